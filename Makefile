@@ -1,0 +1,38 @@
+# Every target sets up what it needs: a fresh clone, Python 3.11 or newer and a network are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup demo test check bench lock clean
+
+help:            ## what can be made
+	@grep -hE '^[a-z]+: .*##|^[a-z]+: +##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
+
+setup: $(VENV)/.ready  ## the environment, from requirements.lock
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "catchment needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv" >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup      ## ingest the example vault and this repository, show the result (ARGS=--exit, SOURCE=~/MyVault)
+	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
+
+test: setup      ## unit, contract, flow and browser tests
+	$(BIN)/python -m pytest
+
+check: setup     ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup     ## speed and memory beside a bare loop (ARGS=--quick)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock:            ## renew requirements.lock from pyproject.toml (needs uv)
+	echo setuptools | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra test -o requirements.lock pyproject.toml -
+
+clean:           ## remove the environment and the demo's state
+	rm -rf $(VENV) .demo

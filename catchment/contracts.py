@@ -1,0 +1,60 @@
+"""What a plug-in must meet. One contract: a connector, and the view of the ledger that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Protocol
+
+from catchment.model import Change, Item, KnownItem, RawContent
+from catchment.settings import Policy, SourceSettings
+
+
+class Known(Protocol):
+    """What the ledger knows of one source, as it was when the sync began. Reading it is cheap and never blocks a writer."""
+
+    def marks(self) -> Mapping[str, str]:
+        """The cursor: every mark that earlier checkpoints left."""
+        ...
+
+    def within(self, container: str) -> Mapping[str, KnownItem]:
+        """The present items listed directly in `container`, by locator; skipped and failing ones too, deleted ones not."""
+        ...
+
+    def containers(self) -> frozenset[str]:
+        """Every container that holds at least one present item."""
+        ...
+
+
+class Connector(Protocol):
+    """The code for one kind of source. Pure: it reads its source and says what it sees; it never writes anything.
+
+    An instance is made from its settings alone, does nothing in `__init__`, and pickles (a parser process gets a copy).
+    """
+
+    kind: ClassVar[str]
+    policy: ClassVar[Policy]
+    fetch_in_sandbox: ClassVar[bool]
+    """True where `fetch` reads local bytes and may run in any parser process; False where it needs this process's connection."""
+
+    def __init__(self, settings: SourceSettings) -> None: ...
+
+    def probe(self) -> str:
+        """Check that the source can be read and say so in one line for a person.
+
+        Raises SourceUnavailable, LoginFailed or BadInput with the remedy. Cheap; may be called at any time.
+        """
+        ...
+
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        """Say what is different from `known`, in any order, `Root` first and a `Checkpoint` last.
+
+        Idempotent: saying again what is known does nothing. May yield tens of thousands of changes between two checkpoints,
+        but should checkpoint at least every few thousand where its marks allow it. Nothing before a checkpoint is lost and
+        nothing after it is counted on. `deep` compares contents where the ordinary comparison trusts a fingerprint.
+        Raises SourceError when the source as a whole cannot be listed; a single odd item is a `Failure`, never an exception.
+        """
+        ...
+
+    def fetch(self, item: Item) -> RawContent:
+        """Read one item. Raises ItemError (`Vanished`, `StillChanging`, `AccessDenied`, `Skipped`, …) or SourceError."""
+        ...

@@ -1,0 +1,135 @@
+"""Settings: where state lives, and the typed settings and policies of a source. Strict: an unknown key is an error.
+
+The settings of each kind of source are declared beside its connector, as a subclass of `SourceSettings`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from catchment.model import Priority
+
+SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+
+
+class Strict(BaseModel):
+    """A model that refuses what it does not know and does not change once made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RetryPolicy(Strict):
+    """How often and how soon a failed item is tried again.
+
+    `attempts` counts the first one. Delays are in seconds; `jitter` is the share by which each is varied, either way.
+    """
+
+    backoff: Literal["exponential", "linear", "fixed", "immediate", "none"] = "exponential"
+    attempts: int = Field(3, ge=1, le=20)
+    initial: float = Field(30, ge=0, le=86_400)
+    maximum: float = Field(300, ge=0, le=604_800)
+    multiplier: float = Field(2, ge=1, le=10)
+    jitter: float = Field(0.2, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> RetryPolicy:
+        if self.maximum < self.initial:
+            raise ValueError("retry.maximum is smaller than retry.initial; raise maximum")
+        return self
+
+
+class CachePolicy(Strict):
+    """For how many days the result of a finished step may serve again; 0 turns caching off."""
+
+    days: float = Field(7, ge=0, le=365)
+
+
+class Limits(Strict):
+    """What one item may take before it is stopped, in seconds and megabytes."""
+
+    stall_seconds: float = Field(60, gt=0, le=3_600)
+    total_seconds: float = Field(3_600, gt=0, le=86_400)
+    memory_mb: int = Field(1_024, ge=64, le=65_536)
+    max_mb: float = Field(100, gt=0, le=10_240)
+
+
+class Policy(Strict):
+    """What a connector's steps are allowed to do; a source may override each part."""
+
+    retry: RetryPolicy = RetryPolicy()
+    cache: CachePolicy = CachePolicy()
+    limits: Limits = Limits()
+
+
+class SourceSettings(Strict):
+    """What every source has, whatever its kind. The connector's own settings are a subclass."""
+
+    priority: Priority = Priority.NORMAL
+    retry: RetryPolicy | None = Field(None, description="Overrides the connector's retry policy")
+    cache: CachePolicy | None = Field(None, description="Overrides the connector's caching policy")
+    limits: Limits | None = Field(None, description="Overrides the connector's limits for one item")
+
+    def policy(self, default: Policy) -> Policy:
+        """The connector's policy with this source's overrides."""
+        return Policy(
+            retry=self.retry or default.retry, cache=self.cache or default.cache, limits=self.limits or default.limits
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder that holds all state; deleting it removes every trace. Folders are 0700, files 0600."""
+
+    path: Path
+
+    @classmethod
+    def default(cls) -> Home:
+        """`CATCHMENT_HOME`, or the platform's data folder."""
+        if configured := os.environ.get("CATCHMENT_HOME"):
+            return cls(Path(configured).expanduser().absolute())
+        if sys.platform == "darwin":
+            return cls(Path.home() / "Library" / "Application Support" / "catchment")
+        base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+        return cls(Path(base).expanduser() / "catchment")
+
+    def make(self) -> Home:
+        """Make the folders; may be called again."""
+        for folder in (self.path, self.prefect, self.run, self.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self
+
+    @property
+    def database_url(self) -> str:
+        """Where the ledger is: `CATCHMENT_DATABASE_URL`, or a SQLite file here."""
+        return os.environ.get("CATCHMENT_DATABASE_URL") or f"sqlite:///{self.path / 'ledger.db'}"
+
+    @property
+    def cache(self) -> Path:
+        """The cache of parsed content; may be deleted at any time."""
+        return self.path / "cache.db"
+
+    @property
+    def sources_file(self) -> Path:
+        """The sources, in the format of prefect.yaml."""
+        return self.path / "sources.yaml"
+
+    @property
+    def prefect(self) -> Path:
+        """Prefect's own state: its database, its profile, its results."""
+        return self.path / "prefect"
+
+    @property
+    def run(self) -> Path:
+        """Process files: who runs, on which port."""
+        return self.path / "run"
+
+    @property
+    def logs(self) -> Path:
+        """Log files of the server and the worker."""
+        return self.path / "logs"
