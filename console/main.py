@@ -1,0 +1,123 @@
+"""The command `catchment`: its groups, and the boundary where every error becomes one line and an exit code.
+
+Exit codes: 0 done, 1 error, 2 bad input, 3 login or permission, 4 not found, 5 refused by a rule, 10 try again, and 130
+when it was interrupted.
+Nothing heavy is imported here or at the top of a command's module: a command imports what it needs when it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from catchment.errors import CatchmentError
+from console import library, render, status
+
+_HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
+
+Errors are one line with the remedy; exit codes: 0 done, 1 error, 2 bad input, 3 login or permission, 4 not found,
+5 refused by a rule, 10 try again.
+"""
+
+app = typer.Typer(
+    name="catchment",
+    help=_HELP,
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from catchment import __version__
+
+        render.say(f"catchment {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+) -> None:
+    del version, debug  # `main` has read them: they work before the command is known
+    if context.invoked_subcommand is None:
+        render.say(context.get_help())
+
+
+app.command("status")(status.status)
+app.command("search")(library.search)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and say how it went: the exit code. Never raises."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    given, debug = _take_debug(given)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+        return code
+    except (render.OutputClosedError, BrokenPipeError):
+        _discard_output()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # noqa: BLE001 - the last boundary: every error becomes one line and a code
+        return _report(error, debug)
+
+
+def _run(arguments: list[str]) -> int:
+    command = typer.main.get_command(app)
+    if "_CATCHMENT_COMPLETE" in os.environ:
+        command.main(arguments, prog_name="catchment")
+    try:
+        with command.make_context("catchment", arguments) as context:
+            code = command.invoke(context)
+    except typer.Exit as leaving:
+        return leaving.exit_code
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: Exception, debug: bool) -> int:
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, CatchmentError):
+        render.note(f"catchment: {render.clean(error)}")
+        return error.exit_code
+    if isinstance(error, typer.TyperException):
+        path = getattr(getattr(error, "ctx", None), "command_path", "catchment")
+        render.note(f"catchment: {render.clean(error.format_message()).rstrip('.')}; see `{path} --help`")
+        return error.exit_code
+    more = "" if debug else "; run the same with --debug to see where"
+    render.note(f"catchment: unexpected {type(error).__name__}: {render.clean(error)[:200]}{more}")
+    return 1
+
+
+def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options, words = arguments[:end], arguments[end:]
+    return [argument for argument in options if argument != "--debug"] + words, "--debug" in options
+
+
+def _discard_output() -> None:
+    """Let the interpreter's last flush go nowhere instead of failing on the closed pipe."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = None

@@ -1,0 +1,77 @@
+"""What a command works with: the home, the ledger, the running server, and who is asking."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from catchment.errors import CatchmentError, NotFound, TryAgain
+
+if TYPE_CHECKING:
+    from catchment.ledger import Ledger
+    from catchment.settings import Home
+    from deployments.supervisor import Running
+
+
+def home() -> Home:
+    """The folder that holds all state; it may not exist yet."""
+    from catchment.settings import Home
+
+    return Home.default()
+
+
+@contextmanager
+def reading() -> Iterator[Ledger]:
+    """The ledger as it is, for a command that only asks. Raises NotFound when there is none yet."""
+    from catchment.ledger import Ledger
+
+    ledger = Ledger.inspect(home().database_url)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+@contextmanager
+def writing() -> Iterator[Ledger]:
+    """The ledger of a home that exists, made or migrated where needed, for a command that changes something."""
+    from catchment.ledger import Ledger
+
+    ledger = Ledger.open(home().make().database_url)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def running() -> Running | None:
+    """The server and worker that `catchment up` started, if they are alive."""
+    from deployments.supervisor import running
+
+    return running(home())
+
+
+def needs_server() -> Running:
+    """As `running`, but raises TryAgain when nothing runs."""
+    if server := running():
+        return server
+    raise TryAgain("no server is running; start it with `catchment up --detach`")
+
+
+def operator() -> str:
+    """Who is asking, as the history records it."""
+    try:
+        return f"operator:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return "operator"
+
+
+def source_names(incomplete: str) -> list[str]:
+    """The names of sources that begin so, for shell completion."""
+    try:
+        with reading() as ledger:
+            return [source.name for source in ledger.sources.all() if source.name.startswith(incomplete)]
+    except (CatchmentError, NotFound):
+        return []

@@ -1,0 +1,120 @@
+"""`catchment status`: every source at a glance, and whether anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.errors import NotFound
+from console import render, session
+
+if TYPE_CHECKING:
+    from catchment.ledger import Ledger
+    from deployments.supervisor import Running
+
+_UNFINISHED = ("pending", "running", "retrying")
+
+
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False) -> None:
+    """Show every source with its documents, jobs and last sync, and whether the server runs.
+
+    Answers from the ledger, so it works while nothing is running.
+    """
+    server = session.running()
+    try:
+        with session.reading() as ledger:
+            sources = overview(ledger)
+    except NotFound:
+        sources = []
+    if as_json:
+        render.show_json({"server": _server(server), "sources": sources})
+    else:
+        _print(server, sources)
+
+
+def overview(ledger: Ledger) -> list[dict[str, Any]]:
+    """Every source that is not removed, as `status --json` prints it."""
+    documents = ledger.library.counts()
+    jobs = ledger.queue.counts()
+    held = {hold.source: hold.count for hold in ledger.intake.holds()}
+    return [
+        {
+            "name": source.name,
+            "kind": source.kind,
+            "state": source.state,
+            "state_reason": source.state_reason,
+            "documents": documents[source.name].documents if source.name in documents else 0,
+            "jobs": jobs.get(source.name, {}),
+            "held_deletions": held.get(source.name, 0),
+            "last_sync": _sync(ledger, source.id),
+        }
+        for source in ledger.sources.all()
+        if source.state != "removed"
+    ]
+
+
+def _sync(ledger: Ledger, source_id: int) -> dict[str, Any] | None:
+    last = ledger.syncs.last(source_id)
+    if last is None:
+        return None
+    return {
+        "outcome": last.outcome,
+        "started": last.started,
+        "ended": last.ended,
+        "summary": dict(last.summary),
+        "error": last.error,
+    }
+
+
+def _server(server: Running | None) -> dict[str, Any]:
+    return {"running": server is not None, "url": server.url if server else None}
+
+
+def _print(server: Running | None, sources: list[dict[str, Any]]) -> None:
+    if server:
+        render.say(f"Server running at {server.url}")
+    else:
+        render.say("No server is running; start it with `catchment up --detach`")
+    if not sources:
+        render.say("There is no source yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
+        return
+    render.say()
+    render.show_table(
+        ("SOURCE", "KIND", "STATE", "DOCUMENTS", "WAITING", "QUARANTINED", "LAST SYNC"),
+        [_row(source) for source in sources],
+        states={"STATE"},
+    )
+    for warning in _warnings(sources):
+        render.say(render.paint(warning, "yellow"))
+
+
+def _row(source: Mapping[str, Any]) -> tuple[object, ...]:
+    jobs, last = source["jobs"], source["last_sync"]
+    waiting = sum(jobs.get(state, 0) for state in _UNFINISHED)
+    told = f"{last['outcome'] or 'running'}, {render.when(last['ended'] or last['started'])}" if last else "never"
+    return (
+        source["name"],
+        source["kind"],
+        source["state"],
+        source["documents"],
+        waiting,
+        jobs.get("quarantined", 0),
+        told,
+    )
+
+
+def _warnings(sources: list[dict[str, Any]]) -> list[str]:
+    warnings = []
+    for source in sources:
+        name, quarantined = source["name"], source["jobs"].get("quarantined", 0)
+        if source["state"] in ("held", "paused"):
+            why = f": {render.clean(source['state_reason'])}" if source["state_reason"] else ""
+            warnings.append(f"{name} is {source['state']}{why}; go on with `catchment sources resume {name}`")
+        if source["held_deletions"]:
+            gone = render.count(source["held_deletions"], "deletion")
+            warnings.append(f"{name}: {gone} held until you decide; see `catchment deletions list {name}`")
+        if quarantined:
+            warnings.append(f"{name}: {quarantined} in quarantine; see `catchment quarantine list --source {name}`")
+    return warnings
