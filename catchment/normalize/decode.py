@@ -1,0 +1,57 @@
+"""Bytes to text: the encoding is found, line ends become LF, and what could not be read is said in a warning."""
+
+from __future__ import annotations
+
+import codecs
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_SAMPLE = 8_192
+_TEXT_CONTROLS = bytes({9, 10, 11, 12, 13, 27})
+
+
+def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """The text, without its byte order mark and with LF line ends, and the warnings. Never fails."""
+    text, warnings = _decode(data)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\x00" in text:
+        text = text.replace("\x00", "\ufffd")
+        warnings = (*warnings, "NUL characters were replaced")
+    return text, warnings
+
+
+def is_text(data: bytes) -> bool:
+    """Whether the bytes are text: a byte order mark, or no NUL and hardly any control characters at their start."""
+    head = data[:_SAMPLE]
+    if head.startswith(tuple(mark for mark, _ in _MARKS)):
+        return True
+    if b"\x00" in head:
+        return False
+    controls = sum(head.count(bytes((byte,))) for byte in range(1, 32) if byte not in _TEXT_CONTROLS) if head else 0
+    return controls * 50 <= len(head)
+
+
+def _decode(data: bytes) -> tuple[str, tuple[str, ...]]:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            text = data[len(mark) :].decode(encoding, "replace")
+            return text, (f"some characters are not valid {encoding.upper()}",) if "\ufffd" in text else ()
+    try:
+        return data.decode(), ()
+    except UnicodeDecodeError:
+        pass
+    text = data.decode("utf-8", "replace")
+    damaged = text.count("\ufffd")
+    beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
+    if beyond_ascii - damaged > damaged:
+        return text, ("some characters are not valid UTF-8",)
+    try:
+        return data.decode("cp1252"), ("not UTF-8; read as Windows-1252",)
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), ("not UTF-8; read as Latin-1",)

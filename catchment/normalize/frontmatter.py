@@ -1,0 +1,179 @@
+"""The properties at the head of a note: where they end, and what they say as JSON-compatible values.
+
+YAML 1.2's core schema, as Obsidian reads it: `yes` is text, `12:30` is text, and a date stays as it was written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import yaml
+
+_FRONTMATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)??---[ \t]*(?:\n|\Z)", re.DOTALL)
+_MAX_BLOCK = 64 * 1024
+_MAX_NODES = 10_000
+_MAX_DEPTH = 32
+
+_NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
+_BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
+_INT = re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+
+# Most properties are such plain lines. A block made of nothing else is read without the YAML parser, which takes ten
+# times as long; anything that could mean something to YAML goes to the parser.
+_WORDS = r"[^\W\d_](?:[\w ./+()'&-]|:(?=[^\s:]))*"
+_SCALAR = re.compile(rf"{_WORDS}\Z|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}\Z|0\Z|[1-9][0-9]{{0,14}}\Z")
+_LINE = re.compile(r"([A-Za-z_][\w-]*(?: [\w-]+)*):(?: +(.*))?\Z|((?:  )?- +)(.*)\Z")
+_QUOTED = re.compile(r'"([^"\\]*)"\Z')
+_NAMED: dict[str, bool | None] = {"null": None, "Null": None, "NULL": None}
+_NAMED |= {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+
+
+class NotProperties(Exception):
+    """The block is not YAML, or says something other than properties; the text shows why, without content."""
+
+
+def split(text: str) -> tuple[str, int] | None:
+    """What is between the `---` lines at the very start, and where the body starts; None where there are none."""
+    if not text.startswith("---"):
+        return None
+    found = _FRONTMATTER.match(text)
+    return (found[1] or "", found.end()) if found else None
+
+
+def properties(block: str) -> dict[str, Any]:
+    """What the block says, keys sorted. Raises NotProperties."""
+    simple = _simple(block)
+    if simple is None:
+        simple = _parsed(block)
+    return dict(sorted(simple.items()))
+
+
+def _simple(block: str) -> dict[str, Any] | None:
+    """The properties where every line is a plain one, else None."""
+    said: dict[str, Any] = {}
+    key, indent = "", None
+    for line in block.split("\n"):
+        if not (stripped := line.rstrip(" ")):
+            continue
+        found = _LINE.match(stripped)
+        if found is None:
+            return None
+        if found[1] is not None:
+            key, indent = found[1], None
+            if key in _NAMED:
+                return None
+            value = _simple_value(found[2]) if found[2] else None
+            if value is _UNCLEAR:
+                return None
+            said[key] = value
+            if found[2]:
+                key = ""
+            continue
+        value = _simple_scalar(found[4])
+        if not key or value is _UNCLEAR or indent not in (None, found[3]):
+            return None
+        if indent is None:
+            said[key], indent = [], found[3]
+        said[key].append(value)
+    return said
+
+
+_UNCLEAR = object()
+
+
+def _simple_value(text: str) -> Any:
+    if not text.startswith("["):
+        return _simple_scalar(text)
+    if not text.endswith("]"):
+        return _UNCLEAR
+    inside = text[1:-1].strip(" ")
+    values = [_simple_scalar(part.strip(" ")) for part in inside.split(",")] if inside else []
+    return _UNCLEAR if _UNCLEAR in values or ":" in inside else values
+
+
+def _simple_scalar(text: str) -> Any:
+    if quoted := _QUOTED.match(text):
+        return quoted[1]
+    if not _SCALAR.match(text):
+        return _UNCLEAR
+    if text in _NAMED:
+        return _NAMED[text]
+    return int(text) if text.isdigit() else text
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML 1.2's core schema: no dates, no sexagesimal numbers, no `yes` and `on`."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", _BOOL, list("tTfF"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-+0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", _NULL, ["~", "n", "N", ""])
+
+
+def _number(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node))
+    return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+
+
+def _real(loader: _Loader, node: yaml.ScalarNode) -> float | str:
+    text = str(loader.construct_scalar(node))
+    return number if math.isfinite(number := float(text)) else text
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _real)
+
+
+def _parsed(block: str) -> dict[str, Any]:
+    if len(block) > _MAX_BLOCK:
+        raise NotProperties("frontmatter is longer than 64 KB and was left as text")
+    try:
+        value = yaml.load(block, _Loader)  # noqa: S506 - a safe loader with fewer types
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise NotProperties("frontmatter is not valid YAML and was left as text") from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise NotProperties("frontmatter is not a list of properties and was left as text")
+    try:
+        return _Plain().mapping(value, 0)
+    except _TooMuch as error:
+        raise NotProperties("frontmatter is nested too deeply and was left as text") from error
+
+
+class _TooMuch(Exception):
+    """The value is too deep or too large once its aliases are followed."""
+
+
+class _Plain:
+    """Turns what YAML gave into JSON-compatible values; the size is bounded, since an alias may stand for an alias."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def mapping(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
+        pairs = ((key if isinstance(key, str) else _key(key), self._plain(each, depth + 1)) for key, each in value.items())
+        return dict(sorted(pairs, key=lambda pair: pair[0]))
+
+    def _plain(self, value: Any, depth: int) -> Any:
+        self._nodes += 1
+        if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
+            raise _TooMuch
+        if isinstance(value, dict):
+            return self.mapping(value, depth)
+        if isinstance(value, list | tuple | set):
+            members = sorted(value, key=str) if isinstance(value, set) else value
+            return [self._plain(each, depth + 1) for each in members]
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _key(key: object) -> str:
+    return ("null" if key is None else str(key).lower()) if isinstance(key, bool | None) else str(key)

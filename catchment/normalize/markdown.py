@@ -1,0 +1,92 @@
+"""Markdown notes: properties split off, title and times found; the text stays as it was written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from catchment.model import Document
+from catchment.normalize import frontmatter
+from catchment.normalize.decode import decode
+from catchment.normalize.language import language
+
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_LINKED = re.compile(r"!?\[\[(?:[^\[\]|\n]*\|)?([^\[\]|\n]*)\]\]|\[([^\[\]\n]*)\]\([^()\n]*\)")
+_CREATED = ("created", "date", "date created", "created_at", "creation date")
+_MODIFIED = ("modified", "updated", "date modified", "updated_at", "last modified", "lastmod")
+_AUTHOR = ("author", "authors", "creator")
+_LANGUAGE = ("lang", "language")
+_CODE_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def markdown(data: bytes) -> Document:
+    """A note as a document."""
+    text, warnings = decode(data)
+    return note(text, "text/markdown", warnings)
+
+
+def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document:
+    """Markdown text with its properties, if any, as a document; a broken block stays in the text, with a warning."""
+    said: Mapping[str, Any] = {}
+    body = text
+    if head := frontmatter.split(text):
+        try:
+            said = frontmatter.properties(head[0])
+            body = text[head[1] :]
+        except frontmatter.NotProperties as error:
+            warnings = (*warnings, str(error))
+    return Document(
+        text=body,
+        media_type=media_type,
+        title=_title(said, body),
+        language=_said(said, _LANGUAGE) or language(body),
+        author=_said(said, _AUTHOR),
+        created=_moment(said, _CREATED),
+        modified=_moment(said, _MODIFIED),
+        properties=said,
+        warnings=warnings,
+    )
+
+
+def _title(said: Mapping[str, Any], body: str) -> str | None:
+    if title := _said(said, ("title",)):
+        return title
+    if "#" not in body:
+        return None
+    if "```" in body or "~~~" in body:
+        body = _CODE_FENCE.sub("", body)
+    for found in _HEADING.finditer(body):
+        if title := _LINKED.sub(lambda link: link[1] or link[2] or "", found[1]).strip():
+            return title
+    return None
+
+
+def _said(said: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
+    """The first of these properties that says something, as one line."""
+    for key in keys:
+        value = said.get(key)
+        members = value if isinstance(value, list) else [value]
+        words = ", ".join(str(each).strip() for each in members if isinstance(each, str | int) and each is not True)
+        if words := " ".join(words.split()):
+            return words
+    return None
+
+
+def _moment(said: Mapping[str, Any], keys: tuple[str, ...]) -> datetime | None:
+    """The first of these properties that is an ISO date or time, as aware UTC; a time without a zone is taken as UTC."""
+    for key in keys:
+        value = said.get(key)
+        if isinstance(value, str) and (moment := iso_moment(value)):
+            return moment
+    return None
+
+
+def iso_moment(text: str) -> datetime | None:
+    """An ISO 8601 date or time as aware UTC, None where it is none; without a zone it counts as UTC."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
