@@ -1,0 +1,79 @@
+"""The Prefect settings of this project, and the environment that the server, the worker and every run get."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from catchment.settings import Home
+
+POOL = "catchment"
+
+SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        # Without it a forgotten API address starts a second server in silence.
+        "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+        "PREFECT_SERVER_API_HOST": "127.0.0.1",
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": "1209600",
+        "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P2D",
+        "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
+        # The default keeps leases in memory: a killed server would leak every slot that was taken.
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+        "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "5",
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+        "PREFECT_WORKER_QUERY_SECONDS": "1",
+        "PREFECT_WORKER_PREFETCH_SECONDS": "1",
+        "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
+        "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
+        "PREFECT_DEPLOYMENTS_CLEAR_SCHEDULES_ON_EMPTY": "true",
+        "PREFECT_CLI_PROMPT": "false",
+        "PREFECT_CLI_COLORS": "false",
+    }
+)
+
+
+def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
+    """The environment of the server, the worker, a deploy and every run: this one, with Prefect's settings replaced.
+
+    A person's own Prefect settings are dropped: they belong to another server. The only secret added is the auth string.
+    """
+    address = f"http://127.0.0.1:{port}"
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
+    # A proxy of the person's must never see the loopback.
+    exempt = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1", "localhost"]))
+    return {
+        **kept,
+        **SETTINGS,
+        "CATCHMENT_HOME": str(home.path),
+        "DO_NOT_TRACK": "1",
+        "NO_PROXY": exempt,
+        "no_proxy": exempt,
+        "PREFECT_HOME": str(home.prefect),
+        "PREFECT_PROFILES_PATH": str(home.prefect / "profiles.toml"),
+        "PREFECT_API_URL": f"{address}/api",
+        "PREFECT_API_AUTH_STRING": auth,
+        "PREFECT_SERVER_API_AUTH_STRING": auth,
+        "PREFECT_SERVER_API_PORT": str(port),
+        "PREFECT_SERVER_UI_API_URL": f"{address}/api",
+        "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": address,
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def auth_string(home: Home) -> str:
+    """The `user:password` of this home's server; made the first time, and kept in a file that only its owner reads."""
+    path = home.path / "ui-login"
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        home.make()
+    login = f"catchment:{secrets.token_urlsafe(24)}"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(login + "\n")
+    return login

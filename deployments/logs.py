@@ -1,0 +1,36 @@
+"""The log files of the server and the worker: bounded in size, readable by their owner alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+_BYTES = 5_000_000
+
+
+class BoundedLog:
+    """A log file that keeps its latest lines, and the file before it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    def follow(self, process: subprocess.Popen[bytes]) -> None:
+        """Write down whatever the process says, until it and its descendants are silent."""
+        threading.Thread(target=self._pump, args=(process,), daemon=True).start()
+
+    def _pump(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdout:
+            with process.stdout as lines:
+                for line in lines:
+                    self._write(line)
+
+    def _write(self, line: bytes) -> None:
+        with self._lock:
+            if self._path.exists() and self._path.stat().st_size > _BYTES:
+                self._path.replace(self._path.with_suffix(".log.1"))
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(line)

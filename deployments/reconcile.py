@@ -1,0 +1,112 @@
+"""What the Prefect server remembers, made true: its pool, and the runs whose process is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+import time
+from typing import Any
+
+import httpx
+
+from deployments.environment import POOL
+from deployments.processes import executing_flow_runs
+from deployments.server import Running, api
+
+_ACTIVE = ["PENDING", "RUNNING", "CANCELLING"]
+_RUN_COMMAND = shlex.join([sys.executable, "-P", "-m", "deployments.child", "run"])
+
+
+def ensure_pool(state: Running) -> None:
+    """Make the work pool, or bring it up to date; may be called again."""
+    properties = {
+        "command": {"type": "string", "title": "Command", "default": _RUN_COMMAND},
+        "env": {"type": "object", "title": "Environment Variables", "default": {}},
+        "working_dir": {"type": "string", "title": "Working Directory"},
+        "stream_output": {"type": "boolean", "title": "Stream Output", "default": True},
+    }
+    template = {
+        "job_configuration": {key: "{{ " + key + " }}" for key in properties},
+        "variables": {"type": "object", "properties": properties},
+    }
+    with api(state) as client:
+        found = client.get(f"/work_pools/{POOL}")
+        if found.status_code == httpx.codes.NOT_FOUND:
+            pool = {"name": POOL, "type": "process", "base_job_template": template}
+            client.post("/work_pools/", json=pool).raise_for_status()
+        elif found.raise_for_status().json()["base_job_template"] != template:
+            client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()
+
+
+def settle(state: Running) -> None:
+    """Correct every run of our pool that the server believes active and that no process executes; may be called again.
+
+    One that had begun is marked crashed; one that had not is scheduled again, for nothing of it happened.
+    """
+    executing = executing_flow_runs()
+    with api(state) as client:
+        for run in _runs(client, {"state": {"type": {"any_": _ACTIVE}}}):
+            if run["id"] in executing:
+                continue
+            if run["state_type"] == "PENDING" and run["run_count"] == 0:
+                _set_state(client, run, {"type": "SCHEDULED", "message": "Its start was interrupted; scheduled again"})
+            elif run["state_type"] == "CANCELLING":
+                _set_state(client, run, {"type": "CANCELLED", "message": "Cancelled; its process is gone"})
+            else:
+                _set_state(client, run, {"type": "CRASHED", "message": "Its process is gone; the next sync goes on"})
+
+
+def drop_overdue(state: Running) -> None:
+    """Of the runs that a schedule planned for a time when nothing ran, keep the latest of each deployment."""
+    overdue = {
+        "state": {"type": {"any_": ["SCHEDULED"]}},
+        "expected_start_time": {"before_": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
+    }
+    kept: set[str] = set()
+    with api(state) as client:
+        for run in _runs(client, overdue):
+            if not run["auto_scheduled"]:
+                continue
+            if run["deployment_id"] in kept:
+                client.delete(f"/flow_runs/{run['id']}").raise_for_status()
+            kept.add(run["deployment_id"])
+
+
+def cancel_active(state: Running, *, patience: float) -> None:
+    """Ask every active run of our pool to end, and wait up to `patience` seconds until each has."""
+    deadline = time.monotonic() + patience
+    with api(state) as client:
+        while active := _runs(client, {"state": {"type": {"any_": _ACTIVE}}}):
+            for run in active:
+                if run["state_type"] != "CANCELLING":
+                    _set_state(client, run, {"type": "CANCELLING", "message": "Catchment is shutting down"})
+            if time.monotonic() > deadline or not executing_flow_runs() & {run["id"] for run in active}:
+                return
+            time.sleep(0.2)
+
+
+def worker_online(state: Running) -> bool:
+    """Whether a worker serves our pool at this moment."""
+    with api(state) as client:
+        online = {"workers": {"status": {"any_": ["ONLINE"]}}}
+        answer = client.post(f"/work_pools/{POOL}/workers/filter", json=online).raise_for_status()
+        return bool(answer.json())
+
+
+def _runs(client: httpx.Client, flow_runs: dict[str, Any]) -> list[dict[str, Any]]:
+    """The matching runs of our pool, the latest first; sooner or later all, when each call settles what it got."""
+    query = {
+        "flow_runs": flow_runs,
+        "work_pools": {"name": {"any_": [POOL]}},
+        "sort": "EXPECTED_START_TIME_DESC",
+        "limit": 200,
+    }
+    runs: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+    return runs
+
+
+def _set_state(client: httpx.Client, run: dict[str, Any], state: dict[str, Any]) -> None:
+    # A run that was deleted meanwhile needs no correction.
+    with contextlib.suppress(httpx.HTTPStatusError):
+        client.post(f"/flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()

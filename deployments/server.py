@@ -1,0 +1,112 @@
+"""The running system as others see it: its address, its processes, and a client for its API. Imports no Prefect."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catchment.errors import TryAgain
+from catchment.process import alive
+from catchment.settings import Home
+from deployments.environment import auth_string
+
+if TYPE_CHECKING:
+    import httpx
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A system that `up` keeps running. `pid` is the supervisor's, `started` is aware UTC, `login` is `user:password`."""
+
+    port: int
+    pid: int
+    started: datetime
+    server_pid: int
+    worker_pid: int
+    login: str = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """The address of the Prefect UI."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def api_url(self) -> str:
+        """The address of the Prefect API."""
+        return f"{self.url}/api"
+
+    def run_url(self, run_id: str) -> str:
+        """Where the Prefect UI shows a flow run."""
+        return f"{self.url}/runs/flow-run/{run_id}"
+
+
+def running(home: Home) -> Running | None:
+    """What runs for this home, decided by whether its supervisor lives and not by what a file says."""
+    try:
+        state = json.loads(state_file(home).read_text())
+        if not alive(state.pop("identity")):
+            return None
+        return Running(**{**state, "started": datetime.fromisoformat(state["started"])}, login=auth_string(home))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        # A file of another version, or none: there is nothing that this program could talk to.
+        return None
+
+
+def record(home: Home, state: Running, identity: str) -> None:
+    """Say what runs, for `running` to read."""
+    fields: dict[str, Any] = asdict(state) | {"started": state.started.isoformat(), "identity": identity}
+    del fields["login"]
+    write_atomically(state_file(home), json.dumps(fields))
+
+
+def state_file(home: Home) -> Path:
+    """The small file that `up` keeps while it runs."""
+    return home.run / "up.json"
+
+
+def ui_login(home: Home) -> str | None:
+    """The file with the `user:password` that the Prefect UI asks for; None before the first `up`."""
+    path = home.path / "ui-login"
+    return str(path) if path.exists() else None
+
+
+@contextlib.contextmanager
+def api(state: Running, *, timeout: float = 10) -> Iterator[httpx.Client]:
+    """A client of the Prefect API. Raises TryAgain when the server does not answer."""
+    import httpx
+
+    user, _, password = state.login.partition(":")
+    try:
+        # The environment's proxies must never see the loopback.
+        with httpx.Client(base_url=state.api_url, auth=(user, password), timeout=timeout, trust_env=False) as client:
+            yield client
+    except httpx.TransportError as error:
+        raise TryAgain(
+            "the Prefect server does not answer at the moment; try again, or restart it: catchment down, catchment up"
+        ) from error
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file as a whole, mode 0600: after a crash it holds either the old text or the new."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

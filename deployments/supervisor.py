@@ -1,0 +1,311 @@
+"""`up` and `down`: keeps the Prefect server and the worker running, and ends them with everything below them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from catchment.errors import CatchmentError, TryAgain
+from catchment.process import identity
+from catchment.settings import Home
+from deployments.environment import auth_string, child_environment
+from deployments.logs import BoundedLog
+from deployments.processes import end
+from deployments.reconcile import cancel_active, drop_overdue, ensure_pool, settle, worker_online
+from deployments.server import Running, api, record, running, state_file, ui_login
+
+__all__ = ["Running", "down", "running", "ui_login", "up"]
+
+_READY_SECONDS = 120.0
+_STOP_SECONDS = 35.0
+_LONGEST_BACKOFF = 30.0
+_FIRST_PORT = 4200
+
+Announce = Callable[[str], None]
+
+
+def up(home: Home, *, port: int | None = None, detach: bool = False, announce: Announce) -> int:
+    """Start the server and the worker and keep them running until a signal or `down`; the exit code.
+
+    With `detach` returns as soon as both are ready. When they run already, says so and returns 0. Raises TryAgain when the
+    port asked for is taken, or when they do not become ready.
+    """
+    home.make()
+    if state := running(home):
+        announce(f"Catchment is running already: {state.url}")
+        return 0
+    if detach:
+        return _detached(home, port, announce)
+    with _only_one(home) as alone:
+        if not alone:
+            announce("Catchment is being started already")
+            return 0
+        supervisor = _Supervisor(home, _port(home, port), announce)
+        with _signals(supervisor.stop):
+            supervisor.supervise()
+    return 0
+
+
+def down(home: Home) -> bool:
+    """Stop what `up` runs and wait until it is gone; False when nothing was running."""
+    state = running(home)
+    if state is None:
+        return False
+    os.kill(state.pid, signal.SIGTERM)
+    if not _until(lambda: running(home) is None, _STOP_SECONDS):
+        os.kill(state.pid, signal.SIGKILL)
+        _until(lambda: running(home) is None, 5)
+    return True
+
+
+@dataclass(slots=True)
+class _Child:
+    """A process that is started again when it dies, later each time it dies soon."""
+
+    role: str
+    log: BoundedLog
+    environment: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    begun: float = 0.0
+    delay: float = 0.0
+    due: float = 0.0
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "deployments.child", self.role],
+            env=self.environment,
+            cwd=self.environment["PREFECT_HOME"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.begun = time.monotonic()
+        self.log.follow(self.process)
+
+    def let_go(self) -> None:
+        """Tell the child that what it waits for is there."""
+        if self.process and self.process.stdin:
+            # A child that died meanwhile is found by its exit.
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.write(b"go\n")
+                self.process.stdin.close()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid if self.process else 0
+
+    def died(self) -> str | None:
+        """How the child ended, the first time this is asked after its end; its descendants are ended too."""
+        if self.process is None or (code := self.process.poll()) is None:
+            return None
+        end(self.process, grace=0)
+        self.process = None
+        lived = time.monotonic() - self.begun
+        self.delay = 1.0 if lived > 60 else min(max(2 * self.delay, 1.0), _LONGEST_BACKOFF)
+        self.due = time.monotonic() + self.delay
+        return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+    def end(self, grace: float) -> None:
+        if self.process:
+            end(self.process, grace=grace)
+            self.process = None
+
+
+class _Supervisor:
+    def __init__(self, home: Home, port: int, announce: Announce) -> None:
+        self._home = home
+        self._announce = announce
+        self._stopping = threading.Event()
+        login = auth_string(home)
+        environment = child_environment(home, port=port, auth=login)
+        self._server = _Child("server", BoundedLog(home.logs / "server.log"), environment)
+        worker_environment = {
+            key: value for key, value in environment.items() if key != "PREFECT_SERVER_API_AUTH_STRING"
+        }
+        self._worker = _Child("worker", BoundedLog(home.logs / "worker.log"), worker_environment)
+        self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
+        self._stops = 0
+
+    def stop(self) -> None:
+        """Ask for the end; the second time, ask for it at once."""
+        self._stops += 1
+        self._stopping.set()
+
+    def supervise(self) -> None:
+        try:
+            self._server.start()
+            self._worker.start()
+            self._open()
+            if not self._stopping.is_set():
+                self._announce(f"Catchment is running: {self._state.url}")
+            while not self._stopping.wait(0.25):
+                self._revive()
+        finally:
+            self._close()
+
+    def _open(self) -> None:
+        """Wait for the server, make what it remembers true, and only then let the worker take runs."""
+        self._await(self._answers, "the Prefect server", self._server)
+        if self._stopping.is_set():
+            return
+        ensure_pool(self._state)
+        settle(self._state)
+        drop_overdue(self._state)
+        self._worker.let_go()
+        self._await(lambda: worker_online(self._state), "the worker", self._worker)
+        self._record()
+
+    def _await(self, ready: Callable[[], bool], what: str, child: _Child) -> None:
+        deadline = time.monotonic() + _READY_SECONDS
+        while not self._stopping.is_set() and not ready():
+            how = child.died()
+            if how or time.monotonic() > deadline:
+                raise TryAgain(
+                    f"{what} did not start ({how or 'no answer'}); its log is logs/{child.role}.log in the home folder"
+                )
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            with api(self._state, timeout=5) as client:
+                return client.get("/health").is_success
+        except TryAgain:
+            return False
+
+    def _revive(self) -> None:
+        for child in (self._server, self._worker):
+            if how := child.died():
+                self._announce(f"the {child.role} stopped ({how}); starting it again in {child.delay:.0f} s")
+            if child.process or time.monotonic() < child.due:
+                continue
+            try:
+                self._again(child)
+            except CatchmentError as error:
+                self._announce(str(error))
+
+    def _again(self, child: _Child) -> None:
+        if child is self._worker and not self._answers():
+            return
+        child.start()
+        if child is self._server:
+            self._await(self._answers, "the Prefect server", child)
+        else:
+            settle(self._state)
+            child.let_go()
+        self._record()
+
+    def _record(self) -> None:
+        self._state = replace(self._state, server_pid=self._server.pid, worker_pid=self._worker.pid)
+        record(self._home, self._state, identity())
+
+    def _close(self) -> None:
+        """Hand back what runs, then end the worker, then the server; what does not end is killed."""
+        with contextlib.suppress(CatchmentError):
+            if self._server.process and self._worker.process and self._answers():
+                cancel_active(self._state, patience=0 if self._stops > 1 else 12)
+        self._worker.end(grace=0 if self._stops > 1 else 4)
+        with contextlib.suppress(CatchmentError):
+            if self._server.process and self._answers():
+                settle(self._state)
+        self._server.end(grace=6)
+        state_file(self._home).unlink(missing_ok=True)
+
+
+def _detached(home: Home, port: int | None, announce: Announce) -> int:
+    """Run `up` in a process of its own and wait until it is ready."""
+    if port is not None:
+        _port(home, port)
+    log = home.logs / "up.log"
+    command = [sys.executable, "-P", "-m", "deployments.detached", *([str(port)] if port is not None else [])]
+    with open(log, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:  # noqa: PTH123
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, "CATCHMENT_HOME": str(home.path)},
+            cwd=home.path,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    _until(lambda: process.poll() is not None or running(home) is not None, _READY_SECONDS)
+    state = running(home)
+    if state is None:
+        said = log.read_text(encoding="utf-8").strip().splitlines()
+        raise TryAgain(said[-1] if said else "Catchment did not start; try again without --detach to see why")
+    announce(f"Catchment is running: {state.url}")
+    return 0
+
+
+@contextlib.contextmanager
+def _only_one(home: Home) -> Iterator[bool]:
+    """Hold the home's lock; the system drops it when this process ends, however it ends."""
+    with open(home.run / "up.lock", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:  # noqa: PTH123
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {name: signal.signal(name, lambda *_: stop()) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _port(home: Home, wanted: int | None) -> int:
+    """The port asked for; else the one used before, so that the address stays; else a free one. Kept for the next time."""
+    kept = home.path / "port"
+    if wanted is not None:
+        if not _free(wanted):
+            raise TryAgain(f"port {wanted} is taken by another program; choose another with --port, or leave it out")
+        chosen = wanted
+    else:
+        before = int(kept.read_text()) if kept.exists() else _FIRST_PORT
+        chosen = before if _free(before) else _any_free()
+    kept.write_text(f"{chosen}\n")
+    return chosen
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As the server does: without it a port stays taken for a minute after a stop.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            return False
+        return True
+
+
+def _any_free() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _until(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
