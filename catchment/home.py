@@ -1,0 +1,61 @@
+"""Where state lives. Apart from the other settings, so that a command that only needs to find the ledger starts quickly."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder that holds all state; deleting it removes every trace. Folders are 0700, files 0600."""
+
+    path: Path
+
+    @classmethod
+    def default(cls) -> Home:
+        """`CATCHMENT_HOME`, or the platform's data folder."""
+        if configured := os.environ.get("CATCHMENT_HOME"):
+            return cls(Path(configured).expanduser().absolute())
+        if sys.platform == "darwin":
+            return cls(Path.home() / "Library" / "Application Support" / "catchment")
+        base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+        return cls(Path(base).expanduser() / "catchment")
+
+    def make(self) -> Home:
+        """Make the folders; may be called again."""
+        for folder in (self.path, self.prefect, self.run, self.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self
+
+    @property
+    def database_url(self) -> str:
+        """Where the ledger is: `CATCHMENT_DATABASE_URL`, or a SQLite file here."""
+        return os.environ.get("CATCHMENT_DATABASE_URL") or f"sqlite:///{self.path / 'ledger.db'}"
+
+    @property
+    def cache(self) -> Path:
+        """The cache of parsed content; may be deleted at any time."""
+        return self.path / "cache.db"
+
+    @property
+    def sources_file(self) -> Path:
+        """The sources, in the format of prefect.yaml."""
+        return self.path / "sources.yaml"
+
+    @property
+    def prefect(self) -> Path:
+        """Prefect's own state: its database, its profile, its results."""
+        return self.path / "prefect"
+
+    @property
+    def run(self) -> Path:
+        """Process files: who runs, on which port."""
+        return self.path / "run"
+
+    @property
+    def logs(self) -> Path:
+        """Log files of the server and the worker."""
+        return self.path / "logs"
