@@ -1,4 +1,4 @@
-"""Where state lives. Apart from the other settings, so that a command that only needs to find the ledger starts quickly."""
+"""Where state lives. Apart from the other settings, so that a command that only looks for the ledger is quick."""
 
 from __future__ import annotations
 

@@ -9,8 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from catchment.home import Home as Home
+from catchment.home import Home
 from catchment.model import Priority
+
+__all__ = ["CachePolicy", "Home", "Limits", "Policy", "RetryPolicy", "SourceName", "SourceSettings", "Strict"]
 
 SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
