@@ -7,6 +7,7 @@
     │   ├── NotFound              4
     │   ├── Refused               5   a rule forbids it
     │   └── TryAgain             10   busy or down now
+    │       └── NotNow           10   the source is paused or held
     ├── SourceError               the source as a whole: its sync cannot go on
     │   ├── SourceUnavailable         transient: a root that is gone, a host that does not answer
     │   ├── LoginFailed           3   permanent: never retried in a loop
@@ -20,6 +21,7 @@
     │   ├── FetchFailed               transient
     │   ├── StillChanging             transient: it changed while it was read
     │   ├── Vanished                  it went away between listing and reading
+    │   ├── Unexpected                unknown: a defect that shows on this item
     │   └── Skipped                   not a failure: not wanted, with a reason
     └── LedgerError               our own database
         ├── LedgerUnavailable         locked, disk full, no server
@@ -81,6 +83,10 @@ class TryAgain(UserError):
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
+
+
+class NotNow(TryAgain):
+    """The source may not be synced at present: it is paused or held."""
 
 
 class SourceError(CatchmentError):
@@ -178,6 +184,17 @@ class Vanished(ItemError):
 
     failure_class = FailureClass.TRANSIENT
     reason = Reason.INVALID_STATE
+
+
+class Unexpected(ItemError):
+    """A defect, ours or a library's, that shows on this item; the message names the exception's class, never its text."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Unexpected:
+        """What is told of an exception that is not one of ours."""
+        kind = type(error)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        return cls(f"{name} was raised where nothing should; report it with the traceback of this item")
 
 
 class Skipped(ItemError):

@@ -1,0 +1,89 @@
+"""What happens to one item inside a parser process: read it, understand it, take it apart. Pure functions of their task."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import Any, Literal, cast
+
+from catchment.codec import decode_document, encode
+from catchment.contracts import Connector
+from catchment.extract import extract
+from catchment.model import Document, Item, RawContent
+from catchment.normalize import normalize
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """An item to read: through a pickled connector, or as the bytes that were fetched already.
+
+    `known_hash` is the hash of the content that the library holds of this item; the same content is not parsed again.
+    """
+
+    item: Item
+    connector: bytes
+    raw: RawContent | None = None
+    known_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An item as it was read.
+
+    `fate` is `parsed` (there is a document), `unchanged` (the item's content is the known one), `stored` (another item has
+    brought the same content into the library already) or `hashed` (not decided yet). `document` is encoded.
+    """
+
+    content_hash: str
+    title: str
+    modified: datetime | None
+    fate: Literal["hashed", "parsed", "unchanged", "stored"]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    document: bytes | None = None
+
+
+def digest(task: ReadTask) -> Read:
+    """Read an item and hash it, without parsing it."""
+    raw = _fetch(task)
+    return _read(task, raw, _hash(raw), None)
+
+
+def read(task: ReadTask) -> Read:
+    """Read an item and turn it into a document, unless its content is the known one."""
+    raw = _fetch(task)
+    content_hash = _hash(raw)
+    return _read(task, raw, content_hash, None if content_hash == task.known_hash else normalize(raw))
+
+
+def take_apart(document: bytes) -> bytes:
+    """Chunks, links and entities of an encoded document, encoded."""
+    return encode(extract(decode_document(document)))
+
+
+def _fetch(task: ReadTask) -> RawContent:
+    return task.raw or _connector(task.connector).fetch(task.item)
+
+
+def _hash(raw: RawContent) -> str:
+    return hashlib.sha256(raw.data).hexdigest()
+
+
+def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None) -> Read:
+    fate: Literal["hashed", "parsed", "unchanged"] = "hashed" if document is None else "parsed"
+    return Read(
+        content_hash,
+        raw.title or (document and document.title) or PurePosixPath(raw.name).stem or raw.name,
+        (document and document.modified) or raw.modified or task.item.modified,
+        "unchanged" if content_hash == task.known_hash else fate,
+        raw.metadata,
+        encode(document) if document else None,
+    )
+
+
+@lru_cache(maxsize=8)
+def _connector(pickled: bytes) -> Connector:
+    return cast(Connector, pickle.loads(pickled))

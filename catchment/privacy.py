@@ -1,0 +1,29 @@
+"""What may leave the library: the one place that takes content, paths, addresses and secrets out of a text."""
+
+from __future__ import annotations
+
+import re
+
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), "<secret>"),
+    (
+        re.compile(
+            r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}"
+            r"|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"
+        ),
+        "<secret>",
+    ),
+    (re.compile(r"(?i)\b(password|passwd|secret|token|api[_-]?key|authorization)(\s*[=:]\s*)(?:bearer\s+|basic\s+)?[^\s,;'\"]+"), r"\1\2<secret>"),
+    (re.compile(r"\b([a-z][a-z0-9+.-]*://)[^\s/@]+@"), r"\1<login>@"),
+    (re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"), "<address>"),
+    (re.compile(r"(?<![\w/<.])(?:~|[A-Za-z]:)?[\\/](?:[^\s:'\"<>|*?\\/]+[\\/])+[^\s:'\"<>|*?]*"), "<path>"),
+)
+_LONGEST = 500
+
+
+def redact(text: str) -> str:
+    """The text on one line with secrets, addresses and paths replaced, at most 500 characters."""
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,58 @@
+"""Process truth: who holds something, and whether that process still lives. A pid alone is not enough: pids are reused."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def identity(pid: int | None = None) -> str:
+    """A name for a process that no later process has: boot id, pid and start time. Raises ProcessLookupError if it is gone."""
+    pid = os.getpid() if pid is None else pid
+    return f"{_boot()}:{pid}:{_started(pid)}"
+
+
+def alive(name: str) -> bool:
+    """Whether the process that `identity` named is still the one running."""
+    boot, _, rest = name.partition(":")
+    pid, _, started = rest.partition(":")
+    if boot != _boot() or not pid.isdigit():
+        return False
+    try:
+        return _started(int(pid)) == started
+    except ProcessLookupError:
+        return False
+
+
+@cache
+def _boot() -> str:
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()[:8]
+    except FileNotFoundError:
+        return "-"
+
+
+def _started(pid: int) -> str:
+    """The start time in the system's own unit; a zombie counts as gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        if Path("/proc/self").exists():
+            raise ProcessLookupError(pid) from None
+        return _started_elsewhere(pid)
+    fields = stat.rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        raise ProcessLookupError(pid)
+    return fields[19]
+
+
+def _started_elsewhere(pid: int) -> str:
+    import psutil  # a system without /proc
+
+    try:
+        return f"{psutil.Process(pid).create_time():.3f}"
+    except psutil.NoSuchProcess:
+        raise ProcessLookupError(pid) from None

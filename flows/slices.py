@@ -1,0 +1,51 @@
+"""The subflows that a sync chains for every slice: `normalize` makes documents of items, `extract` brings them into the library."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+
+from prefect import flow
+
+from tasks.work import deliver_batch, extract_batch, normalize_batch
+
+_AT_ONCE = 2
+"""Batches worked on side by side: one is parsed while another is written, and no more are held in memory."""
+
+
+@flow(name="normalize", flow_run_name="normalize slice {number}", retries=0, persist_result=False)
+async def normalize(sync: int, number: int, batches: list[int]) -> dict[str, int]:
+    """Read and parse every batch of a slice."""
+
+    async def one(index: int, token: int) -> dict[str, int]:
+        return await normalize_batch(sync, index, token)
+
+    return await _side_by_side(one, batches)
+
+
+@flow(name="extract", flow_run_name="extract slice {number}", retries=0, persist_result=False)
+async def extract(sync: int, number: int, batches: list[int]) -> dict[str, int]:
+    """Take every batch of a slice apart and deliver it."""
+
+    async def one(index: int, token: int) -> dict[str, int]:
+        return await extract_batch(sync, index, token) | await deliver_batch(sync, index, token)
+
+    return await _side_by_side(one, batches)
+
+
+async def _side_by_side(work: Callable[[int, int], Awaitable[dict[str, int]]], batches: Iterable[int]) -> dict[str, int]:
+    """The sum of what the batches gave. The first error is raised after the batches at work have come to an end."""
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def place(index: int, token: int) -> dict[str, int]:
+        async with places:
+            return await work(index, token)
+
+    results = await asyncio.gather(*(place(i, t) for i, t in enumerate(batches, 1)), return_exceptions=True)
+    total: Counter[str] = Counter()
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+        total.update(result)
+    return dict(total)

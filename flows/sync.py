@@ -1,0 +1,80 @@
+"""The order of a sync, the same for every connector: gates, discovery, slices, troubled items, the summary."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from prefect import get_run_logger
+from prefect.client.schemas.objects import State, StateType
+from prefect.runtime import flow_run
+
+from catchment.errors import NotNow, SourceError
+from catchment.settings import SourceSettings
+from flows.slices import extract, normalize
+from tasks.report import name_run, report, schedule_retry, showing_progress
+from tasks.session import SourceSync, session
+from tasks.work import QUARANTINED, discover, process_item
+
+BATCH = 250
+BATCHES_PER_SLICE = 8
+ITEMS_SHOWN = 200
+"""Troubled items of one sync that get a task run of their own; the rest is worked on in batches, and listed by the ledger."""
+
+
+async def bring_up_to_date(kind: str, name: str, settings: SourceSettings, *, deep: bool) -> State | dict[str, int]:
+    """One sync of a source, from its listing to the last item; the figures of what it did.
+
+    A source that is paused or held is left alone; one that keeps failing ends `Quarantined` and is held.
+    """
+    try:
+        with session(kind, name, settings, flow_run.id) as sync:
+            try:
+                return await _sync(sync, deep)
+            except SourceError as error:
+                return await _failed(sync, error)
+    except NotNow as reason:
+        await name_run(f"{name}: left alone")
+        return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
+
+
+async def _sync(sync: SourceSync, deep: bool) -> dict[str, int]:
+    number = sync.sync.id
+    async with showing_progress(sync):
+        await discover(number, deep)
+        for index, batches in enumerate(_slices(sync), 1):
+            await normalize(number, index, batches)
+            await extract(number, index, batches)
+        await _troubled(sync)
+    summary = sync.end()
+    await report(sync)
+    await schedule_retry(sync)
+    return summary
+
+
+def _slices(sync: SourceSync) -> Iterator[list[int]]:
+    """Claimed batches, a slice at a time, until nothing waits."""
+    while True:
+        tokens = [token for _ in range(BATCHES_PER_SLICE) if (token := sync.claim(BATCH)) is not None]
+        if not tokens:
+            return
+        yield tokens
+
+
+async def _troubled(sync: SourceSync) -> None:
+    """A task run of its own for each item that left its batch or failed before."""
+    jobs = [*sync.troubles, *sync.tried_before(ITEMS_SHOWN)][:ITEMS_SHOWN]
+    retries = sync.policy.retry.attempts - 1
+    item = process_item.with_options(retries=retries)
+    for start in range(0, len(jobs), 10):
+        await asyncio.gather(*(item(sync.sync.id, job, return_state=True) for job in jobs[start : start + 10]))
+
+
+async def _failed(sync: SourceSync, error: SourceError) -> State:
+    held = sync.end_failed(error)
+    get_run_logger().error("%s", error)
+    await name_run(f"{sync.source.name}: {'held' if held else 'failed'}")
+    if not held:
+        return State(type=StateType.FAILED, name="Failed", message=f"{type(error).__name__}; nothing was deleted")
+    remedy = f"catchment sources resume {sync.source.name}"
+    return State(type=StateType.FAILED, name=QUARANTINED, message=f"{type(error).__name__}; held until: {remedy}")

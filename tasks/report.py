@@ -1,0 +1,70 @@
+"""What a sync shows in Prefect: its progress while it runs, a name and a table of figures afterwards, and its next try."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from uuid import UUID
+
+from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
+from prefect.client.orchestration import get_client
+from prefect.runtime import flow_run
+from prefect.states import Scheduled
+
+from catchment.pipeline import SourceSync
+
+_EVERY_SECONDS = 2.0
+
+
+@asynccontextmanager
+async def showing_progress(sync: SourceSync) -> AsyncIterator[None]:
+    """Keep a progress artifact up to date; a sync that is over in two seconds gets none."""
+    shower = asyncio.create_task(_show_progress(sync))
+    try:
+        yield
+    finally:
+        shower.cancel()
+        await asyncio.gather(shower, return_exceptions=True)
+
+
+async def _show_progress(sync: SourceSync) -> None:
+    artifact: UUID | None = None
+    while True:
+        await asyncio.sleep(_EVERY_SECONDS)
+        if artifact is None:
+            artifact = await acreate_progress_artifact(0.0, key=_key(sync, "progress"), description=sync.source.name)
+        await aupdate_progress_artifact(artifact, sync.progress.share() * 100)
+
+
+async def report(sync: SourceSync) -> None:
+    """Name the run after what it did and leave a table of its figures."""
+    await name_run(f"{sync.source.name}: {sync.progress.sentence()}")
+    table = [{"what": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items()]
+    await acreate_table_artifact(table, key=_key(sync, "summary"), description=f"Sync {sync.sync.id} of {sync.source.name}")
+
+
+async def name_run(name: str) -> None:
+    """Give the flow run a name that says what it did."""
+    if flow_run.id:
+        async with get_client() as client:
+            await client.update_flow_run(UUID(flow_run.id), name=name)
+
+
+async def schedule_retry(sync: SourceSync) -> None:
+    """Have the next sync at the moment when an item may be tried again, unless it is scheduled already."""
+    moment: datetime | None = sync.next_retry()
+    if moment is None or flow_run.deployment_id is None:
+        return
+    async with get_client() as client:
+        await client.create_flow_run_from_deployment(
+            UUID(flow_run.deployment_id),
+            name=f"{sync.source.name}: retries",
+            state=Scheduled(scheduled_time=moment),
+            idempotency_key=f"{sync.source.name}:{moment:%Y-%m-%dT%H:%M}",
+        )
+
+
+def _key(sync: SourceSync, what: str) -> str:
+    return f"{sync.source.name.replace('_', '-')}-{what}"

@@ -1,0 +1,94 @@
+"""The tasks of a sync: discover, then normalize, extract and deliver batches, and each troubled item by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from prefect import Task, get_run_logger, task
+from prefect.client.schemas.objects import State, StateType, TaskRun
+from prefect.context import TaskRunContext
+
+from catchment.errors import CatchmentError
+from catchment.extract import EXTRACTOR
+from catchment.model import FailureClass, JobState
+from catchment.normalize import NORMALIZER
+from catchment.pipeline import Outcome, SourceSync
+from catchment.retry import IN_RUN_SECONDS
+from tasks.session import current
+
+QUARANTINED = "Quarantined"
+"""The name of the terminal state of an item, or a source, that an operator has to look at."""
+
+
+def _may_pass(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
+    """Trying again at once helps where the ledger or the source was busy, not where the answer was final."""
+    error = state.data if isinstance(state.data, CatchmentError) else getattr(state.data, "result", None)
+    return isinstance(error, CatchmentError) and error.failure_class is FailureClass.TRANSIENT
+
+
+_AGAIN: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_condition_fn": _may_pass}
+"""For what was busy a moment ago; what an item needs is decided by its connector's retry policy, one item at a time."""
+
+
+def _batch_key(step: str) -> Any:
+    """Key a step by the content of its batch, the connector, and the version of the code that parses."""
+
+    def key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
+        sync = current(parameters["sync"])
+        return f"{sync.source.kind}:{NORMALIZER}.{EXTRACTOR}:{sync.fingerprint(parameters['token'])}:{step}"
+
+    return key
+
+
+def _except_quarantine(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
+    return state.name == "Failed"
+
+
+@task(name="discover", task_run_name="discover", persist_result=False, **_AGAIN)
+async def discover(sync: int, deep: bool) -> dict[str, int]:
+    """List the source and record what is different."""
+    progress = await asyncio.to_thread(current(sync).discover, deep=deep)
+    get_run_logger().info("%d differences, %d jobs", progress.listed, progress.jobs)
+    return progress.summary()
+
+
+@task(name="normalize-batch", task_run_name="read and parse batch {number}", cache_key_fn=_batch_key("normalize"), persist_result=True, **_AGAIN)
+async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
+    """Read and parse a batch."""
+    return await asyncio.to_thread(current(sync).normalize, token)
+
+
+@task(name="extract-batch", task_run_name="extract batch {number}", cache_key_fn=_batch_key("extract"), persist_result=True, **_AGAIN)
+async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
+    """Take a batch apart into chunks, links and entities."""
+    return await asyncio.to_thread(current(sync).extract, token)
+
+
+@task(name="deliver-batch", task_run_name="deliver batch {number}", persist_result=False, **_AGAIN)
+async def deliver_batch(sync: int, number: int, token: int) -> dict[str, int]:
+    """Put a batch into the library."""
+    return await asyncio.to_thread(current(sync).deliver, token)
+
+
+@task(name="item", task_run_name="item of job {job}", retry_condition_fn=_except_quarantine, persist_result=False)
+async def process_item(sync: int, job: int) -> State | str:
+    """Work on one troubled item by itself; ends `Quarantined` when its attempts are used up or no attempt can help."""
+    session = current(sync)
+    trouble = session.troubles.get(job)
+    if trouble is None or trouble.waits(IN_RUN_SECONDS) is not None:
+        if trouble is not None:
+            await asyncio.sleep(trouble.waits(IN_RUN_SECONDS) or 0)
+        trouble = (await asyncio.to_thread(session.process_alone, job)).trouble
+    if trouble is None:
+        return "done"
+    log = get_run_logger()
+    log.warning("attempt %d: %s (%s): %s", trouble.attempt, trouble.failure.reason, trouble.failure.error, trouble.failure.message)
+    if trouble.retry_at is None:
+        log.error("in quarantine; to see it: catchment quarantine show %d", job)
+        return State(type=StateType.FAILED, name=QUARANTINED, message=f"{trouble.failure.reason} after attempt {trouble.attempt}")
+    if trouble.waits(IN_RUN_SECONDS) is None:
+        return State(type=StateType.FAILED, name="Retrying later", message=f"not before {trouble.retry_at:%H:%M:%S} UTC")
+    raise TryAgain("the item failed; it is tried again in this run")
