@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console import render, session
+from catchment.model import EntityKind, LinkKind
+from console import render, session, values
 
 if TYPE_CHECKING:
-    from catchment.ledger import Hit
+    from catchment.ledger import Hit, Named, Shown
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Document = Annotated[str, typer.Argument(metavar="DOCUMENT|LOCATOR", help="A document's number, or an item's path.")]
 
 
 def search(
@@ -20,7 +22,7 @@ def search(
         str | None, typer.Option(help="Only in this source.", autocompletion=session.source_names)
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many hits.")] = 20,
-    as_json: Json = False,
+    as_json: values.Json = False,
 ) -> None:
     """Find documents by their words, best first.
 
@@ -39,6 +41,72 @@ def search(
         render.note("nothing found")
 
 
+def show(document: Document, as_json: values.Json = False) -> None:
+    """Show a document: its text and what is known of it."""
+    with session.reading() as ledger:
+        shown = ledger.library.show(document)
+    if as_json:
+        render.show_json(_shown(shown))
+        return
+    content = shown.content
+    render.show_fields(
+        {
+            "title": shown.title,
+            "document": shown.document,
+            "found in": "; ".join(f"{source}: {item}" for source, item in shown.places),
+            "type": content.media_type,
+            "language": content.language,
+            "author": content.author,
+            "created": content.created,
+            "modified": shown.modified or content.modified,
+            "also called": ", ".join(shown.aliases),
+            "tags": ", ".join(sorted({e.value for e in shown.entities if e.kind is EntityKind.TAG})),
+            "links": len(shown.links) or None,
+            "odd": "; ".join(content.warnings),
+        }
+    )
+    render.say()
+    render.say(render.clean_block(content.text))
+
+
+def related(document: Document, as_json: values.Json = False) -> None:
+    """Show what a document links to and what links to it.
+
+    Also where else the same content lies.
+    """
+    with session.reading() as ledger:
+        shown = ledger.library.show(document)
+        named = {name.locator: name for name in ledger.library.names(ledger.sources.get(shown.source).id)}
+    relations = _relations(shown, named)
+    if as_json:
+        render.show_json(relations)
+    elif relations:
+        headers = ("RELATION", "DOCUMENT", "TITLE", "ITEM")
+        render.show_table(headers, [tuple(relation.values())[:4] for relation in relations])
+    else:
+        render.note("nothing is related")
+
+
+def _relations(shown: Shown, named: Mapping[str, Named]) -> list[dict[str, Any]]:
+    from catchment.extract.vault import VaultIndex
+
+    index = VaultIndex(named)
+    written = [link for link in shown.links if link.kind is not LinkKind.URL and link.target]
+    targets = dict.fromkeys(index.resolve(link.target, shown.item) for link in written)
+    sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)
+    found = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
+    relations = [
+        {"relation": how, "document": named[item].document, "title": named[item].title, "item": item}
+        for how, item in found
+        if item in named and item != shown.item
+    ]
+    same = [place for place in shown.places if place != (shown.source, shown.item)]
+    return relations + [
+        {"relation": "same content", "document": None, "title": shown.title, "item": f"{source}: {item}"}
+        for source, item in same
+    ]
+
+
 def _hit(hit: Hit) -> dict[str, Any]:
     return {
         "document": hit.document,
@@ -46,13 +114,44 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "source": hit.source,
         "item": hit.item,
         "snippet": hit.snippet,
-        "score": hit.score,
+        "score": round(hit.score, 4),
         "places": [{"source": source, "item": item} for source, item in hit.places],
     }
 
 
 def _print_hit(hit: Hit) -> None:
     place = f"{hit.source}: {hit.item}"
-    render.say(f"{render.paint(render.clean(hit.title) or '(no title)', 'bold')}  {render.paint(hit.document, 'dim')}")
+    render.say(
+        f"{render.paint(render.clean(hit.title) or '(no title)', 'bold')}  {render.paint(str(hit.document), 'dim')}"
+    )
     render.say(f"  {render.paint(render.clean(place), 'dim')}")
     render.show_paragraph(hit.snippet, indent=2)
+
+
+def _shown(shown: Shown) -> dict[str, Any]:
+    content = shown.content
+    return {
+        "document": shown.document,
+        "title": shown.title,
+        "source": shown.source,
+        "item": shown.item,
+        "places": [{"source": source, "item": item} for source, item in shown.places],
+        "media_type": content.media_type,
+        "language": content.language,
+        "author": content.author,
+        "created": content.created,
+        "modified": shown.modified or content.modified,
+        "content_hash": shown.content_hash,
+        "properties": content.properties,
+        "metadata": shown.metadata,
+        "aliases": shown.aliases,
+        "warnings": content.warnings,
+        "links": [
+            {"kind": link.kind, "target": link.target, "anchor": link.anchor, "label": link.label}
+            for link in shown.links
+        ],
+        "entities": [
+            {"kind": entity.kind, "value": entity.value, "detail": entity.detail} for entity in shown.entities
+        ],
+        "text": content.text,
+    }

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from catchment.errors import CatchmentError
-from console import library, render, status
+from console import deletions, jobs, library, quarantine, render, server, sources, status, syncs, upkeep, why
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
 
@@ -54,8 +54,20 @@ def _root(
         render.say(context.get_help())
 
 
-app.command("status")(status.status)
-app.command("search")(library.search)
+app.command()(server.up)
+app.command()(server.down)
+app.command()(status.status)
+app.add_typer(sources.app, name="sources")
+app.command()(syncs.sync)
+app.command()(library.search)
+app.command()(library.show)
+app.command()(library.related)
+app.command()(why.why)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(quarantine.app, name="quarantine")
+app.add_typer(deletions.app, name="deletions")
+app.add_typer(upkeep.config_app, name="config")
+app.add_typer(upkeep.ledger_app, name="ledger")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ _UNFINISHED = ("pending", "running", "retrying")
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False) -> None:
-    """Show every source with its documents, jobs and last sync, and whether the server runs.
+    """Show every source at a glance, and whether anything runs.
 
     Answers from the ledger, so it works while nothing is running.
     """
@@ -35,7 +35,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for 
 
 
 def overview(ledger: Ledger) -> list[dict[str, Any]]:
-    """Every source that is not removed, as `status --json` prints it."""
+    """Every source, as `status --json` prints it."""
     documents = ledger.library.counts()
     jobs = ledger.queue.counts()
     held = {hold.source: hold.count for hold in ledger.intake.holds()}
@@ -51,7 +51,6 @@ def overview(ledger: Ledger) -> list[dict[str, Any]]:
             "last_sync": _sync(ledger, source.id),
         }
         for source in ledger.sources.all()
-        if source.state != "removed"
     ]
 
 
@@ -61,7 +60,7 @@ def _sync(ledger: Ledger, source_id: int) -> dict[str, Any] | None:
         return None
     return {
         "outcome": last.outcome,
-        "started": last.started,
+        "began": last.began,
         "ended": last.ended,
         "summary": dict(last.summary),
         "error": last.error,
@@ -93,7 +92,7 @@ def _print(server: Running | None, sources: list[dict[str, Any]]) -> None:
 def _row(source: Mapping[str, Any]) -> tuple[object, ...]:
     jobs, last = source["jobs"], source["last_sync"]
     waiting = sum(jobs.get(state, 0) for state in _UNFINISHED)
-    told = f"{last['outcome'] or 'running'}, {render.when(last['ended'] or last['started'])}" if last else "never"
+    told = f"{last['outcome'] or 'running'}, {render.when(last['ended'] or last['began'])}" if last else "never"
     return (
         source["name"],
         source["kind"],

@@ -1,0 +1,143 @@
+"""`catchment quarantine`: items that could not be processed, why, and what to do with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.errors import BadInput
+from catchment.model import Reason
+from console import render, session, values
+
+if TYPE_CHECKING:
+    from catchment.ledger import Entry
+
+app = typer.Typer(help="Review items that could not be processed.", rich_markup_mode=None)
+
+Job = Annotated[int, typer.Argument(help="The number of the job.")]
+Jobs = Annotated[list[int], typer.Argument(help="The numbers of the jobs.")]
+Source = Annotated[str | None, typer.Option(help="Only of this source.", autocompletion=session.source_names)]
+ForReason = Annotated[Reason | None, typer.Option(help="Only with this reason.")]
+
+
+@app.command("list")
+def list_entries(source: Source = None, reason: ForReason = None, as_json: values.Json = False) -> None:
+    """List the items in quarantine with their reasons."""
+    with session.reading() as ledger:
+        if source:
+            ledger.sources.get(source)
+        entries = ledger.quarantine.list(source=source, reason=reason)
+    if as_json:
+        render.show_json([_entry(entry) for entry in entries])
+    elif entries:
+        headers = ("JOB", "REASON", "TRIED", "LAST", "SOURCE", "ITEM", "MESSAGE")
+        rows = [(e.job, e.reason, e.attempts, e.last_failed, e.source, e.item, e.message) for e in entries]
+        render.show_table(headers, rows)
+        render.say("Try again: `catchment quarantine retry JOB`. More: `catchment quarantine show JOB`.")
+    else:
+        render.note("nothing is in quarantine")
+
+
+@app.command("show")
+def show_entry(job: Job, as_json: values.Json = False) -> None:
+    """Show one entry: what failed, how often, where, and your notes."""
+    with session.reading() as ledger:
+        entry = ledger.quarantine.show(job)
+    if as_json:
+        render.show_json(_entry(entry, whole=True))
+        return
+    render.show_fields(
+        {
+            "job": entry.job,
+            "item": entry.item,
+            "source": entry.source,
+            "reason": entry.reason,
+            "message": entry.message,
+            "error": entry.error,
+            "attempts": entry.attempts,
+            "first failed": entry.first_failed,
+            "last failed": entry.last_failed,
+            "a retry": "can help" if entry.retry_helps else "will not help until the item or the program changes",
+            "notes": "; ".join(entry.notes),
+        }
+    )
+    if entry.traceback:
+        render.say()
+        render.say(render.clean_block(entry.traceback))
+
+
+@app.command()
+def retry(
+    jobs: Annotated[list[int] | None, typer.Argument(help="The numbers of the jobs.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that --reason and --source leave.")] = False,
+    reason: ForReason = None,
+    source: Source = None,
+) -> None:
+    """Try items again, at the next sync of their source."""
+    if everything == bool(jobs):
+        raise BadInput("name the jobs to retry, or give --all (with --reason or --source to narrow it), not both")
+    if jobs and (reason or source):
+        raise BadInput("--reason and --source go with --all; leave them out or leave the job numbers out")
+    with session.writing() as ledger:
+        if source:
+            ledger.sources.get(source)
+        chosen = jobs or [entry.job for entry in ledger.quarantine.list(source=source, reason=reason)]
+        number = ledger.quarantine.retry(chosen, session.operator())
+    render.say(f"{render.count(number, 'item')} back in the queue; `catchment sync NAME` takes them up now")
+
+
+@app.command()
+def note(job: Job, text: Annotated[str, typer.Argument(help="What you found out.")]) -> None:
+    """Write a note on an entry."""
+    with session.writing() as ledger:
+        ledger.quarantine.note(job, text, session.operator())
+    render.say("noted")
+
+
+@app.command()
+def discard(jobs: Jobs, reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")] = "") -> None:
+    """Give items up; they are tried again only when they change."""
+    with session.writing() as ledger:
+        for job in jobs:
+            ledger.quarantine.discard(job, session.operator(), reason)
+    render.say(f"{render.count(len(jobs), 'item')} discarded")
+
+
+@app.command()
+def purge(
+    older_than: Annotated[str, typer.Option(help="Only entries whose last failure is older: 30d, 12w.")],
+) -> None:
+    """Give up all entries that nobody looked at for long."""
+    age = values.length(older_than)
+    with session.writing() as ledger:
+        number = ledger.quarantine.purge(age, session.operator())
+    render.say(f"{render.count(number, 'entry', 'entries')} purged")
+
+
+@app.command()
+def stats(as_json: values.Json = False) -> None:
+    """Count the entries by reason and group those with one cause."""
+    with session.reading() as ledger:
+        reasons, clusters = ledger.quarantine.stats(), ledger.quarantine.clusters()
+    if as_json:
+        render.show_json({"reasons": reasons, "clusters": clusters})
+        return
+    render.show_table(("REASON", "ITEMS"), sorted(reasons.items()))
+
+
+def _entry(entry: Entry, *, whole: bool = False) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "job": entry.job,
+        "source": entry.source,
+        "item": entry.item,
+        "reason": entry.reason,
+        "attempts": entry.attempts,
+        "message": entry.message,
+        "error": entry.error,
+        "first_failed": entry.first_failed,
+        "last_failed": entry.last_failed,
+        "retry_helps": entry.retry_helps,
+        "cluster": entry.cluster,
+    }
+    return {**shown, "traceback": entry.traceback, "notes": entry.notes} if whole else shown

@@ -1,0 +1,43 @@
+"""`catchment up` and `catchment down`: the server and the worker on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from console import render, session
+
+
+def up(
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when it is ready; it stays up until `down`.")
+    ] = False,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="The port; otherwise the last one, or a free one.")
+    ] = None,
+) -> int:
+    """Start the server and the worker and deploy the sources.
+
+    Keeps both alive until Ctrl-C, or with --detach until `catchment down`.
+    """
+    from deployments import server, supervisor
+
+    home = session.home().make()
+    code = supervisor.up(home, port=port, detach=detach, announce=render.say)
+    if detach and (running := session.running()):
+        render.say(f"Look at it in a browser: {running.url}")
+        if place := server.ui_login(home):
+            render.say(f"The password of the page is in {place}")
+    return code
+
+
+def down() -> None:
+    """Stop the server and the worker.
+
+    A sync that runs is handed back; the next one goes on where it was.
+    """
+    from deployments import supervisor
+
+    stopped = supervisor.down(session.home())
+    render.say("stopped" if stopped else "nothing was running")

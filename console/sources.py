@@ -1,0 +1,191 @@
+"""`catchment sources`: what is read, from where, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.errors import BadInput, NotFound
+from catchment.model import Priority
+from console import adding, render, session, values
+
+if TYPE_CHECKING:
+    from deployments.sources_file import SourceEntry
+
+    from catchment.ledger import SyncRow
+
+app = typer.Typer(help="Add, see and steer what is read.", rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(help="The name of the source.", autocompletion=session.source_names)]
+Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
+
+
+def _kinds(incomplete: str) -> list[str]:
+    from connectors import kinds
+
+    return [kind for kind in kinds() if kind.startswith(incomplete)]
+
+
+@app.command()
+def add(
+    *,
+    kind: Annotated[str, typer.Argument(help="local_files or obsidian.", autocompletion=_kinds)],
+    location: Annotated[str, typer.Argument(help="The folder or the vault.")],
+    name: Annotated[str, typer.Option("--name", help="A short name: lower-case letters, digits, - and _.")],
+    every: Annotated[str | None, typer.Option(help="Sync every so often: 15m, 2h, 1d.")] = None,
+    cron: Annotated[str | None, typer.Option(help='Sync at these times: "0 7 * * *".')] = None,
+    rrule: Annotated[str | None, typer.Option(help="Sync by a recurrence rule (RFC 5545).")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Also sync soon after a file changes.")] = False,
+    priority: Annotated[Priority, typer.Option(help="How soon its items are wanted.")] = Priority.NORMAL,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of its kind; may be repeated.")
+    ] = None,
+    secrets: Annotated[
+        list[str] | None,
+        typer.Option("--secret", metavar="NAME=REF", help="Where a secret is kept: env:VAR, file:PATH, keyring:S/U."),
+    ] = None,
+) -> None:
+    """Add a source, after a check that it can be read.
+
+    Written down at once; deployed at once if the server runs, else by `catchment up`.
+    """
+    given = {**values.settings(assignments or []), **values.secrets(secrets or []), "priority": priority}
+    entry = adding.prepare(kind, location, name, given, adding.Timing(every, cron, rrule, watch))
+    told = adding.commit(entry)
+    render.say(f"added {name}: {render.clean(told)}")
+    if session.running():
+        render.say(f"Bring it in now: `catchment sync {name} --wait`")
+    else:
+        render.say("It will be deployed by `catchment up`.")
+
+
+@app.command("list")
+def list_sources(as_json: values.Json = False) -> None:
+    """List the sources with their kinds, states and schedules."""
+    entries = adding.entries()
+    states = _states()
+    rows = [_row(entry, states) for entry in entries.values()]
+    if as_json:
+        render.show_json(rows)
+    elif rows:
+        headers = ("NAME", "KIND", "STATE", "PRIORITY", "SCHEDULE")
+        render.show_table(headers, [tuple(row.values())[:5] for row in rows], states={"STATE"})
+    else:
+        render.note("there is no source yet; see `catchment sources add --help`")
+
+
+@app.command("show")
+def show_source(name: Name, as_json: values.Json = False) -> None:
+    """Show the settings, the next run and the last syncs."""
+    entry = adding.entry(name)
+    server = session.running()
+    next_run = None
+    if server:
+        from deployments import runs
+
+        next_run = runs.next_run(server, entry.kind, name)
+    shown: dict[str, Any] = {**_row(entry, _states()), "next_run": next_run}
+    settings = entry.settings.model_dump(mode="json", exclude_none=True)
+    recent = _recent(name)
+    if as_json:
+        render.show_json({**shown, "settings": settings, "syncs": [_sync(row) for row in recent]})
+        return
+    render.show_fields({**shown, **{f"{key} (setting)": value for key, value in settings.items()}})
+    if recent:
+        render.say()
+        headers = ("SYNC", "BEGAN", "OUTCOME", "SUMMARY")
+        render.show_table(headers, [(s.id, s.began, s.outcome, values.summary(s.summary)) for s in recent])
+
+
+@app.command()
+def pause(name: Name, reason: Why = "") -> None:
+    """Stop syncing a source; what is in the library stays."""
+    with session.writing() as ledger:
+        source = ledger.sources.get(name)
+        ledger.sources.pause(name, session.operator(), reason)
+    if server := session.running():
+        from deployments import runs
+
+        runs.pause(server, source.kind, name)
+    render.say(f"{name} is paused; go on with `catchment sources resume {name}`")
+
+
+@app.command()
+def resume(name: Name) -> None:
+    """Go on with a source that is paused or held."""
+    with session.writing() as ledger:
+        source = ledger.sources.get(name)
+        ledger.sources.resume(name, session.operator())
+    if server := session.running():
+        from deployments import runs
+
+        runs.resume(server, source.kind, name)
+    render.say(f"{name} goes on")
+
+
+@app.command()
+def remove(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    reason: Why = "",
+) -> None:
+    """Forget a source and its documents.
+
+    The documents leave the library; nothing at the source itself is touched.
+    """
+    if name not in adding.entries() and name not in _states():
+        adding.entry(name)
+    if not yes:
+        if not render.interactive():
+            raise BadInput("nobody is there to ask; give --yes to remove it without being asked")
+        typer.confirm(f"Remove {name} and its documents from the library?", abort=True, err=True)
+    adding.withdraw(name, session.operator(), reason)
+    render.say(f"removed {name}")
+
+
+@app.command("test")
+def probe(name: Name) -> None:
+    """Check that a source can be read now."""
+    from connectors import connector_class
+
+    entry = adding.entry(name)
+    render.say(render.clean(connector_class(entry.kind)(entry.settings).probe()))
+
+
+def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "kind": entry.kind,
+        "state": states.get(entry.name, "paused" if entry.paused else "active"),
+        "priority": entry.settings.priority,
+        "schedule": values.schedule(entry.schedules, entry.watch),
+    }
+
+
+def _states() -> dict[str, str]:
+    try:
+        with session.reading() as ledger:
+            return {source.name: source.state for source in ledger.sources.all()}
+    except NotFound:
+        return {}
+
+
+def _recent(name: str) -> list[SyncRow]:
+    try:
+        with session.reading() as ledger:
+            return ledger.syncs.recent(ledger.sources.get(name).id, limit=10)
+    except NotFound:
+        return []
+
+
+def _sync(row: SyncRow) -> dict[str, Any]:
+    return {
+        "sync": row.id,
+        "run": row.run,
+        "began": row.began,
+        "ended": row.ended,
+        "outcome": row.outcome,
+        "summary": row.summary,
+        "error": row.error,
+    }

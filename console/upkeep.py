@@ -1,0 +1,72 @@
+"""`catchment ledger` and `catchment config`: whether what is stored and what is configured is right."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from console import render, session, values
+
+ledger_app = typer.Typer(help="Examine the ledger.", rich_markup_mode=None)
+config_app = typer.Typer(help="Examine the configuration.", rich_markup_mode=None)
+
+
+@ledger_app.command()
+def check(
+    deep: Annotated[bool, typer.Option("--deep", help="Also compare the search index with every document.")] = False,
+    as_json: values.Json = False,
+) -> int:
+    """Prove that every invariant holds.
+
+    Names those that do not, and exits with 1.
+    """
+    with session.reading() as ledger:
+        broken = ledger.check(deep=deep)
+    if as_json:
+        render.show_json({"holds": not broken, "broken": broken})
+    elif broken:
+        for line in broken:
+            render.note(f"broken: {render.clean(line)}")
+    else:
+        render.say("every invariant holds")
+    return 1 if broken else 0
+
+
+@config_app.command()
+def validate() -> None:
+    """Check every key, value and schedule of the sources."""
+    from deployments.sources_file import SourcesFile
+
+    file = SourcesFile.load(session.home().sources_file)
+    render.say(f"{render.count(len(file.entries), 'source')}, all valid")
+
+
+@config_app.command("show")
+def show_config(as_json: values.Json = False) -> None:
+    """Show where things are, and every source's settings."""
+    from deployments.sources_file import SourcesFile
+
+    home = session.home()
+    entries = SourcesFile.load(home.sources_file).entries
+    shown = {entry.name: {"kind": entry.kind, "settings": entry.settings.model_dump(mode="json")} for entry in entries}
+    if as_json:
+        render.show_json({"home": str(home.path), "ledger": _without_password(home.database_url), "sources": shown})
+        return
+    render.show_fields({"home": home.path, "ledger": _without_password(home.database_url)})
+    for name, entry in shown.items():
+        render.say()
+        render.show_fields({"source": name, "kind": entry["kind"], **entry["settings"]})
+
+
+@config_app.command()
+def path() -> None:
+    """Print where the file of the sources is."""
+    render.say(str(session.home().sources_file))
+
+
+def _without_password(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    return url.replace(f":{parts.password}@", ":…@") if parts.password else url

@@ -1,0 +1,112 @@
+"""Values as a person types and reads them: lengths of time, moments, `key=value`; what is wrong is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from catchment.errors import BadInput
+
+if TYPE_CHECKING:
+    from catchment.settings import SourceSettings
+
+Settings = TypeVar("Settings", bound="SourceSettings")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_LENGTH: Final = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)")
+_SUMMARY: Final = {
+    "succeeded": "in the library",
+    "moved": "moved",
+    "deleted": "deleted",
+    "held": "deletions held",
+    "unchanged": "unchanged",
+    "skipped": "skipped",
+    "retrying": "to be tried again",
+    "quarantined": "quarantined",
+}
+_REFERENCES: Final = ("env:", "keyring:", "file:", "block:")
+
+
+def length(text: str) -> timedelta:
+    """A length of time: "90s", "15m", "2h", "30d", "4w". Raises BadInput."""
+    match = _LENGTH.fullmatch(text.strip().lower())
+    if match is None:
+        raise BadInput(f"{text!r} is not a length of time; write it like 15m, 2h or 30d")
+    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+
+
+def moment(text: str) -> datetime:
+    """A moment in the past: a length of time before now, or an ISO date or time (local where it names no zone)."""
+    if _LENGTH.fullmatch(text.strip().lower()):
+        return datetime.now(UTC) - length(text)
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        raise BadInput(f"{text!r} is not a moment; write it like 2h, 7d, 2026-11-20 or 2026-11-20T14:00") from None
+
+
+def settings(assignments: Sequence[str]) -> dict[str, Any]:
+    """`key=value` pairs as settings: the value is read as YAML, a dotted key reaches inside ("limits.max_mb=20")."""
+    import yaml
+
+    result: dict[str, Any] = {}
+    for key, text in map(_assignment, assignments):
+        try:
+            value = yaml.safe_load(text) if text else ""
+        except yaml.YAMLError:
+            raise BadInput(f"the value of {key} is not valid YAML; put it in quotes: --set '{key}=\"…\"'") from None
+        *path, last = key.split(".")
+        inner = result
+        for part in path:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise BadInput(f"{key} is set twice, once as a value and once as a group; give it once")
+        if last in inner:
+            raise BadInput(f"{key} is set twice; give it once")
+        inner[last] = value
+    return result
+
+
+def secrets(assignments: Sequence[str]) -> dict[str, str]:
+    """`name=REF` pairs, where REF says where a secret is kept; a secret itself is refused without being repeated."""
+    result = dict(map(_assignment, assignments))
+    for name, reference in result.items():
+        if not reference.startswith(_REFERENCES):
+            forms = "env:VARIABLE, keyring:service/user, file:PATH or block:NAME"
+            raise BadInput(f"--secret {name}= takes where the secret is kept, never the secret itself: {forms}")
+    return result
+
+
+def typed(model: type[Settings], given: Mapping[str, Any]) -> Settings:
+    """Settings of this class. Raises BadInput that names the setting, and one that is close where it is unknown."""
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            close = get_close_matches(name, model.model_fields, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(model.model_fields))}"
+            raise BadInput(f"{name} is not a setting of this kind; {hint}") from None
+        raise BadInput(f"{name or 'settings'}: {first['msg'].removeprefix('Value error, ')}") from None
+
+
+def summary(counts: Mapping[str, int]) -> str:
+    """What a sync did, in words: "3 in the library, 1 moved"; "nothing to do" when it did nothing."""
+    told = [f"{counts[what]} {words}" for what, words in _SUMMARY.items() if counts.get(what)]
+    return ", ".join(told) or "nothing to do"
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise BadInput(f"{key!r} has no value; write it as key=value")
+    return key.strip(), value

@@ -1,0 +1,225 @@
+"""`catchment why`: how something came to be in the library, or why it is not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.errors import NotFound
+from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
+from console import adding, jobs, render, session, values
+
+if TYPE_CHECKING:
+    from deployments.sources_file import SourceEntry
+
+    from catchment.ledger import ItemRow, Ledger, SyncRow
+
+_ITEMS_SHOWN = 5
+
+
+def why(
+    path: Annotated[str, typer.Argument(help="A file, an item's path in its source, or only its name.")],
+    source: Annotated[
+        str | None, typer.Option(help="Only in this source.", autocompletion=session.source_names)
+    ] = None,
+    as_json: values.Json = False,
+) -> None:
+    """Say how something came to be here, or why it is not.
+
+    Seen when, by which sync, decided what and why, stored where, tried again when.
+    """
+    entries = adding.entries()
+    if source and source not in entries:
+        adding.entry(source)
+    inside = _inside(path, entries, source)
+    found: list[dict[str, Any]] = []
+    try:
+        with session.reading() as ledger:
+            rows = _find(ledger, path, source, inside)
+            found = [_told(ledger, row) for row in rows]
+    except NotFound:
+        pass  # no ledger yet: then nothing is known, and the reasons below say so
+    reasons = [] if found else _why_not(path, entries, inside)
+    if as_json:
+        render.show_json({"asked": path, "items": found, "not_here": reasons})
+        return
+    for told in found[:_ITEMS_SHOWN]:
+        _print(told)
+    if len(found) > _ITEMS_SHOWN:
+        render.note(f"{len(found) - _ITEMS_SHOWN} more are called so; give more of the path")
+    for reason in reasons:
+        render.say(render.clean(reason))
+
+
+def _inside(path: str, entries: Mapping[str, SourceEntry], source: str | None) -> dict[str, str]:
+    """The sources whose root the path lies in, with the locator that it has there."""
+    asked = Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - a link must keep its own name
+    inside = {}
+    for name, entry in entries.items():
+        root = getattr(entry.settings, "root", None)
+        if root is not None and source in (None, name) and asked.is_relative_to(root):
+            inside[name] = asked.relative_to(root).as_posix()
+    return inside
+
+
+def _find(ledger: Ledger, path: str, source: str | None, inside: Mapping[str, str]) -> list[ItemRow]:
+    exact = [
+        row
+        for name, locator in inside.items()
+        for row in ledger.intake.find(locator, source=name)
+        if row.locator == locator
+    ]
+    return exact or ledger.intake.find(path, source=source)
+
+
+def _told(ledger: Ledger, item: ItemRow) -> dict[str, Any]:
+    events = ledger.history.of_item(item.id)
+    job = ledger.queue.job(item.job) if item.job is not None else None
+    sync = _sync(ledger, item)
+    return {
+        "item": item.locator,
+        "source": item.source,
+        "state": item.state,
+        "because": _because(ledger, item),
+        "document": item.document,
+        "job": item.job,
+        "job_state": item.job_state,
+        "attempts": job.attempt if job else 0,
+        "next_attempt": item.not_before if item.job_state is JobState.RETRYING else None,
+        "version": item.version,
+        "content_hash": item.content_hash,
+        "size": item.size,
+        "first_seen": item.first_seen,
+        "changed": item.changed,
+        "gone": item.gone,
+        "sync": item.sync_id,
+        "run": sync.run if sync else None,
+        "code_version": sync.code_version if sync else None,
+        "history": [jobs.event_json(event) for event in events],
+    }
+
+
+def _because(ledger: Ledger, item: ItemRow) -> str:
+    if item.state == "missing":
+        return f"it was gone at the last look; the deletion is held: `catchment deletions list {item.source}`"
+    if item.state == "deleted":
+        return "it was deleted at the source"
+    match item.job_state:
+        case JobState.SUCCEEDED:
+            return f"it is in the library as document {item.document}"
+        case JobState.SKIPPED:
+            kept = f"; document {item.document} stands" if item.document is not None else ""
+            return f"it was skipped: {_plain(item.job_reason)}{kept}"
+        case JobState.QUARANTINED if item.job is not None:
+            entry = ledger.quarantine.show(item.job)
+            return f"it is in quarantine: {entry.reason}: {entry.message}; `catchment quarantine show {item.job}`"
+        case JobState.RETRYING:
+            return f"it failed and is tried again {render.when(item.not_before)}"
+        case JobState.RUNNING:
+            return "it is being worked on"
+        case JobState.CANCELLED:
+            return f"its job was cancelled: {_plain(item.job_reason)}"
+        case _:
+            return "it waits for its turn"
+
+
+def _plain(reason: str | None) -> str:
+    return (reason or "no reason was given").replace("_", " ")
+
+
+def _sync(ledger: Ledger, item: ItemRow) -> SyncRow | None:
+    recent = ledger.syncs.recent(ledger.sources.get(item.source).id, limit=500)
+    return next((row for row in recent if row.id == item.sync_id), None)
+
+
+def _print(told: Mapping[str, Any]) -> None:
+    render.show_fields(
+        {
+            "item": told["item"],
+            "source": told["source"],
+            "because": told["because"],
+            "first seen": told["first_seen"],
+            "changed": told["changed"],
+            "gone": told["gone"],
+            "attempts": told["attempts"],
+            "next attempt": told["next_attempt"],
+            "seen by sync": told["sync"],
+            "code version": told["code_version"],
+            "content": told["content_hash"],
+        }
+    )
+    render.say()
+
+
+def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str, str]) -> list[str]:
+    """Every reason that can be told; NotFound when the path is neither here nor anywhere on this machine."""
+    exists = os.path.lexists(Path(path).expanduser())
+    if not inside:
+        if not exists:
+            raise NotFound(f"nothing is known of {path!r}: no item is called so, and there is no such file here")
+        roots = ", ".join(entries) or "there is none"
+        return [f"it lies outside of every source ({roots}); add its folder with `catchment sources add`"]
+    reasons = []
+    for name, locator in inside.items():
+        reasons += _why_not_in(name, locator, entries[name], exists)
+    return reasons
+
+
+def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> list[str]:
+    """What keeps this path of a source out of the library, as far as its state, its last sync and its listing tell."""
+    reasons = []
+    try:
+        with session.reading() as ledger:
+            known = ledger.sources.get(name)
+            last = ledger.syncs.last(known.id)
+    except NotFound:
+        known = last = None
+    if known and known.state in ("paused", "held"):
+        reasons.append(f"{name} is {known.state}; go on with `catchment sources resume {name}`")
+    if last is None:
+        reasons.append(f"{name} was never synced; `catchment sync {name}`")
+    if not exists:
+        reasons.append(f"there is no such file in {name}, and none was seen there")
+    elif listed := _listed(entry, locator):
+        reasons.append(f"{name} sees it now: {listed}")
+    else:
+        reasons.append(f"the rules of {name} leave it out: include, exclude, ignore files, hidden names, links")
+    return reasons
+
+
+def _listed(entry: SourceEntry, locator: str) -> str | None:
+    """What the connector says of an item when it looks afresh; None when its rules leave the item out."""
+    from connectors import connector_class
+
+    for change in connector_class(entry.kind)(entry.settings).changes(_Nothing()):
+        match change:
+            case Upsert(item=item) if item.locator == locator:
+                return f"the next sync takes it up: `catchment sync {entry.name}`"
+            case Skip(item=item, reason=reason) if item.locator == locator:
+                return f"it is skipped: {_plain(reason.value)}"
+            case Failure(item=item, error=error) if item.locator in (locator, *_above(locator)):
+                return f"it cannot be listed: {error}"
+    return None
+
+
+def _above(locator: str) -> list[str]:
+    parts = locator.split("/")[:-1]
+    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
+
+
+class _Nothing:
+    """The knowledge of somebody who has never seen the source: with it a connector lists everything."""
+
+    def marks(self) -> Mapping[str, str]:
+        return {}
+
+    def within(self, container: str) -> Mapping[str, KnownItem]:
+        del container
+        return {}
+
+    def containers(self) -> frozenset[str]:
+        return frozenset()
