@@ -1,0 +1,128 @@
+"""Makes the server's deployments what a file says, by `prefect deploy`; what was switched off in the UI stays off."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Collection
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from catchment.errors import ConfigError, NotFound, TryAgain
+from catchment.settings import Home
+from deployments import prefect_file
+from deployments.environment import child_environment
+from deployments.server import Running, api, write_atomically
+from deployments.sources_file import SourcesFile
+
+_SECONDS = 120
+
+
+def deploy(home: Home, running: Running, names: Collection[str] | None = None, *, file: Path | None = None) -> None:
+    """Deploy the sources of these names, or all; or those of another file in the format of prefect.yaml.
+
+    Raises ConfigError or NotFound before anything is changed, and TryAgain when the server does not answer. May be called
+    again. All sources: those that the file has no more leave the server too, and an unchanged file is not deployed twice.
+    """
+    path = file or home.sources_file
+    known = _names(path, is_sources=file is None)
+    wanted = list(known) if names is None else list(names)
+    for name in wanted:
+        if name not in known:
+            raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(known) or 'none'}")
+    before = _deployed(running)
+    everything = file is None and names is None
+    if everything:
+        for name in [name for name, there in before.items() if "source" in there["tags"] and name not in known]:
+            undeploy(home, running, name)
+        if _in_force(home, path) and set(known) <= set(before):
+            return
+    if wanted:
+        _run_prefect(home, running, path, None if names is None else wanted)
+        _check(running, before, wanted)
+    if everything and path.exists():
+        write_atomically(_mark(home), _digest(path))
+
+
+def undeploy(home: Home, running: Running, name: str) -> None:
+    """Take a source's deployment with its schedules off the server; its past runs stay. May be called again."""
+    _mark(home).unlink(missing_ok=True)
+    there = _deployed(running).get(name)
+    if there is not None:
+        with api(running) as client:
+            client.delete(f"/deployments/{there['id']}").raise_for_status()
+
+
+def _names(path: Path, *, is_sources: bool) -> list[str]:
+    if is_sources:
+        return [entry.name for entry in SourcesFile.load(path).entries]
+    return [deployment.name for deployment in prefect_file.read(path).deployments]
+
+
+def _deployed(running: Running) -> dict[str, dict[str, Any]]:
+    """The deployments on the server, by name."""
+    there: list[dict[str, Any]] = []
+    with api(running) as client:
+        while True:
+            page = (
+                client.post("/deployments/filter", json={"limit": 200, "offset": len(there)}).raise_for_status().json()
+            )
+            there += page
+            if len(page) < 200:
+                return {deployment["name"]: deployment for deployment in there}
+
+
+def _run_prefect(home: Home, running: Running, path: Path, names: list[str] | None) -> None:
+    which = ["--all"] if names is None else [part for name in names for part in ("--name", name)]
+    command = [sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", *which, "--prefect-file", str(path)]
+    environment = child_environment(home, port=running.port, auth=running.login)
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=path.parent,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise TryAgain(f"deploying {path.name} took longer than {_SECONDS} s; try again") from None
+    if done.returncode != 0:
+        raise ConfigError(f"{path.name} could not be deployed: {_last_line(done.stderr) or _last_line(done.stdout)}")
+
+
+def _check(running: Running, before: dict[str, dict[str, Any]], names: list[str]) -> None:
+    """Prefect ends with exit code 0 when it skips a deployment, and takes back a pause when it does not."""
+    after = _deployed(running)
+    for name in names:
+        if name not in after:
+            raise ConfigError(
+                f"Prefect did not deploy {name} and gave no reason; check it with `catchment config validate`"
+            )
+        if before.get(name, {}).get("paused") and not after[name]["paused"]:
+            with api(running) as client:
+                client.post(f"/deployments/{after[name]['id']}/pause_deployment").raise_for_status()
+
+
+def _in_force(home: Home, path: Path) -> bool:
+    mark = _mark(home)
+    return mark.exists() and path.exists() and mark.read_text() == _digest(path)
+
+
+def _mark(home: Home) -> Path:
+    return home.run / "deployed"
+
+
+def _digest(path: Path) -> str:
+    """Of all that decides what a deploy makes: the file, and the programs that read it."""
+    programs = f"catchment {version('catchment')} prefect {version('prefect')}"
+    return hashlib.sha256(programs.encode() + b"\0" + path.read_bytes()).hexdigest()
+
+
+def _last_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip(" │╭╰─╮╯")]
+    return lines[-1] if lines else ""

@@ -1,0 +1,121 @@
+"""The runs of a source's deployment: start one, wait for it, see the next; pause and resume. Imports no Prefect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import httpx
+
+from catchment.errors import NotFound, TryAgain
+from deployments.server import Running, api
+
+_FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A flow run as the server sees it. `state_name` says more than `state_type`: "Quarantined" is a FAILED."""
+
+    id: str
+    name: str
+    state_type: str
+    state_name: str
+    message: str
+    ui_url: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.state_type in _FINAL
+
+
+def start_sync(running: Running, kind: str, name: str, *, deep: bool = False) -> str:
+    """Ask for a sync of a source now; the id of its run. Raises NotFound when it is not deployed."""
+    body: dict[str, Any] = {"state": {"type": "SCHEDULED"}}
+    if deep:
+        body["parameters"] = {"deep": True}
+    with api(running) as client:
+        deployment = _deployment(client, kind, name)
+        answer = client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()
+        return str(answer.json()["id"])
+
+
+def view(running: Running, run_id: str) -> RunView:
+    """A run as it is now. Raises NotFound."""
+    with api(running) as client:
+        return _view(running, client, run_id)
+
+
+def wait(
+    running: Running, run_id: str, on_progress: Callable[[RunView], None] | None = None, timeout: float | None = None
+) -> RunView:
+    """Wait until a run has ended, telling each change; after `timeout` seconds raises TryAgain, and the run goes on."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    last: RunView | None = None
+    with api(running) as client:
+        while True:
+            now = _view(running, client, run_id)
+            if on_progress is not None and now != last:
+                on_progress(now)
+            if now.ended:
+                return now
+            if deadline is not None and time.monotonic() > deadline:
+                raise TryAgain(f"the sync is still going on; see it at {now.ui_url}")
+            last = now
+            time.sleep(0.2)
+
+
+def pause(running: Running, kind: str, name: str) -> None:
+    """Stop a source's schedules until `resume`; a run that goes on is not touched. May be called again."""
+    _switch(running, kind, name, "pause_deployment")
+
+
+def resume(running: Running, kind: str, name: str) -> None:
+    """Let a source's schedules run again. May be called again."""
+    _switch(running, kind, name, "resume_deployment")
+
+
+def next_run(running: Running, kind: str, name: str) -> datetime | None:
+    """When a source's schedules start it next, aware; None when none will."""
+    with api(running) as client:
+        query = {
+            "deployments": {"id": {"any_": [_deployment(client, kind, name)["id"]]}},
+            "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+            "sort": "EXPECTED_START_TIME_ASC",
+            "limit": 1,
+        }
+        found = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+        return datetime.fromisoformat(found[0]["expected_start_time"]) if found else None
+
+
+def _switch(running: Running, kind: str, name: str, action: str) -> None:
+    with api(running) as client:
+        client.post(f"/deployments/{_deployment(client, kind, name)['id']}/{action}").raise_for_status()
+
+
+def _deployment(client: httpx.Client, kind: str, name: str) -> dict[str, Any]:
+    answer = client.get(f"/deployments/name/sync-{kind}/{name}")
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        raise NotFound(f"{name} is not deployed; deploy it with `catchment down` and `catchment up --detach`")
+    found: dict[str, Any] = answer.raise_for_status().json()
+    return found
+
+
+def _view(running: Running, client: httpx.Client, run_id: str) -> RunView:
+    answer = client.get(f"/flow_runs/{run_id}")
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        raise NotFound("that run is not on the server any more")
+    run = answer.raise_for_status().json()
+    state = run["state"] or {}
+    return RunView(
+        run_id,
+        run["name"],
+        state.get("type", "PENDING"),
+        state.get("name", "Pending"),
+        state.get("message") or "",
+        running.run_url(run_id),
+    )

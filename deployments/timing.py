@@ -1,0 +1,87 @@
+"""Schedules as a person writes them: intervals, cron lines, recurrence rules, time zones."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of the month", 1, 31, ()),
+    ("month", 1, 12, _MONTHS),
+    ("day of the week", 0, 7, _DAYS),
+)
+
+
+def seconds(every: str) -> int:
+    """The length of an interval such as "90s", "15m", "2h", "1d". Raises ValueError with the remedy."""
+    match = re.fullmatch(r"(\d{1,6})\s*([smhdw])", every.strip().lower())
+    if match is None or int(match[1]) * _SECONDS[match[2]] < 10:
+        raise ValueError("an interval is a number and a unit, at least 10s: 90s, 15m, 2h, 1d")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def check_cron(line: str) -> str:
+    """A cron line of five fields, as it is. Raises ValueError naming the field that is wrong."""
+    given = line.split()
+    if len(given) != len(_FIELDS):
+        raise ValueError('a cron line has five fields: minute, hour, day, month, day of the week, as in "0 7 * * 1-5"')
+    for field, (name, low, high, names) in zip(given, _FIELDS, strict=True):
+        if not all(_in_field(part, low, high, names) for part in field.lower().split(",")):
+            raise ValueError(f"the {name} of the cron line is not in {low}-{high}; see crontab(5)")
+    return line
+
+
+def check_rrule(rule: str) -> str:
+    """A recurrence rule (RFC 5545), as it is. Raises ValueError."""
+    from dateutil.rrule import rrulestr
+
+    try:
+        rrulestr(rule)
+    except (ValueError, TypeError, KeyError):
+        raise ValueError("this is no recurrence rule (RFC 5545); as in FREQ=WEEKLY;BYDAY=MO") from None
+    return rule
+
+
+def check_zone(name: str) -> str:
+    """The name of a time zone, as it is. Raises ValueError."""
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise ValueError("this is no time zone; as in Europe/Berlin, or UTC") from None
+    return name
+
+
+def local_zone() -> str:
+    """The name of this machine's time zone; UTC where it cannot be told."""
+    configured = os.environ.get("TZ", "").removeprefix(":")
+    linked = str(Path("/etc/localtime").resolve()).partition("zoneinfo/")[2]
+    for name in (configured, linked):
+        if name:
+            try:
+                return check_zone(name)
+            except ValueError:
+                continue
+    return "UTC"
+
+
+def _in_field(part: str, low: int, high: int, names: tuple[str, ...]) -> bool:
+    match = re.fullmatch(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?", part)
+    if match is None or (match[3] is not None and int(match[3]) == 0):
+        return False
+    if match[1] == "*":
+        return match[2] is None
+    ends = [_number(end, low, names) for end in (match[1], match[2]) if end is not None]
+    return all(end is not None and low <= end <= high for end in ends)
+
+
+def _number(text: str, low: int, names: tuple[str, ...]) -> int | None:
+    if text in names:
+        return names.index(text) + low
+    return int(text) if text.isdecimal() else None
