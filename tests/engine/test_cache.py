@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from catchment import cache as cache_module
+from catchment.cache import Cache
+
+
+def test_what_was_put_is_found_again_by_another_process_of_the_same_home(tmp_path: Path) -> None:
+    first = Cache(tmp_path / "cache.db")
+    first.put({"a": b"1", "b": b"2"})
+    second = Cache(tmp_path / "cache.db")
+    assert second.get(["a", "b", "c"]) == {"a": b"1", "b": b"2"}
+    second.close()
+    first.close()
+
+
+def test_what_no_longer_fits_in_memory_is_read_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "_IN_MEMORY", 10)
+    cache = Cache(tmp_path / "cache.db")
+    entries = {f"key {n}": b"12345678" for n in range(1_200)}
+    cache.put(entries)
+    assert cache.get(entries) == entries
+    cache.close()
+
+
+def test_dropped_entries_are_gone_from_memory_and_file(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache.db")
+    cache.put({"a": b"1", "b": b"2"})
+    cache.drop({"a"})
+    assert cache.get(["a", "b"]) == {"b": b"2"}
+    again = Cache(tmp_path / "cache.db")
+    assert again.get(["a", "b"]) == {"b": b"2"}
+    again.close()
+    cache.close()
+
+
+def test_a_damaged_file_is_thrown_away_because_it_is_only_a_cache(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    path.write_bytes(b"this is not a database" * 500)
+    cache = Cache(path)
+    cache.put({"a": b"1"})
+    assert cache.get(["a"]) == {"a": b"1"}
+    cache.close()
+
+
+def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache.db")
+    assert stat.S_IMODE((tmp_path / "cache.db").stat().st_mode) == 0o600
+    cache.close()

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from catchment.codec import decode_document, decode_extraction, encode
+from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Link, LinkKind
+
+
+def test_a_document_comes_back_as_it_was_and_has_one_encoding() -> None:
+    document = Document(
+        "# Ä\n",
+        "text/markdown",
+        title="Ä",
+        created=datetime(2024, 5, 1, tzinfo=UTC),
+        properties={"b": [1, None], "a": {"nested": True}},
+        warnings=("odd",),
+    )
+    same = Document(
+        "# Ä\n",
+        "text/markdown",
+        title="Ä",
+        created=datetime(2024, 5, 1, tzinfo=UTC),
+        properties={"a": {"nested": True}, "b": [1, None]},
+        warnings=("odd",),
+    )
+    assert decode_document(encode(document)) == document
+    assert encode(document) == encode(same)
+
+
+def test_an_extraction_comes_back_as_it_was() -> None:
+    extraction = Extraction(
+        (Chunk(0, 4, "A > B"),),
+        (Link(LinkKind.EMBED, "Note", "#^x", "label", 1, 3),),
+        (Entity(EntityKind.TASK, "water the bees", "x", 0, 2, 0.5),),
+    )
+    assert decode_extraction(encode(extraction)) == extraction

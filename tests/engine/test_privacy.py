@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.privacy import redact
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        ("cannot open /home/ada/Diary/2024.md", "Diary"),
+        ("cannot open ~/Diary/2024.md", "Diary"),
+        (r"cannot open C:\Users\ada\Diary.md", "ada"),
+        ("mail from ada.lovelace@mail.example.org failed", "lovelace"),
+        ("token ghp_abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghij"),
+        ("PASSWORD=hunter2 was refused", "hunter2"),
+        ("authorization: Bearer abc.def", "abc.def"),
+        ("cannot reach imaps://ada:secret@mail.example.org/INBOX", "secret"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "MIIE"),
+        ("jwt eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKxwRJSM", "SflKxwRJSM"),
+    ],
+)
+def test_what_is_private_is_taken_out(text: str, gone: str) -> None:
+    assert gone not in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["the PDF has no pages", "expected 3 of 4 parts", "and/or", "attempt 1 of 3 took 2.5 s", "line 3: bad header"],
+)
+def test_plain_words_stay_as_they_are(text: str) -> None:
+    assert redact(text) == text
+
+
+@given(st.text(max_size=2_000))
+def test_the_result_is_one_short_printable_line(text: str) -> None:
+    result = redact(text)
+    assert len(result) <= 500
+    assert result.isprintable() or result == ""
+    assert redact(result) == result
