@@ -42,9 +42,8 @@ def entry(name: str) -> SourceEntry:
 
 def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timing: Timing) -> SourceEntry:
     """Make a source of what was typed. Nothing is written; raises BadInput with the remedy."""
-    from deployments.sources_file import SourceEntry, schedule_of
-
     from connectors import connector_class
+    from deployments.sources_file import SourceEntry, schedule_of
 
     connector = connector_class(kind)
     if "root" in given:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -21,15 +22,20 @@ def up(
 
     Keeps both alive until Ctrl-C, or with --detach until `catchment down`.
     """
-    from deployments import server, supervisor
+    from deployments import supervisor
 
-    home = session.home().make()
-    code = supervisor.up(home, port=port, detach=detach, announce=render.say)
-    if detach and (running := session.running()):
-        render.say(f"Look at it in a browser: {running.url}")
-        if place := server.ui_login(home):
-            render.say(f"The password of the page is in {place}")
-    return code
+    home = session.home()
+    told = False
+
+    def announce(line: str) -> None:
+        nonlocal told
+        render.say(render.clean(line))
+        if not told and (place := supervisor.ui_login(home)):
+            render.say(f"The name and the password that the page asks for are in {place}")
+            told = True
+        sys.stdout.flush()
+
+    return supervisor.up(home, port=port, detach=detach, announce=announce)
 
 
 def down() -> None:

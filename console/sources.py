@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,9 +12,8 @@ from catchment.model import Priority
 from console import adding, render, session, values
 
 if TYPE_CHECKING:
+    from catchment.ledger import Source, SyncRow
     from deployments.sources_file import SourceEntry
-
-    from catchment.ledger import SyncRow
 
 app = typer.Typer(help="Add, see and steer what is read.", rich_markup_mode=None)
 
@@ -84,7 +84,8 @@ def show_source(name: Name, as_json: values.Json = False) -> None:
     if server:
         from deployments import runs
 
-        next_run = runs.next_run(server, entry.kind, name)
+        with suppress(NotFound):
+            next_run = runs.next_run(server, entry.kind, name)
     shown: dict[str, Any] = {**_row(entry, _states()), "next_run": next_run}
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
     recent = _recent(name)
@@ -104,10 +105,7 @@ def pause(name: Name, reason: Why = "") -> None:
     with session.writing() as ledger:
         source = ledger.sources.get(name)
         ledger.sources.pause(name, session.operator(), reason)
-    if server := session.running():
-        from deployments import runs
-
-        runs.pause(server, source.kind, name)
+    _switch(source, on=False)
     render.say(f"{name} is paused; go on with `catchment sources resume {name}`")
 
 
@@ -117,10 +115,7 @@ def resume(name: Name) -> None:
     with session.writing() as ledger:
         source = ledger.sources.get(name)
         ledger.sources.resume(name, session.operator())
-    if server := session.running():
-        from deployments import runs
-
-        runs.resume(server, source.kind, name)
+    _switch(source, on=True)
     render.say(f"{name} goes on")
 
 
@@ -153,13 +148,25 @@ def probe(name: Name) -> None:
     render.say(render.clean(connector_class(entry.kind)(entry.settings).probe()))
 
 
+def _switch(source: Source, *, on: bool) -> None:
+    """Show the pause in the Prefect UI too. What counts is the ledger, which every sync asks before it begins."""
+    server = session.running()
+    if server is None:
+        return
+    from deployments import runs
+
+    # A source that is not deployed yet has no switch there.
+    with suppress(NotFound):
+        (runs.resume if on else runs.pause)(server, source.kind, source.name)
+
+
 def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:
     return {
         "name": entry.name,
         "kind": entry.kind,
         "state": states.get(entry.name, "paused" if entry.paused else "active"),
         "priority": entry.settings.priority,
-        "schedule": values.schedule(entry.schedules, entry.watch),
+        "schedule": values.timing(entry.schedules, entry.watch),
     }
 
 

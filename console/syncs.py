@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import Refused, TryAgain
+from catchment.errors import CatchmentError, NotFound, Refused, TryAgain
+from catchment.model import JobState
 from console import adding, render, session, values
 
 if TYPE_CHECKING:
-    from deployments.runs import RunView
-
     from catchment.ledger import Source, SyncRow
+    from deployments.runs import RunView
 
 
 def sync(
@@ -41,14 +43,12 @@ def sync(
         else:
             render.say(f"{name}: started; see it at {server.url} or with `catchment status`")
         return 0
-    progress = _Progress(name)
     try:
-        view = runs.wait(server, run, progress.show, timeout=None)
+        with _Progress(name) as show:
+            view = runs.wait(server, run, show)
     except KeyboardInterrupt:
-        progress.end()
         render.note(f"the sync of {name} goes on in the background; see `catchment status`")
         raise
-    progress.end()
     return _report(name, view, started, as_json)
 
 
@@ -64,8 +64,6 @@ def _may_run(name: str) -> None:
 
 
 def _source(name: str) -> Source | None:
-    from catchment.errors import NotFound
-
     try:
         with session.reading() as ledger:
             return ledger.sources.get(name)
@@ -113,32 +111,45 @@ def _last(source: Source | None, started: datetime) -> SyncRow | None:
 
 
 class _Progress:
-    """One line that says how far a sync is: rewritten in place on a terminal, else one line per change of state."""
+    """One line that says how far a sync is: kept up to date on a terminal, else one line per change of state."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._shown = ""
-        self._live = sys.stderr.isatty()
+        self._state = "asked for"
+        self._ended = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True) if sys.stderr.isatty() else None
 
-    def show(self, view: RunView) -> None:
-        text = f"{self._name}: {view.state_name.lower()}{self._jobs() if self._live else ''}"
-        if text == self._shown:
-            return
-        self._shown = text
-        if self._live:
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
-        else:
-            render.note(text)
+    def __enter__(self) -> Callable[[RunView], None]:
+        if self._ticker:
+            self._ticker.start()
+        return self._show
 
-    def end(self) -> None:
-        if self._live and self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._ticker:
+            self._ticker.join()
+            self._write("")
+
+    def _show(self, view: RunView) -> None:
+        state = view.state_name.lower()
+        if self._ticker is None and state != self._state:
+            render.note(f"{self._name}: {render.clean(state)}")
+        self._state = state
+
+    def _tick(self) -> None:
+        while not self._ended.wait(0.5):
+            self._write(f"{self._name}: {render.clean(self._state)}{self._jobs()}")
+
+    def _write(self, line: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.flush()
 
     def _jobs(self) -> str:
-        with session.reading() as ledger:
-            jobs: dict[str, Any] = dict(ledger.queue.counts().get(self._name, {}))
-        left = sum(jobs.get(state, 0) for state in ("pending", "running", "retrying"))
-        done = sum(jobs.get(state, 0) for state in ("succeeded", "skipped", "quarantined"))
-        return f", {done} done, {left} to go" if left or done else ""
+        try:
+            with session.reading() as ledger:
+                jobs = ledger.queue.counts().get(self._name, {})
+        except CatchmentError:
+            return ""  # a line of progress is not worth an error; the next one may tell
+        left = sum(jobs.get(state, 0) for state in (JobState.PENDING, JobState.RUNNING, JobState.RETRYING))
+        done = sum(jobs.get(state, 0) for state in (JobState.SUCCEEDED, JobState.SKIPPED, JobState.QUARANTINED))
+        return f", {done} done, {left} to go" if left else ""

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from catchment.errors import BadInput
+from console import render
 
 if TYPE_CHECKING:
     from catchment.settings import SourceSettings
+    from deployments.prefect_file import Schedule
 
 Settings = TypeVar("Settings", bound="SourceSettings")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -103,6 +105,19 @@ def summary(counts: Mapping[str, int]) -> str:
     """What a sync did, in words: "3 in the library, 1 moved"; "nothing to do" when it did nothing."""
     told = [f"{counts[what]} {words}" for what, words in _SUMMARY.items() if counts.get(what)]
     return ", ".join(told) or "nothing to do"
+
+
+def timing(schedules: Sequence[Schedule], watch: bool) -> str:
+    """When a source is synced, in words."""
+    told = [
+        f"every {render.span(schedule.interval.total_seconds())}"
+        if schedule.interval
+        else f"cron {schedule.cron}"
+        if schedule.cron
+        else f"rrule {schedule.rrule}"
+        for schedule in schedules
+    ]
+    return ", ".join([*told, *(["on change"] if watch else [])]) or "by hand"
 
 
 def _assignment(text: str) -> tuple[str, str]:

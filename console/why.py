@@ -14,9 +14,8 @@ from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
 from console import adding, jobs, render, session, values
 
 if TYPE_CHECKING:
-    from deployments.sources_file import SourceEntry
-
     from catchment.ledger import ItemRow, Ledger, SyncRow
+    from deployments.sources_file import SourceEntry
 
 _ITEMS_SHOWN = 5
 
