@@ -7,6 +7,7 @@ Nothing heavy is imported here or at the top of a command's module: a command im
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from catchment.errors import CatchmentError
+from catchment.errors import CatchmentError, LoginFailed
 from console import deletions, jobs, library, quarantine, render, server, sources, status, syncs, upkeep, why
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
@@ -72,6 +73,8 @@ app.add_typer(upkeep.ledger_app, name="ledger")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and say how it went: the exit code. Never raises."""
+    # Loading libraries makes many objects and no garbage: looking for it as often as usual costs a fifth of the start.
+    gc.set_threshold(50_000, *gc.get_threshold()[1:])
     given = list(sys.argv[1:] if arguments is None else arguments)
     given, debug = _take_debug(given)
     for stream in (sys.stdout, sys.stderr):
@@ -110,12 +113,15 @@ def _report(error: Exception, debug: bool) -> int:
 
         traceback.print_exception(error)
     if isinstance(error, CatchmentError):
-        render.note(f"catchment: {render.clean(error)}")
+        render.note(f"catchment: {render.clean(error).removeprefix('catchment: ')}")
         return error.exit_code
     if isinstance(error, typer.TyperException):
         path = getattr(getattr(error, "ctx", None), "command_path", "catchment")
         render.note(f"catchment: {render.clean(error.format_message()).rstrip('.')}; see `{path} --help`")
         return error.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        render.note(f"catchment: {error.strerror}{f': {error.filename}' if error.filename else ''}")
+        return LoginFailed.exit_code if isinstance(error, PermissionError) else 1
     more = "" if debug else "; run the same with --debug to see where"
     render.note(f"catchment: unexpected {type(error).__name__}: {render.clean(error)[:200]}{more}")
     return 1

@@ -92,7 +92,7 @@ def show_source(name: Name, as_json: values.Json = False) -> None:
     if as_json:
         render.show_json({**shown, "settings": settings, "syncs": [_sync(row) for row in recent]})
         return
-    render.show_fields({**shown, **{f"{key} (setting)": value for key, value in settings.items()}})
+    render.show_fields({**shown, **values.flat(settings)})
     if recent:
         render.say()
         headers = ("SYNC", "BEGAN", "OUTCOME", "SUMMARY")

@@ -107,6 +107,17 @@ def summary(counts: Mapping[str, int]) -> str:
     return ", ".join(told) or "nothing to do"
 
 
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings as `--set` takes them: one value per dotted key; what is not set is left out."""
+    result: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            result[prefix + key] = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+    return result
+
+
 def timing(schedules: Sequence[Schedule], watch: bool) -> str:
     """When a source is synced, in words."""
     told = [
