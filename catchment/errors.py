@@ -187,7 +187,7 @@ class Vanished(ItemError):
 
 
 class Unexpected(ItemError):
-    """A defect, ours or a library's, that shows on this item; the message names the exception's class, never its text."""
+    """A defect, ours or a library's, that shows on this item; the message names the exception, never its text."""
 
     @classmethod
     def of(cls, error: BaseException) -> Unexpected:
