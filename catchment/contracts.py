@@ -32,9 +32,10 @@ class Connector(Protocol):
     """
 
     kind: ClassVar[str]
+    settings: ClassVar[type[SourceSettings]]
     policy: ClassVar[Policy]
     fetch_in_sandbox: ClassVar[bool]
-    """True where `fetch` reads local bytes and may run in any parser process; False where it needs this process's connection."""
+    """True where `fetch` may run in any parser process; False where it needs the connection of this one."""
 
     def __init__(self, settings: SourceSettings) -> None: ...
 
@@ -49,7 +50,8 @@ class Connector(Protocol):
         """Say what is different from `known`, in any order, `Root` first and a `Checkpoint` last.
 
         Idempotent: saying again what is known does nothing. May yield tens of thousands of changes between two checkpoints,
-        but should checkpoint at least every few thousand where its marks allow it. Nothing before a checkpoint is lost and
+        but should checkpoint at least every few thousand where its marks allow it. Where it costs nothing, a `Tombstone` comes
+        before the `Upsert` of new locators, so that a move is recognised without waiting for the end. Nothing before a checkpoint is lost and
         nothing after it is counted on. `deep` compares contents where the ordinary comparison trusts a fingerprint.
         Raises SourceError when the source as a whole cannot be listed; a single odd item is a `Failure`, never an exception.
         """

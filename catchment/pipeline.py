@@ -137,9 +137,18 @@ class _Open:
 
 
 class SourceSync:
-    """One sync of one source. Use `open_sync`, then `discover`, then claim, normalize, extract and deliver until nothing waits."""
+    """One sync of one source: `discover`, then claim, normalize, extract and deliver until nothing waits."""
 
-    def __init__(self, ledger: Ledger, cache: Cache, sandbox: Sandbox, connector: Connector, source: Source, sync: Sync, policy: Policy) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        cache: Cache,
+        sandbox: Sandbox,
+        connector: Connector,
+        source: Source,
+        sync: Sync,
+        policy: Policy,
+    ) -> None:
         self.source = source
         self.sync = sync
         self.policy = policy
@@ -290,7 +299,7 @@ class SourceSync:
         return batch.token
 
     def _parse(self, opened: _Open, jobs: Sequence[ClaimedJob]) -> None:
-        """Read jobs in the sandbox and keep what they gave. A large item is hashed first: known content is not parsed again."""
+        """Read jobs in the sandbox and keep what they gave. A large item is hashed first, to be parsed only if it is new."""
         tasks = list(self._tasks(opened, jobs))
         large = [(job, task) for job, task in tasks if (job.item.size or 0) > _WORTH_HASHING_FIRST]
         hashed = {job.id: reading for job, reading in self._run(opened, digest, large)}
@@ -338,7 +347,11 @@ class SourceSync:
     def _documents(self, opened: _Open) -> dict[str, bytes]:
         """The encoded documents that a batch brings, by content hash; what the cache has lost is parsed again."""
         found = self._parsed(opened)
-        lost = [job for job in opened.batch.jobs if (r := opened.reads.get(job.id)) and r.fate == "parsed" and r.content_hash not in found]
+        lost = [
+            job
+            for job in opened.batch.jobs
+            if (r := opened.reads.get(job.id)) and r.fate == "parsed" and r.content_hash not in found
+        ]
         if not lost:
             return found
         for job in lost:

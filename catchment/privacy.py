@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), "<secret>"),
+    (
+        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+        "<secret>",
+    ),
     (
         re.compile(
             r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}"
@@ -13,7 +16,12 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "<secret>",
     ),
-    (re.compile(r"(?i)\b(password|passwd|secret|token|api[_-]?key|authorization)(\s*[=:]\s*)(?:bearer\s+|basic\s+)?[^\s,;'\"]+"), r"\1\2<secret>"),
+    (
+        re.compile(
+            r"(?i)\b(password|passwd|secret|token|api[_-]?key|authorization)(\s*[=:]\s*)(?:bearer\s+|basic\s+)?[^\s,;'\"]+"
+        ),
+        r"\1\2<secret>",
+    ),
     (re.compile(r"\b([a-z][a-z0-9+.-]*://)[^\s/@]+@"), r"\1<login>@"),
     (re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"), "<address>"),
     (re.compile(r"(?<![\w/<.])(?:~|[A-Za-z]:)?[\\/](?:[^\s:'\"<>|*?\\/]+[\\/])+[^\s:'\"<>|*?]*"), "<path>"),

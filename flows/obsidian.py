@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from connectors.obsidian import ObsidianSettings
 from prefect import flow
 from prefect.client.schemas.objects import State
 
 from catchment.settings import SourceName
-from connectors.obsidian import ObsidianSettings
 from flows.sync import bring_up_to_date
 
 
 @flow(name="sync-obsidian", flow_run_name="{name}: syncing", retries=0, persist_result=False)
 async def sync_obsidian(name: SourceName, settings: ObsidianSettings, deep: bool = False) -> State | dict[str, int]:
-    """Bring an Obsidian vault up to date in the library. `deep` compares contents where the normal sync trusts size and times."""
+    """Bring an Obsidian vault up to date in the library. `deep` compares contents, not only sizes and times."""
     return await bring_up_to_date("obsidian", name, settings, deep=deep)

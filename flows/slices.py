@@ -1,4 +1,4 @@
-"""The subflows that a sync chains for every slice: `normalize` makes documents of items, `extract` brings them into the library."""
+"""The subflows that a sync chains for every slice: `normalize` makes documents of items, `extract` delivers them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ async def extract(sync: int, number: int, batches: list[int]) -> dict[str, int]:
     return await _side_by_side(one, batches)
 
 
-async def _side_by_side(work: Callable[[int, int], Awaitable[dict[str, int]]], batches: Iterable[int]) -> dict[str, int]:
+async def _side_by_side(
+    work: Callable[[int, int], Awaitable[dict[str, int]]], batches: Iterable[int]
+) -> dict[str, int]:
     """The sum of what the batches gave. The first error is raised after the batches at work have come to an end."""
     places = asyncio.Semaphore(_AT_ONCE)
 

@@ -42,7 +42,9 @@ async def report(sync: SourceSync) -> None:
     """Name the run after what it did and leave a table of its figures."""
     await name_run(f"{sync.source.name}: {sync.progress.sentence()}")
     table = [{"what": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items()]
-    await acreate_table_artifact(table, key=_key(sync, "summary"), description=f"Sync {sync.sync.id} of {sync.source.name}")
+    await acreate_table_artifact(
+        table, key=_key(sync, "summary"), description=f"Sync {sync.sync.id} of {sync.source.name}"
+    )
 
 
 async def name_run(name: str) -> None:

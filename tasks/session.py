@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from catchment.pipeline import SourceSync as SourceSync
-from catchment.pipeline import open_sync
+from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home, SourceSettings
 from connectors import connector_class
+
+__all__ = ["SourceSync", "current", "session"]
 
 _open: dict[int, SourceSync] = {}
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
 from prefect import Task, get_run_logger, task
 from prefect.client.schemas.objects import State, StateType, TaskRun
 from prefect.context import TaskRunContext
 
-from catchment.errors import CatchmentError
+from catchment.errors import CatchmentError, TryAgain
 from catchment.extract import EXTRACTOR
-from catchment.model import FailureClass, JobState
+from catchment.model import FailureClass
 from catchment.normalize import NORMALIZER
-from catchment.pipeline import Outcome, SourceSync
 from catchment.retry import IN_RUN_SECONDS
 from tasks.session import current
 
@@ -25,8 +22,7 @@ QUARANTINED = "Quarantined"
 
 def _may_pass(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
     """Trying again at once helps where the ledger or the source was busy, not where the answer was final."""
-    error = state.data if isinstance(state.data, CatchmentError) else getattr(state.data, "result", None)
-    return isinstance(error, CatchmentError) and error.failure_class is FailureClass.TRANSIENT
+    return isinstance(state.data, CatchmentError) and state.data.failure_class is FailureClass.TRANSIENT
 
 
 _AGAIN: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_condition_fn": _may_pass}
@@ -55,13 +51,25 @@ async def discover(sync: int, deep: bool) -> dict[str, int]:
     return progress.summary()
 
 
-@task(name="normalize-batch", task_run_name="read and parse batch {number}", cache_key_fn=_batch_key("normalize"), persist_result=True, **_AGAIN)
+@task(
+    name="normalize-batch",
+    task_run_name="read and parse batch {number}",
+    cache_key_fn=_batch_key("normalize"),
+    persist_result=True,
+    **_AGAIN,
+)
 async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Read and parse a batch."""
     return await asyncio.to_thread(current(sync).normalize, token)
 
 
-@task(name="extract-batch", task_run_name="extract batch {number}", cache_key_fn=_batch_key("extract"), persist_result=True, **_AGAIN)
+@task(
+    name="extract-batch",
+    task_run_name="extract batch {number}",
+    cache_key_fn=_batch_key("extract"),
+    persist_result=True,
+    **_AGAIN,
+)
 async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Take a batch apart into chunks, links and entities."""
     return await asyncio.to_thread(current(sync).extract, token)
@@ -85,10 +93,13 @@ async def process_item(sync: int, job: int) -> State | str:
     if trouble is None:
         return "done"
     log = get_run_logger()
-    log.warning("attempt %d: %s (%s): %s", trouble.attempt, trouble.failure.reason, trouble.failure.error, trouble.failure.message)
+    failure = trouble.failure
+    log.warning("attempt %d: %s (%s): %s", trouble.attempt, failure.reason, failure.error, failure.message)
     if trouble.retry_at is None:
         log.error("in quarantine; to see it: catchment quarantine show %d", job)
-        return State(type=StateType.FAILED, name=QUARANTINED, message=f"{trouble.failure.reason} after attempt {trouble.attempt}")
+        message = f"{failure.reason} after attempt {trouble.attempt}"
+        return State(type=StateType.FAILED, name=QUARANTINED, message=message)
     if trouble.waits(IN_RUN_SECONDS) is None:
-        return State(type=StateType.FAILED, name="Retrying later", message=f"not before {trouble.retry_at:%H:%M:%S} UTC")
+        later = f"not before {trouble.retry_at:%H:%M:%S} UTC"
+        return State(type=StateType.FAILED, name="Retrying later", message=later)
     raise TryAgain("the item failed; it is tried again in this run")
