@@ -1,4 +1,4 @@
-"""The processes that Catchment starts: `python -m deployments.child server|worker|run`. Only this module imports Prefect.
+"""The processes that Catchment starts: `python -m deployments.child server|worker|run`. They import Prefect.
 
 Each ends with the process that started it, even when that one is killed.
 """
@@ -6,6 +6,7 @@ Each ends with the process that started it, even when that one is killed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import runpy
@@ -13,8 +14,12 @@ import signal
 import sys
 import threading
 import time
+from typing import TYPE_CHECKING, Any
 
 from deployments.environment import POOL
+
+if TYPE_CHECKING:
+    from prefect.workers.base import BaseWorker
 
 _PR_SET_PDEATHSIG = 1
 
@@ -22,6 +27,7 @@ _PR_SET_PDEATHSIG = 1
 def main(role: str) -> None:
     """Become the server, the worker, or one flow run."""
     _end_with_parent()
+    os.umask(0o077)
     if role == "server":
         _serve()
     elif role == "worker":
@@ -51,16 +57,14 @@ def _work() -> None:
 
     if not sys.stdin.readline():
         return
-    signal.signal(signal.SIGTERM, _interrupt)
-    worker = ProcessWorker(work_pool_name=POOL, name="catchment", create_pool_if_not_found=False)
-    try:
-        asyncio.run(worker.start())
-    except KeyboardInterrupt:
-        sys.exit(0)
+    asyncio.run(_until_terminated(ProcessWorker(work_pool_name=POOL, name=POOL, create_pool_if_not_found=False)))
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+async def _until_terminated(worker: BaseWorker[Any, Any, Any]) -> None:
+    task = asyncio.ensure_future(worker.start())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 def _end_with_parent() -> None:

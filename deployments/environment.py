@@ -40,7 +40,8 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
     """The environment of the server, the worker, a deploy and every run: this one, with Prefect's settings replaced.
 
-    A person's own Prefect settings are dropped: they belong to another server. The only secret added is the auth string.
+    A person's own Prefect settings are dropped: they belong to another server. The auth string is the only
+    secret that is added.
     """
     address = f"http://127.0.0.1:{port}"
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}

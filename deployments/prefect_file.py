@@ -68,12 +68,12 @@ class Deployment(Strict):
     work_pool: WorkPool
     version: str | None = None
     version_type: str | None = None
-    tags: list[str] = []
+    tags: tuple[str, ...] = ()
     description: str | None = None
-    schedules: list[Schedule] = []
+    schedules: tuple[Schedule, ...] = ()
     paused: bool | None = None
     concurrency_limit: int | ConcurrencyLimit | None = None
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default_factory=dict)
     enforce_parameter_schema: bool | None = None
     build: Steps = None
     push: Steps = None

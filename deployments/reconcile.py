@@ -52,7 +52,7 @@ def settle(state: Running) -> None:
             if run["state_type"] == "PENDING" and run["run_count"] == 0:
                 _set_state(client, run, {"type": "SCHEDULED", "message": "Its start was interrupted; scheduled again"})
             elif run["state_type"] == "CANCELLING":
-                _set_state(client, run, {"type": "CANCELLED", "message": "Cancelled; its process is gone"})
+                _set_state(client, run, {"type": "CANCELLED", "message": "Cancelled, and its process is gone"})
             else:
                 _set_state(client, run, {"type": "CRASHED", "message": "Its process is gone; the next sync goes on"})
 
@@ -87,10 +87,10 @@ def cancel_active(state: Running, *, patience: float) -> None:
 
 
 def worker_online(state: Running) -> bool:
-    """Whether a worker serves our pool at this moment."""
+    """Whether a worker has served our pool since this start; the server calls one of before online for a minute."""
     with api(state) as client:
-        online = {"workers": {"status": {"any_": ["ONLINE"]}}}
-        answer = client.post(f"/work_pools/{POOL}/workers/filter", json=online).raise_for_status()
+        since = {"workers": {"last_heartbeat_time": {"after_": state.started.isoformat()}}}
+        answer = client.post(f"/work_pools/{POOL}/workers/filter", json=since).raise_for_status()
         return bool(answer.json())
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A system that `up` keeps running. `pid` is the supervisor's, `started` is aware UTC, `login` is `user:password`."""
+    """A system that `up` keeps running. `pid` is the supervisor's, `started` aware UTC, `login` `user:password`."""
 
     port: int
     pid: int

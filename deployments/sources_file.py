@@ -163,7 +163,7 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
         deployment.name,
         kind,
         settings,
-        tuple(deployment.schedules),
+        deployment.schedules,
         _WATCH in deployment.tags,
         bool(deployment.paused),
     )

@@ -6,30 +6,29 @@ import contextlib
 import fcntl
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from catchment.errors import CatchmentError, TryAgain
-from catchment.process import identity
+from catchment.process import alive, identity
 from catchment.settings import Home
+from deployments.deploy import deploy
 from deployments.environment import auth_string, child_environment
 from deployments.logs import BoundedLog
-from deployments.processes import end
+from deployments.ports import choose_port
 from deployments.reconcile import cancel_active, drop_overdue, ensure_pool, settle, worker_online
 from deployments.server import Running, api, record, running, state_file, ui_login
+from deployments.service import Service
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]
 
 _READY_SECONDS = 120.0
 _STOP_SECONDS = 35.0
-_LONGEST_BACKOFF = 30.0
-_FIRST_PORT = 4200
 
 Announce = Callable[[str], None]
 
@@ -37,8 +36,8 @@ Announce = Callable[[str], None]
 def up(home: Home, *, port: int | None = None, detach: bool = False, announce: Announce) -> int:
     """Start the server and the worker and keep them running until a signal or `down`; the exit code.
 
-    With `detach` returns as soon as both are ready. When they run already, says so and returns 0. Raises TryAgain when the
-    port asked for is taken, or when they do not become ready.
+    With `detach` returns as soon as both are ready. When they run already, says so and returns 0. Raises TryAgain when
+    the port asked for is taken, or when they do not become ready.
     """
     home.make()
     if state := running(home):
@@ -50,7 +49,7 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
         if not alone:
             announce("Catchment is being started already")
             return 0
-        supervisor = _Supervisor(home, _port(home, port), announce)
+        supervisor = _Supervisor(home, choose_port(home, port), announce)
         with _signals(supervisor.stop):
             supervisor.supervise()
     return 0
@@ -61,65 +60,17 @@ def down(home: Home) -> bool:
     state = running(home)
     if state is None:
         return False
-    os.kill(state.pid, signal.SIGTERM)
-    if not _until(lambda: running(home) is None, _STOP_SECONDS):
-        os.kill(state.pid, signal.SIGKILL)
-        _until(lambda: running(home) is None, 5)
+    try:
+        supervisor = identity(state.pid)
+        os.kill(state.pid, signal.SIGTERM)
+        if not _until(lambda: not alive(supervisor), _STOP_SECONDS):
+            # Its children end with it.
+            os.kill(state.pid, signal.SIGKILL)
+            _until(lambda: not alive(supervisor), 5)
+    except ProcessLookupError:
+        # It ended by itself meanwhile.
+        pass
     return True
-
-
-@dataclass(slots=True)
-class _Child:
-    """A process that is started again when it dies, later each time it dies soon."""
-
-    role: str
-    log: BoundedLog
-    environment: dict[str, str]
-    process: subprocess.Popen[bytes] | None = None
-    begun: float = 0.0
-    delay: float = 0.0
-    due: float = 0.0
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "deployments.child", self.role],
-            env=self.environment,
-            cwd=self.environment["PREFECT_HOME"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self.begun = time.monotonic()
-        self.log.follow(self.process)
-
-    def let_go(self) -> None:
-        """Tell the child that what it waits for is there."""
-        if self.process and self.process.stdin:
-            # A child that died meanwhile is found by its exit.
-            with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.write(b"go\n")
-                self.process.stdin.close()
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid if self.process else 0
-
-    def died(self) -> str | None:
-        """How the child ended, the first time this is asked after its end; its descendants are ended too."""
-        if self.process is None or (code := self.process.poll()) is None:
-            return None
-        end(self.process, grace=0)
-        self.process = None
-        lived = time.monotonic() - self.begun
-        self.delay = 1.0 if lived > 60 else min(max(2 * self.delay, 1.0), _LONGEST_BACKOFF)
-        self.due = time.monotonic() + self.delay
-        return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-
-    def end(self, grace: float) -> None:
-        if self.process:
-            end(self.process, grace=grace)
-            self.process = None
 
 
 class _Supervisor:
@@ -129,11 +80,11 @@ class _Supervisor:
         self._stopping = threading.Event()
         login = auth_string(home)
         environment = child_environment(home, port=port, auth=login)
-        self._server = _Child("server", BoundedLog(home.logs / "server.log"), environment)
+        self._server = Service("server", BoundedLog(home.logs / "server.log"), environment)
         worker_environment = {
             key: value for key, value in environment.items() if key != "PREFECT_SERVER_API_AUTH_STRING"
         }
-        self._worker = _Child("worker", BoundedLog(home.logs / "worker.log"), worker_environment)
+        self._worker = Service("worker", BoundedLog(home.logs / "worker.log"), worker_environment)
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._stops = 0
 
@@ -147,8 +98,6 @@ class _Supervisor:
             self._server.start()
             self._worker.start()
             self._open()
-            if not self._stopping.is_set():
-                self._announce(f"Catchment is running: {self._state.url}")
             while not self._stopping.wait(0.25):
                 self._revive()
         finally:
@@ -163,10 +112,20 @@ class _Supervisor:
         settle(self._state)
         drop_overdue(self._state)
         self._worker.let_go()
+        self._deploy()
         self._await(lambda: worker_online(self._state), "the worker", self._worker)
-        self._record()
+        if not self._stopping.is_set():
+            self._announce(f"Catchment is running: {self._state.url}")
+            self._record()
 
-    def _await(self, ready: Callable[[], bool], what: str, child: _Child) -> None:
+    def _deploy(self) -> None:
+        """Put the sources file into force; one that is wrong is no reason not to run what is deployed already."""
+        try:
+            deploy(self._home, self._state)
+        except CatchmentError as error:
+            self._announce(f"the sources are not deployed: {error}")
+
+    def _await(self, ready: Callable[[], bool], what: str, child: Service) -> None:
         deadline = time.monotonic() + _READY_SECONDS
         while not self._stopping.is_set() and not ready():
             how = child.died()
@@ -194,7 +153,7 @@ class _Supervisor:
             except CatchmentError as error:
                 self._announce(str(error))
 
-    def _again(self, child: _Child) -> None:
+    def _again(self, child: Service) -> None:
         if child is self._worker and not self._answers():
             return
         child.start()
@@ -225,10 +184,10 @@ class _Supervisor:
 def _detached(home: Home, port: int | None, announce: Announce) -> int:
     """Run `up` in a process of its own and wait until it is ready."""
     if port is not None:
-        _port(home, port)
+        choose_port(home, port)
     log = home.logs / "up.log"
     command = [sys.executable, "-P", "-m", "deployments.detached", *([str(port)] if port is not None else [])]
-    with open(log, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:  # noqa: PTH123
+    with open(log, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
         process = subprocess.Popen(
             command,
             env={**os.environ, "CATCHMENT_HOME": str(home.path)},
@@ -243,14 +202,15 @@ def _detached(home: Home, port: int | None, announce: Announce) -> int:
     if state is None:
         said = log.read_text(encoding="utf-8").strip().splitlines()
         raise TryAgain(said[-1] if said else "Catchment did not start; try again without --detach to see why")
-    announce(f"Catchment is running: {state.url}")
+    for line in log.read_text(encoding="utf-8").splitlines():
+        announce(line)
     return 0
 
 
 @contextlib.contextmanager
 def _only_one(home: Home) -> Iterator[bool]:
     """Hold the home's lock; the system drops it when this process ends, however it ends."""
-    with open(home.run / "up.lock", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:  # noqa: PTH123
+    with open(home.run / "up.lock", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -268,38 +228,6 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
-
-
-def _port(home: Home, wanted: int | None) -> int:
-    """The port asked for; else the one used before, so that the address stays; else a free one. Kept for the next time."""
-    kept = home.path / "port"
-    if wanted is not None:
-        if not _free(wanted):
-            raise TryAgain(f"port {wanted} is taken by another program; choose another with --port, or leave it out")
-        chosen = wanted
-    else:
-        before = int(kept.read_text()) if kept.exists() else _FIRST_PORT
-        chosen = before if _free(before) else _any_free()
-    kept.write_text(f"{chosen}\n")
-    return chosen
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        # As the server does: without it a port stays taken for a minute after a stop.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            return False
-        return True
-
-
-def _any_free() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _until(condition: Callable[[], bool], seconds: float) -> bool:
