@@ -50,9 +50,9 @@ class Connector(Protocol):
         """Say what is different from `known`, in any order, `Root` first and a `Checkpoint` last.
 
         Idempotent: saying again what is known does nothing. May yield tens of thousands of changes between two checkpoints,
-        but should checkpoint at least every few thousand where its marks allow it. Where it costs nothing, a `Tombstone` comes
-        before the `Upsert` of new locators, so that a move is recognised without waiting for the end. Nothing before a checkpoint is lost and
-        nothing after it is counted on. `deep` compares contents where the ordinary comparison trusts a fingerprint.
+        but should checkpoint at least every few thousand where its marks allow it. Where it costs little, the `Tombstone`s
+        come before the `Upsert`s of new locators, so that a move is recognised at once. Nothing before a checkpoint is lost
+        and nothing after it is counted on. `deep` compares contents where the ordinary comparison trusts a fingerprint.
         Raises SourceError when the source as a whole cannot be listed; a single odd item is a `Failure`, never an exception.
         """
         ...

@@ -1,0 +1,146 @@
+"""One folder as it is on disk: its wanted files with what one stat call says of each, and the folders below it."""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from catchment.settings import Home
+from connectors.files import Entry, to_locator
+from connectors.ignore import Layer, Rules
+
+
+class Folder(NamedTuple):
+    """A folder to list: its path on disk, its path relative to the root, and the rules that hold above it."""
+
+    path: str
+    relative: str
+    above: Layer
+
+    @property
+    def container(self) -> str:
+        """The folder's own locator; "" for the root."""
+        return to_locator(self.relative)
+
+    def child(self, name: str) -> str:
+        """The path of something in the folder, relative to the root."""
+        return f"{self.relative}/{name}" if self.relative else name
+
+    def enter(self, name: str, layer: Layer) -> Folder:
+        """A folder in this one, whose rules are `layer`."""
+        return Folder(f"{self.path}/{name}", self.child(name), layer)
+
+
+@dataclass(slots=True)
+class Listing:
+    """What was found in a folder.
+
+    `files` are wanted (plain tuples in the shape of `Entry`, sorted), `unseen` are files that could not be looked at,
+    `passed_over` are names of files that the rules leave out, `folders` are to be listed next, `closed` are not.
+    """
+
+    layer: Layer
+    files: list[tuple[str, int, int, int, int, int]] = field(default_factory=list)
+    unseen: dict[str, OSError] = field(default_factory=dict)
+    passed_over: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+
+    def digest(self, max_bytes: int) -> str:
+        """Differs whenever something about the folder's files, or about which are wanted, does."""
+        unseen = [(name, error.errno) for name, error in self.unseen.items()]
+        # marshal is the fastest stable form of plain tuples; a newer Python that writes it differently costs one closer look.
+        said = marshal.dumps((self.layer.key, max_bytes, self.files, unseen), 2)
+        return hashlib.blake2b(said, digest_size=12).hexdigest()
+
+    def locators(self, folder: Folder) -> set[str]:
+        """The locators of the files, seen and unseen."""
+        found = {to_locator(folder.child(file[0])) for file in self.files}
+        found.update(to_locator(folder.child(name)) for name in self.unseen)
+        return found
+
+
+class Lister:
+    """Lists the folders of one tree, of which `root` is the real path."""
+
+    def __init__(self, root: Path, follow_links: bool) -> None:
+        self._root = root
+        self._follow = follow_links
+        self._followed: dict[str, str] = {}
+        self._own_state = os.path.realpath(Home.default().path)
+
+    def top(self, rules: Rules) -> Folder:
+        """The root as the first folder to list."""
+        return Folder(str(self._root), "", rules.top())
+
+    def list(self, folder: Folder) -> Listing:
+        """Look at every file of a folder once. Raises OSError when the folder cannot be listed."""
+        layer = folder.above.enter(folder.relative, folder.path)
+        listing = Listing(layer)
+        tests, shows_hidden = layer.tests, layer.rules.hidden
+        keep = listing.files.append
+        with os.scandir(folder.path) as entries:
+            for entry in entries:
+                name = entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    self._sort_folder(folder, listing, name)
+                    continue
+                if (name[0] == "." and not shows_hidden) or (tests and layer.why_not(folder.child(name), folder=False)):
+                    listing.passed_over.append(name)
+                    continue
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    listing.unseen[name] = error
+                    continue
+                keep((name, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode))
+        # The order of a folder on disk may differ from one time to the next.
+        listing.files.sort()
+        if self._follow:
+            self._follow_links(folder, listing)
+        listing.folders.sort()
+        return listing
+
+    def _sort_folder(self, folder: Folder, listing: Listing, name: str) -> None:
+        wanted = listing.layer.why_not(folder.child(name), folder=True) is None
+        # Reading our own state would change it, without end.
+        if wanted and f"{folder.path}/{name}" != self._own_state:
+            listing.folders.append(name)
+        else:
+            listing.closed.append(name)
+
+    def _follow_links(self, folder: Folder, listing: Listing) -> None:
+        """Put what links lead to in their place, where that is inside the root and does not go round in circles."""
+        files = []
+        for file in listing.files:
+            path = f"{folder.path}/{file[0]}"
+            found = self._target(path) if stat.S_ISLNK(file[5]) else None
+            if found is None:
+                files.append(file)
+            elif not stat.S_ISDIR(found.st_mode):
+                files.append((*Entry.of(file[0], found),))
+            elif self._leads_on(folder.path, path):
+                listing.folders.append(file[0])
+            else:
+                files.append(file)
+        listing.files = files
+
+    def _target(self, path: str) -> os.stat_result | None:
+        """What a link leads to; None if that is nothing, or outside of the root."""
+        real = Path(os.path.realpath(path))
+        try:
+            return real.stat() if real.is_relative_to(self._root) else None
+        except OSError:
+            return None
+
+    def _leads_on(self, folder: str, path: str) -> bool:
+        """Whether a link to a folder leads neither upwards nor where another link has led: both could go on without end."""
+        real = os.path.realpath(path)
+        return not Path(os.path.realpath(folder)).is_relative_to(real) and self._followed.setdefault(real, path) == path

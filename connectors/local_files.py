@@ -1,0 +1,103 @@
+"""Files of a folder. What is new, changed or gone is found by `connectors.tree`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+
+from catchment.contracts import Known
+from catchment.model import Change, Item, RawContent
+from catchment.settings import Policy, RetryPolicy, SourceSettings
+from connectors.ignore import Rules
+from connectors.tree import Tree
+
+# What fails with a file is mostly over in seconds: it is being written, or a disk hiccups.
+FOLDER_POLICY = Policy(retry=RetryPolicy(attempts=3, initial=5, maximum=60))
+_MEGABYTE = 1_000_000
+
+
+class FolderSettings(SourceSettings):
+    """What every kind of source has that is a folder."""
+
+    root: Path = Field(title="Folder", description="The folder to read, as a full path; ~ is your home")
+    exclude: tuple[str, ...] = Field(
+        (), title="Exclude", description="Patterns of what to leave out, written as in a .gitignore: *.tmp, /build/"
+    )
+    ignore_file: str | None = Field(
+        ".catchmentignore",
+        title="Ignore file",
+        description="Files of this name, in any folder, hold patterns of what to leave out there",
+        pattern=r"^\.[^/]+$",
+    )
+
+    @field_validator("root")
+    @classmethod
+    def _full(cls, root: Path) -> Path:
+        root = root.expanduser()
+        if not root.is_absolute():
+            raise ValueError("root must be a full path, such as /home/me/Documents or ~/Documents")
+        return root
+
+    @field_validator("exclude", "include", check_fields=False)
+    @classmethod
+    def _patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                Rules(exclude=(pattern,)).top()
+            except ValueError:
+                raise ValueError(f"{pattern!r} is not a pattern; write it as in a .gitignore") from None
+        return patterns
+
+
+class LocalFilesSettings(FolderSettings):
+    """The settings of a source of kind `local_files`."""
+
+    include: tuple[str, ...] = Field(
+        (), title="Include", description="Patterns of the files that are wanted, such as *.md; none means all files"
+    )
+    gitignore: bool = Field(True, title="Heed .gitignore", description="Leave out what the .gitignore files leave out")
+    hidden: bool = Field(False, title="Hidden files", description="Read files and folders whose name begins with a dot")
+    follow_symlinks: bool = Field(
+        False, title="Follow links", description="Follow symbolic links that stay inside the folder; others never"
+    )
+
+
+def max_bytes(settings: FolderSettings) -> int:
+    """The size up to which a file is read."""
+    return int(settings.policy(FOLDER_POLICY).limits.max_mb * _MEGABYTE)
+
+
+class LocalFiles:
+    """The connector for the files of a folder."""
+
+    kind: ClassVar[str] = "local_files"
+    settings: ClassVar[type[SourceSettings]] = LocalFilesSettings
+    policy: ClassVar[Policy] = FOLDER_POLICY
+    fetch_in_sandbox: ClassVar[bool] = True
+
+    def __init__(self, settings: LocalFilesSettings) -> None:
+        names = (".gitignore" if settings.gitignore else None, settings.ignore_file)
+        ignore_files = tuple(name for name in names if name)
+        rules = Rules(settings.include, settings.exclude, ignore_files, settings.hidden)
+        self._tree = Tree(settings.root, rules, max_bytes(settings), settings.follow_symlinks)
+
+    def probe(self) -> str:
+        """As `Connector.probe`."""
+        count = self._tree.probe()
+        return f"{self._tree.root.name}: a folder with {count} entr{'y' if count == 1 else 'ies'} at the top"
+
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        """As `Connector.changes`."""
+        return self._tree.changes(known, deep=deep)
+
+    def fetch(self, item: Item) -> RawContent:
+        """As `Connector.fetch`."""
+        data, file = self._tree.read(item)
+        return RawContent(data, name=file.name, modified=file.modified)
+
+    def why_not(self, path: str) -> str | None:
+        """Why a path relative to the root is not listed, for a person; None if no rule speaks against it."""
+        return self._tree.why_not(path)
