@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.errors import BadInput, CatchmentError
-from catchment.settings import Home
+from catchment.home import Home
 from console import adding, render, session
 from console.adding import Timing
 
@@ -29,7 +29,7 @@ def demo(
     stop: Annotated[bool, typer.Option("--exit", help="Stop everything and leave when the result is shown.")] = False,
     source: Annotated[Path | None, typer.Option(help="Your own folder or vault instead of the example.")] = None,
 ) -> int:
-    """Ingest the example vault and this project's own files, and show the result."""
+    """Ingest the example vault and this project; show the result."""
     os.environ["CATCHMENT_HOME"] = str(_STATE)
     names = _sources(source)
     from deployments.supervisor import down, up

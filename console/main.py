@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from catchment.errors import CatchmentError, LoginFailed
-from console import deletions, jobs, library, quarantine, render, server, sources, status, syncs, upkeep, why
+from console import deletions, demo, jobs, library, quarantine, render, server, sources, status, syncs, upkeep, why
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
 
@@ -57,6 +57,7 @@ def _root(
 
 app.command()(server.up)
 app.command()(server.down)
+app.command()(demo.demo)
 app.command()(status.status)
 app.add_typer(sources.app, name="sources")
 app.command()(syncs.sync)

@@ -1,0 +1,196 @@
+"""The boundary of the command line: help, exit codes, one line per error, and quiet ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+from catchment.errors import (
+    BadInput,
+    CatchmentError,
+    LedgerUnavailable,
+    LoginFailed,
+    NotFound,
+    Refused,
+    SourceUnavailable,
+    TryAgain,
+)
+from console import session
+from console.main import app, main
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, (*path, name))
+
+
+ALL = dict(_commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_and_every_option_says_what_it_is_for(path: tuple[str, ...]) -> None:
+    command = ALL[path]
+    first = (command.help or "").strip().splitlines()[0]
+    assert first.endswith(".") or not path
+    assert len(first) <= 64 or not path, "the list of commands would cut it off at 80 columns"
+    for parameter in command.params:
+        assert parameter.help, f"{parameter.name} has no help"
+
+
+def test_the_commands_are_those_that_are_promised() -> None:
+    leaves = {" ".join(path) for path, command in ALL.items() if not hasattr(command, "commands")}
+    groups = {
+        "sources": "add list show pause resume remove test",
+        "jobs": "list show",
+        "quarantine": "list show retry note discard purge stats",
+        "deletions": "list apply drop",
+        "config": "validate show path",
+        "ledger": "check",
+        "vault": "report",
+    }
+    promised = {f"{group} {name}" for group, names in groups.items() for name in names.split()}
+    assert promised | {"up", "down", "status", "sync", "search", "show", "related", "why", "demo"} == leaves
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CatchmentError("it broke; mend it"), 1),
+        (BadInput("it broke; mend it"), 2),
+        (LoginFailed("it broke; mend it"), 3),
+        (PermissionError(13, "it broke; mend it"), 3),
+        (NotFound("it broke; mend it"), 4),
+        (Refused("it broke; mend it"), 5),
+        (TryAgain("it broke; mend it"), 10),
+        (SourceUnavailable("it broke; mend it"), 10),
+        (LedgerUnavailable("it broke; mend it"), 10),
+        (OSError(28, "it broke; mend it"), 1),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_an_error_is_one_line_with_the_exit_code_of_its_class(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(session, "running", fail)
+    said = cli("status")
+    assert (said.code, said.out, said.err) == (code, "", "catchment: it broke; mend it\n")
+    debugged = cli("status", "--debug")
+    assert debugged.code == code
+    assert "Traceback" in debugged.err
+    assert debugged.err.endswith("catchment: it broke; mend it\n")
+
+
+def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("a defect\nof ours \x1b[31m")
+
+    monkeypatch.setattr(session, "running", fail)
+    said = cli("status")
+    assert said.code == 1
+    assert said.err == (
+        "catchment: unexpected ZeroDivisionError: a defect of ours; run the same with --debug to see where\n"
+    )
+
+
+def test_ctrl_c_ends_quietly_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "running", interrupt)
+    said = cli("status")
+    assert (said.code, said.out, said.err) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("stauts",), "Did you mean 'status'?; see `catchment --help`"),
+        (("sources", "ad"), "see `catchment sources --help`"),
+        (("sources",), "see `catchment sources --help`"),
+        (("search",), "see `catchment search --help`"),
+        (("search", "word", "--limit", "0"), "see `catchment search --help`"),
+        (("jobs", "list", "--state", "lost"), "see `catchment jobs list --help`"),
+        (("jobs", "show", "seven"), "see `catchment jobs show --help`"),
+        (("status", "--verbose"), "see `catchment status --help`"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_wrong_command_line_is_one_line_with_where_to_look(cli: Cli, arguments: tuple[str, ...], hint: str) -> None:
+    said = cli(*arguments)
+    assert said.code == 2
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert hint in said.err
+
+
+def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
+    assert cli().out == cli("--help").out
+    assert cli().code == 0
+
+
+def test_the_version_is_shown(cli: Cli) -> None:
+    assert cli("--version").out.startswith("catchment 0.")
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly(state: Path) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [sys.executable, "-m", "console", "status"],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_disk_behind_the_output_is_said(state: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "console", "--version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "catchment: No space left on device\n")
+
+
+def test_an_interrupt_from_outside_ends_with_130_and_no_traceback(state: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "from console import main, session\n"
+        "session.running = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.exit(main.main(['status']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
+
+
+def test_shells_are_offered_completion(process: Cli) -> None:
+    said = process(_CATCHMENT_COMPLETE="complete_bash", COMP_WORDS="catchment sour", COMP_CWORD="1")
+    assert said.out.split() == ["sources"]
+
+
+def test_main_never_raises_whatever_it_is_given(cli: Cli) -> None:
+    for words in ("\x00", "--\udcff", "-" * 999, "=", "''"):
+        assert main([words]) == 2

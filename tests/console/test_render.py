@@ -1,0 +1,124 @@
+"""What is printed: harmless, aligned, and the same for scripts whatever the terminal is."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from catchment.model import Reason
+from console import render
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
+    """Put a terminal of 80 columns in the place of the output; called by the test, after the capture has begun."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def install() -> Terminal:
+        screen = Terminal()
+        monkeypatch.setattr(sys, "stdout", screen)
+        return screen
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("hostile", "harmless"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;owned\x07title", "title"),
+        ("\x1b]8;;http://evil.example\x1b\\link", "link"),
+        ("\x1b]52;c;cm0gLXJm\x1b\\", ""),
+        ("\x9b31mc1", "31mc1"),
+        ("a\rb", "a b"),
+        ("two\nlines\tand a tab", "two lines and a tab"),
+        ("abc\u202etxt.exe", "abc txt.exe"),
+        ("bell\x07 null\x00 del\x7f", "bell null del"),
+        ("plain — ünïcode 日本 👩‍💻", "plain — ünïcode 日本 👩‍💻"),
+    ],
+)
+def test_untrusted_text_reaches_the_terminal_with_nothing_that_it_would_obey(hostile: str, harmless: str) -> None:
+    assert render.clean(hostile) == harmless
+
+
+def test_a_block_of_text_keeps_its_lines_and_loses_its_escapes() -> None:
+    assert render.clean_block("# Title\r\n\n\tcode \x1b[2Jgone") == "# Title\n\n    code  gone"
+
+
+def test_a_table_aligns_wide_characters_and_puts_numbers_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    render.show_table(("NAME", "ITEMS", "STATE"), [("日本", 7, "active"), ("notes", 1234, "held")])
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME   ITEMS  STATE",
+        "日本       7  active",
+        "notes   1234  held",
+    ]
+
+
+def test_on_a_terminal_the_last_column_wraps_within_eighty_columns(terminal: Callable[[], Terminal]) -> None:
+    screen = terminal()
+    render.show_table(("JOB", "MESSAGE"), [(1, "word " * 40)])
+    lines = screen.getvalue().splitlines()
+    assert len(lines) > 3
+    assert all(len(line) <= 80 for line in lines[1:])
+    assert all(line.startswith("     word") for line in lines[2:])
+
+
+def test_in_a_pipe_no_line_is_wrapped_or_coloured(capsys: pytest.CaptureFixture[str]) -> None:
+    render.show_table(("JOB", "STATE"), [(1, "active " * 40)], states={"STATE"})
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 2
+    assert "\x1b" not in out
+
+
+def test_colours_appear_on_a_terminal_and_not_with_no_color(
+    terminal: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = terminal()
+    render.show_table(("STATE",), [("held",)], states={"STATE"})
+    assert "\x1b[33mheld\x1b[0m" in screen.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = terminal()
+    render.show_table(("STATE",), [("held",)], states={"STATE"})
+    assert screen.getvalue() == "STATE\nheld\n"
+
+
+def test_json_holds_no_raw_control_character_and_reads_back_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "esc \x1b c1 \x9b del \x7f reversed \u202e é"
+    render.show_json({"title": hostile})
+    out = capsys.readouterr().out
+    assert not set("\x1b\x9b\x7f\u202e") & set(out)
+    assert "é" in out
+    assert json.loads(out) == {"title": hostile}
+
+
+def test_json_says_times_in_utc_and_enumerations_by_their_value(capsys: pytest.CaptureFixture[str]) -> None:
+    zone_time = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
+    render.show_ndjson([{"at": zone_time, "why": Reason.TIMEOUT, "tags": ("b", "a")}])
+    assert json.loads(capsys.readouterr().out) == {"at": "2026-11-20T14:00:00Z", "why": "timeout", "tags": ["b", "a"]}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "now"), (59, "59 s ago"), (3_600, "1 h ago"), (200_000, "2 d ago"), (-125, "in 2 min")]
+)
+def test_moments_are_said_in_their_largest_unit(seconds: int, said: str) -> None:
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    assert render.when(now - timedelta(seconds=seconds), now) == said
+
+
+def test_counts_agree_with_their_noun() -> None:
+    assert render.count(1, "entry", "entries") == "1 entry"
+    assert render.count(12_345, "document") == "12 345 documents"

@@ -1,0 +1,96 @@
+"""Values as they are typed: read as meant, or refused with an example."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from catchment.errors import BadInput
+from catchment.settings import Limits, SourceSettings
+from console import values
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("90s", timedelta(seconds=90)),
+        ("15m", timedelta(minutes=15)),
+        ("2 h", timedelta(hours=2)),
+        ("4W", timedelta(28)),
+    ],
+)
+def test_lengths_of_time_are_a_number_and_a_unit(text: str, length: timedelta) -> None:
+    assert values.length(text) == length
+
+
+@pytest.mark.parametrize("text", ["", "10", "h", "-1h", "1.5h", "2 fortnights", "9999999d"])
+def test_what_is_no_length_of_time_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(BadInput, match="15m, 2h or 30d"):
+        values.length(text)
+
+
+def test_a_moment_is_a_date_or_a_length_of_time_before_now() -> None:
+    assert values.moment("2026-11-20T14:00:00+02:00") == datetime(2026, 11, 20, 12, tzinfo=UTC)
+    before = datetime.now(UTC) - timedelta(hours=2)
+    assert timedelta(0) <= values.moment("2h") - before < timedelta(minutes=1)
+    with pytest.raises(BadInput, match="2026-11-20"):
+        values.moment("yesterday")
+
+
+def test_settings_are_typed_by_their_yaml_and_reach_inside_by_dots() -> None:
+    given = ["hidden=true", "limits.max_mb=20", "limits.memory_mb=512", "exclude=[a, 'b*']", "title=x=y"]
+    assert values.settings(given) == {
+        "hidden": True,
+        "limits": {"max_mb": 20, "memory_mb": 512},
+        "exclude": ["a", "b*"],
+        "title": "x=y",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["hidden"], "key=value"),
+        (["=x"], "key=value"),
+        (["a=1", "a=2"], "twice"),
+        (["a=1", "a.b=2"], "twice"),
+        (["a=[1"], "YAML"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_refused(given: list[str], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        values.settings(given)
+
+
+def test_a_secret_is_taken_by_reference_only_and_never_repeated() -> None:
+    assert values.secrets(["password=env:MAIL"]) == {"password": "env:MAIL"}
+    with pytest.raises(BadInput) as refused:
+        values.secrets(["password=hunter2"])
+    assert "hunter2" not in str(refused.value)
+    assert "env:VARIABLE" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"priorty": "high"}, "priorty is not a setting of this kind; did you mean priority"),
+        ({"zzz": 1}, "there are: "),
+        ({"priority": "urgent"}, "priority: "),
+        ({"limits": {"max_mb": "lots"}}, "limits.max_mb: "),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_is_right(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        values.typed(SourceSettings, given)
+
+
+def test_settings_are_shown_as_they_are_set() -> None:
+    settings = SourceSettings(limits=Limits(max_mb=20)).model_dump(mode="json", exclude_defaults=True)
+    assert values.flat(settings)["limits.max_mb"] == 20
+
+
+def test_a_summary_leaves_out_what_did_not_happen() -> None:
+    assert values.summary({"succeeded": 3, "moved": 1, "deleted": 0, "listed": 40}) == "3 in the library, 1 moved"
+    assert values.summary({"succeeded": 0}) == "nothing to do"
