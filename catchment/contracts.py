@@ -33,7 +33,6 @@ class Connector(Protocol):
 
     kind: ClassVar[str]
     settings: ClassVar[type[SourceSettings]]
-    settings: ClassVar[type[SourceSettings]]
     policy: ClassVar[Policy]
     fetch_in_sandbox: ClassVar[bool]
     """True where `fetch` may run in any parser process; False where it needs the connection of this one."""
