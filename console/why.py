@@ -183,26 +183,28 @@ def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> li
         reasons.append(f"{name} was never synced; `catchment sync {name}`")
     if not exists:
         reasons.append(f"there is no such file in {name}, and none was seen there")
-    elif listed := _listed(entry, locator):
-        reasons.append(f"{name} sees it now: {listed}")
     else:
-        reasons.append(f"the rules of {name} leave it out: include, exclude, ignore files, hidden names, links")
+        reasons.append(_listed(entry, locator))
     return reasons
 
 
-def _listed(entry: SourceEntry, locator: str) -> str | None:
-    """What the connector says of an item when it looks afresh; None when its rules leave the item out."""
+def _listed(entry: SourceEntry, locator: str) -> str:
+    """What the connector says of an item when it looks afresh."""
     from connectors import connector_class
 
-    for change in connector_class(entry.kind)(entry.settings).changes(_Nothing()):
+    connector = connector_class(entry.kind)(entry.settings)
+    # Not every kind of source has rules about names; one that has can tell which of them it was.
+    if (rules := getattr(connector, "why_not", None)) and (reason := rules(locator)):
+        return f"{entry.name} leaves it out: {reason}"
+    for change in connector.changes(_Nothing()):
         match change:
             case Upsert(item=item) if item.locator == locator:
-                return f"the next sync takes it up: `catchment sync {entry.name}`"
+                return f"{entry.name} sees it now, and the next sync takes it up: `catchment sync {entry.name}`"
             case Skip(item=item, reason=reason) if item.locator == locator:
-                return f"it is skipped: {_plain(reason.value)}"
+                return f"{entry.name} sees it now, and skips it: {_plain(reason.value)}"
             case Failure(item=item, error=error) if item.locator in (locator, *_above(locator)):
-                return f"it cannot be listed: {error}"
-    return None
+                return f"{entry.name} cannot list it: {error}"
+    return f"{entry.name} does not list it: it is no file of its own there, or it lies behind a link"
 
 
 def _above(locator: str) -> list[str]:
