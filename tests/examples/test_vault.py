@@ -34,6 +34,7 @@ FEATURES = {
     "nested tag in the frontmatter": FRONTMATTER + r"tags: \[.*\w/\w",
     "nested tag in the text": r"(?m)(?:^| )#\w+/[\w-]+",
     "a tag in another script": r"#水/同位体",
+    "embed of a whole note": r"(?m)^!\[\[[^\]#.|]+\]\]$",
     "embed of a heading": r"!\[\[[^\]#]+#[^^\]]+\]\]",
     "embed of a block": r"!\[\[[^\]#]+#\^\w+\]\]",
     "embed of an image with a width": r"!\[\[[^\]]+\.png\|300\]\]",
