@@ -1,0 +1,56 @@
+"""Trees of real files, and a user that has no rights to some of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+from memory_ledger import MemoryLedger
+
+NOBODY = 65_534
+
+
+@pytest.fixture
+def ledger() -> MemoryLedger:
+    return MemoryLedger()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def shared_root() -> Iterator[Path]:
+    """A root that other users may enter, which pytest's own temporary folders are not."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def unprivileged() -> Callable[[], AbstractContextManager[None]]:
+    """Act as a user without special rights for a while; whoever runs the tests is one already, unless it is root."""
+
+    @contextmanager
+    def act() -> Iterator[None]:
+        mine = os.geteuid()
+        if mine == 0:
+            os.seteuid(NOBODY)
+        try:
+            yield
+        finally:
+            os.seteuid(mine)
+
+    return act

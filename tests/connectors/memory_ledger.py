@@ -1,0 +1,184 @@
+"""A ledger in memory that takes in what a connector says as the real one does, so that connectors are tested without it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from catchment.contracts import Connector
+from catchment.errors import ItemError
+from catchment.model import (
+    Change,
+    Checkpoint,
+    Failure,
+    Item,
+    KnownItem,
+    RawContent,
+    Root,
+    Skip,
+    SkipReason,
+    Tombstone,
+    Upsert,
+)
+
+
+@dataclass
+class Row:
+    """An item as the ledger keeps it; `number` stays with it wherever it moves."""
+
+    number: int
+    item: Item
+    state: str = "present"
+    job: bool = False
+    skipped: SkipReason | None = None
+    error: ItemError | None = None
+    content_hash: str | None = None
+    content: RawContent | None = None
+
+
+@dataclass
+class Report:
+    """What one sync said and did, by locator."""
+
+    changes: list[Change] = field(default_factory=list)
+    new: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    moved: dict[str, str] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    skipped: dict[str, SkipReason] = field(default_factory=dict)
+    failed: dict[str, ItemError] = field(default_factory=dict)
+    fetched: set[str] = field(default_factory=set)
+
+    @property
+    def said(self) -> list[Change]:
+        """What was said of items."""
+        return [change for change in self.changes if not isinstance(change, (Root, Checkpoint))]
+
+
+@dataclass
+class Snapshot:
+    """`Known`, as it was when the sync began."""
+
+    rows: Mapping[str, Row]
+    cursor: Mapping[str, str]
+    asked: list[str] = field(default_factory=list)
+
+    def marks(self) -> Mapping[str, str]:
+        return self.cursor
+
+    def within(self, container: str) -> Mapping[str, KnownItem]:
+        self.asked.append(container)
+        return {
+            locator: KnownItem(row.item.version, row.item.identity, row.content_hash)
+            for locator, row in self.rows.items()
+            if row.state == "present" and row.item.container == container
+        }
+
+    def containers(self) -> frozenset[str]:
+        return frozenset(row.item.container for row in self.rows.values() if row.state == "present")
+
+
+class MemoryLedger:
+    """Items and marks of one source."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Row] = {}
+        self.marks: dict[str, str] = {}
+        self.root: str | None = None
+        self._numbers = iter(range(1, 1_000_000))
+
+    def known(self) -> Snapshot:
+        return Snapshot({locator: replace(row) for locator, row in self.rows.items()}, dict(self.marks))
+
+    def present(self) -> dict[str, Row]:
+        return {locator: row for locator, row in self.rows.items() if row.state == "present"}
+
+    def documents(self) -> dict[str, bytes]:
+        """What is in the library."""
+        return {locator: row.content.data for locator, row in self.present().items() if row.content}
+
+    def sync(self, connector: Connector, *, deep: bool = False, cut: int | None = None, fetch: bool = True) -> Report:
+        """List and fetch. `cut` ends the listing after so many changes, as a crash would: only what was checkpointed stays."""
+        report = Report()
+        pending: list[Change] = []
+        for change in islice(connector.changes(self.known(), deep=deep), cut):
+            report.changes.append(change)
+            match change:
+                case Root(identity=identity):
+                    self.root = identity
+                case Checkpoint(marks=marks):
+                    self._record(pending, report)
+                    self._mark(marks)
+                    pending = []
+                case _:
+                    pending.append(change)
+        if cut is None:
+            for row in self.rows.values():
+                if row.state == "missing":
+                    row.state, row.job = "deleted", False
+        if fetch:
+            self._work(connector, report)
+        return report
+
+    def _mark(self, marks: Mapping[str, str | None]) -> None:
+        for key, value in marks.items():
+            if value is None:
+                self.marks.pop(key, None)
+            else:
+                self.marks[key] = value
+
+    def _record(self, changes: Iterable[Change], report: Report) -> None:
+        for change in changes:
+            match change:
+                case Upsert(item=item):
+                    self._upsert(item, report)
+                case Skip(item=item, reason=reason):
+                    row = self._row(item)
+                    row.item, row.job, row.skipped, row.content = item, False, reason, None
+                    report.skipped[item.locator] = reason
+                case Failure(item=item, error=error):
+                    row = self._row(item)
+                    row.item, row.error = item, error
+                    report.failed[item.locator] = error
+                case Tombstone(locator=locator):
+                    self.rows[locator].state = "missing"
+                    report.gone.add(locator)
+
+    def _row(self, item: Item) -> Row:
+        row = self.rows.setdefault(item.locator, Row(next(self._numbers), item))
+        row.state = "present"
+        return row
+
+    def _upsert(self, item: Item, report: Report) -> None:
+        row = self.rows.get(item.locator)
+        if row and row.state == "present" and row.item.version == item.version:
+            return
+        moved = None if row else self._missing(item.identity)
+        if moved:
+            report.moved[moved.item.locator] = item.locator
+            report.gone.discard(moved.item.locator)
+            del self.rows[moved.item.locator]
+            moved.item, moved.state = item, "present"
+            self.rows[item.locator] = moved
+            return
+        (report.changed if row and row.state == "present" else report.new).add(item.locator)
+        row = self._row(item)
+        row.item, row.job, row.skipped, row.error = item, True, None, None
+
+    def _missing(self, identity: str | None) -> Row | None:
+        rows = (row for row in self.rows.values() if row.state == "missing" and row.item.identity == identity)
+        return next(rows, None) if identity else None
+
+    def _work(self, connector: Connector, report: Report) -> None:
+        for locator, row in self.present().items():
+            if row.job:
+                try:
+                    row.content = connector.fetch(row.item)
+                except ItemError as error:
+                    row.error = report.failed[locator] = error
+                else:
+                    row.content_hash = hashlib.sha256(row.content.data).hexdigest()
+                    row.job = False
+                    report.fetched.add(locator)

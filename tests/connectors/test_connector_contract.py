@@ -1,0 +1,214 @@
+"""What every connector must do, whatever its kind. A new kind adds one entry to `SOURCES`."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memory_ledger import MemoryLedger
+
+from catchment.contracts import Connector
+from catchment.errors import BadInput, ItemError, SourceError
+from catchment.model import Checkpoint, Root, Upsert
+from connectors import connector_class, kinds
+
+
+@dataclass(frozen=True)
+class SampleSource:
+    """A small source of one kind: how it is made, changed and lost, and the settings that lead to it."""
+
+    kind: str
+    fill: Callable[[Path], None]
+    settings: Callable[[Path], dict[str, Any]]
+    change: Callable[[Path], None]
+    """Adds one item, edits one, and deletes one."""
+    lose: Callable[[Path], None]
+
+
+def _fill_folder(path: Path) -> None:
+    (path / "a" / "deep").mkdir(parents=True)
+    for name in ("one.md", "two.md", "a/three.md", "a/deep/four.md"):
+        (path / name).write_text(f"# {name}\n")
+
+
+def _fill_vault(path: Path) -> None:
+    _fill_folder(path)
+    (path / ".obsidian").mkdir()
+    (path / ".obsidian" / "app.json").write_text("{}")
+
+
+def _change_folder(path: Path) -> None:
+    (path / "new.md").write_text("new")
+    (path / "one.md").write_text("edited")
+    (path / "a" / "three.md").unlink()
+
+
+def _lose_folder(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+SOURCES = [
+    SampleSource("local_files", _fill_folder, lambda path: {"root": path}, _change_folder, _lose_folder),
+    SampleSource("obsidian", _fill_vault, lambda path: {"root": path}, _change_folder, _lose_folder),
+]
+
+
+@dataclass
+class Sample:
+    source: SampleSource
+    place: Path
+    connector: Connector
+
+
+@pytest.fixture(params=SOURCES, ids=lambda source: source.kind)
+def sample(request: pytest.FixtureRequest, root: Path) -> Sample:
+    source: SampleSource = request.param
+    source.fill(root)
+    kind = connector_class(source.kind)
+    return Sample(source, root, kind(kind.settings(**source.settings(root))))
+
+
+def test_every_kind_has_an_entry_here() -> None:
+    assert {source.kind for source in SOURCES} == set(kinds())
+
+
+def test_the_root_comes_first_and_a_checkpoint_last(sample: Sample, ledger: MemoryLedger) -> None:
+    changes = list(sample.connector.changes(ledger.known()))
+    assert isinstance(changes[0], Root)
+    assert isinstance(changes[-1], Checkpoint)
+    assert sum(isinstance(change, Root) for change in changes) == 1
+
+
+def test_a_second_listing_has_nothing_to_say(sample: Sample, ledger: MemoryLedger) -> None:
+    assert len(ledger.sync(sample.connector).said) == 4
+    assert ledger.sync(sample.connector).said == []
+
+
+def test_a_second_listing_has_nothing_to_say_after_changes_either(sample: Sample, ledger: MemoryLedger) -> None:
+    ledger.sync(sample.connector)
+    sample.source.change(sample.place)
+    report = ledger.sync(sample.connector)
+    assert (len(report.new), len(report.changed), len(report.gone)) == (1, 1, 1)
+    assert ledger.sync(sample.connector).said == []
+
+
+def test_saying_everything_again_without_marks_changes_nothing(sample: Sample, ledger: MemoryLedger) -> None:
+    ledger.sync(sample.connector)
+    ledger.marks.clear()
+    report = ledger.sync(sample.connector)
+    assert (report.new, report.changed, report.gone, report.fetched) == (set(), set(), set(), set())
+
+
+def test_a_deep_listing_of_unchanged_content_has_nothing_to_say(sample: Sample, ledger: MemoryLedger) -> None:
+    ledger.sync(sample.connector)
+    assert ledger.sync(sample.connector, deep=True).said == []
+
+
+def test_a_listing_cut_short_anywhere_is_completed_by_the_next(sample: Sample, ledger: MemoryLedger) -> None:
+    ledger.sync(sample.connector)
+    sample.source.change(sample.place)
+    length = len(list(sample.connector.changes(ledger.known())))
+    for cut in range(length):
+        ledger.sync(sample.connector, cut=cut)
+    ledger.sync(sample.connector)
+    fresh = MemoryLedger()
+    fresh.sync(sample.connector)
+    assert ledger.documents() == fresh.documents()
+    assert ledger.marks == fresh.marks
+
+
+def test_every_listed_item_can_be_fetched(sample: Sample, ledger: MemoryLedger) -> None:
+    for change in ledger.sync(sample.connector, fetch=False).said:
+        assert isinstance(change, Upsert)
+        raw = sample.connector.fetch(change.item)
+        assert len(raw.data) == change.item.size
+        assert raw.name
+        assert raw.modified == change.item.modified
+
+
+def test_fetching_what_is_not_there_any_more_is_an_error_of_the_item(sample: Sample, ledger: MemoryLedger) -> None:
+    ledger.sync(sample.connector, fetch=False)
+    before = dict(ledger.present())
+    sample.source.change(sample.place)
+    refused = 0
+    for row in before.values():
+        try:
+            sample.connector.fetch(row.item)
+        except ItemError:
+            refused += 1
+    assert refused == 2
+
+
+def test_a_connector_and_what_it_says_travel_between_processes(sample: Sample, ledger: MemoryLedger) -> None:
+    copy: Connector = pickle.loads(pickle.dumps(sample.connector))
+    changes = list(copy.changes(ledger.known()))
+    assert pickle.loads(pickle.dumps(changes)) == changes
+    assert changes == list(sample.connector.changes(ledger.known()))
+
+
+def test_a_probe_says_in_one_line_what_it_found(sample: Sample) -> None:
+    line = sample.connector.probe()
+    assert line
+    assert "\n" not in line
+
+
+def test_a_source_that_is_gone_is_one_error_with_the_remedy_and_deletes_nothing(
+    sample: Sample, ledger: MemoryLedger
+) -> None:
+    ledger.sync(sample.connector)
+    sample.source.lose(sample.place)
+    with pytest.raises((SourceError, BadInput), match=r"; "):
+        sample.connector.probe()
+    with pytest.raises(SourceError, match=r"; "):
+        ledger.sync(sample.connector)
+    assert len(ledger.documents()) == 4
+
+
+def test_a_source_that_is_gone_while_items_are_fetched_is_no_failure_of_the_items(
+    sample: Sample, ledger: MemoryLedger
+) -> None:
+    ledger.sync(sample.connector, fetch=False)
+    sample.source.lose(sample.place)
+    with pytest.raises(SourceError):
+        sample.connector.fetch(next(iter(ledger.present().values())).item)
+
+
+def test_a_connector_does_nothing_when_it_is_made(sample: Sample) -> None:
+    sample.source.lose(sample.place)
+    type(sample.connector)(type(sample.connector).settings(**sample.source.settings(sample.place)))
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_every_setting_tells_a_person_what_it_is_for(kind: str) -> None:
+    schema = connector_class(kind).settings.model_json_schema()
+    own = set(schema["properties"]) - {"priority", "retry", "cache", "limits"}
+    assert own
+    for name in own:
+        assert schema["properties"][name].keys() >= {"title", "description"}
+
+
+def test_an_unknown_kind_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(BadInput, match="did you mean obsidian"):
+        connector_class("obsidan")
+    with pytest.raises(BadInput, match="did you mean local_files"):
+        connector_class("local-file")
+    with pytest.raises(BadInput, match="choose one of local_files"):
+        connector_class("xyz")
+
+
+def test_the_table_loads_no_connector_and_connectors_load_neither_scheduler_nor_database() -> None:
+    code = """
+import sys, connectors
+assert [name for name in sys.modules if name.startswith("connectors.")] == []
+for kind in connectors.kinds():
+    connectors.connector_class(kind)
+print({name.partition(".")[0] for name in sys.modules} & {"prefect", "sqlalchemy", "watchdog", "psutil"} or "none")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "none"
