@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -88,7 +89,9 @@ def withdraw(name: str, actor: str, reason: str) -> None:
         if any(entry.name == name for entry in file.entries):
             file.remove(name)
             file.save()
-        ledger.sources.remove(name, actor, reason)
+        # A source that a person wrote into the file and that was never synced is not in the ledger.
+        with suppress(NotFound):
+            ledger.sources.remove(name, actor, reason)
 
 
 def _file() -> SourcesFile:

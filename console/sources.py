@@ -12,7 +12,7 @@ from catchment.model import Priority
 from console import adding, render, session, values
 
 if TYPE_CHECKING:
-    from catchment.ledger import Source, SyncRow
+    from catchment.ledger import Ledger, Source, SyncRow
     from deployments.sources_file import SourceEntry
 
 app = typer.Typer(help="Add, see and steer what is read.", rich_markup_mode=None)
@@ -103,7 +103,7 @@ def show_source(name: Name, as_json: values.Json = False) -> None:
 def pause(name: Name, reason: Why = "") -> None:
     """Stop syncing a source; what is in the library stays."""
     with session.writing() as ledger:
-        source = ledger.sources.get(name)
+        source = _known(ledger, name)
         ledger.sources.pause(name, session.operator(), reason)
     _switch(source, on=False)
     render.say(f"{name} is paused; go on with `catchment sources resume {name}`")
@@ -113,7 +113,7 @@ def pause(name: Name, reason: Why = "") -> None:
 def resume(name: Name) -> None:
     """Go on with a source that is paused or held."""
     with session.writing() as ledger:
-        source = ledger.sources.get(name)
+        source = _known(ledger, name)
         ledger.sources.resume(name, session.operator())
     _switch(source, on=True)
     render.say(f"{name} goes on")
@@ -146,6 +146,15 @@ def probe(name: Name) -> None:
 
     entry = adding.entry(name)
     render.say(render.clean(connector_class(entry.kind)(entry.settings).probe()))
+
+
+def _known(ledger: Ledger, name: str) -> Source:
+    """The source as the ledger knows it; one that a person wrote into the file themselves is made known now."""
+    try:
+        return ledger.sources.get(name)
+    except NotFound:
+        entry = adding.entry(name)
+        return ledger.sources.put(name, entry.kind, entry.settings.priority)
 
 
 def _switch(source: Source, *, on: bool) -> None:
