@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from memory_ledger import MemoryLedger
+
+from tests.connectors.memory_ledger import MemoryLedger
 
 NOBODY = 65_534
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_ledger import MemoryLedger
 
 from catchment.contracts import Connector
 from catchment.errors import BadInput, ItemError, SourceError
 from catchment.model import Checkpoint, Root, Upsert
 from connectors import connector_class, kinds
+from tests.connectors.memory_ledger import MemoryLedger
 
 
 @dataclass(frozen=True)

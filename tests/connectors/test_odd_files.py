@@ -1,0 +1,298 @@
+"""Files and folders that are not as they should be."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.errors import AccessDenied, BadInput, LoginFailed, Skipped, SourceUnavailable, Vanished
+from catchment.model import Item, SkipReason
+from catchment.settings import Limits
+from connectors.files import to_locator, to_path
+from connectors.local_files import LocalFiles, LocalFilesSettings
+from tests.connectors.memory_ledger import MemoryLedger
+
+AsNobody = Callable[[], AbstractContextManager[None]]
+
+
+def source(root: Path, **settings: object) -> LocalFiles:
+    return LocalFiles(LocalFilesSettings.model_validate({"root": root, **settings}))
+
+
+NAMES = [
+    "line\nbreak.md",
+    "😀 smile.md",
+    "-rf",
+    "tab\there",
+    'quote".md',
+    "back\\slash",
+    "%41",
+    "ünï.md",
+    "u\u0308.md",
+    " ",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_odd_names_are_kept_as_they_are(ledger: MemoryLedger, root: Path, name: str) -> None:
+    (root / name).write_text("x")
+    (root / "folder").mkdir()
+    ledger.sync(source(root))
+    assert ledger.documents() == {name: b"x"}
+
+
+def test_composed_and_decomposed_names_are_two_files(ledger: MemoryLedger, root: Path) -> None:
+    (root / "\u00fc").write_text("composed")
+    (root / "u\u0308").write_text("decomposed")
+    ledger.sync(source(root))
+    assert ledger.documents() == {"\u00fc": b"composed", "u\u0308": b"decomposed"}
+
+
+def test_names_that_are_not_utf8_get_a_storable_locator_and_are_read(ledger: MemoryLedger, root: Path) -> None:
+    folder = os.fsencode(root) + b"/caf\xe9"
+    os.mkdir(folder)  # noqa: PTH102 - a Path cannot be made of bytes
+    for name in (b"na\xefve.md", "\ufffdef".encode()):
+        with open(folder + b"/" + name, "wb") as file:  # noqa: PTH123
+            file.write(name)
+    report = ledger.sync(source(root))
+    assert ledger.documents() == {
+        "caf\ufffde9/na\ufffdefve.md": b"na\xefve.md",
+        "caf\ufffde9/\ufffd\ufffdef": "\ufffdef".encode(),
+    }
+    for locator in report.new:
+        locator.encode()
+    assert ledger.sync(source(root)).said == []
+
+
+@given(st.binary(max_size=12))
+def test_every_name_leads_to_a_locator_and_back(name: bytes) -> None:
+    path = os.fsdecode(name)
+    locator = to_locator(path)
+    locator.encode()
+    assert to_path(locator) == path
+
+
+@given(st.lists(st.sampled_from([b"\xef\xbf\xbd", b"\xe9", b"e9", b"\xff", b"f"]), max_size=5))
+def test_names_that_look_like_an_escape_are_not_mistaken_for_one(parts: list[bytes]) -> None:
+    path = os.fsdecode(b"".join(parts))
+    assert to_path(to_locator(path)) == path
+
+
+def test_an_empty_file_is_an_ordinary_item(ledger: MemoryLedger, root: Path) -> None:
+    (root / "empty").touch()
+    ledger.sync(source(root))
+    assert ledger.documents() == {"empty": b""}
+
+
+def test_two_hundred_folders_deep(ledger: MemoryLedger, root: Path) -> None:
+    folder = root
+    for _ in range(200):
+        folder /= "down"
+    folder.mkdir(parents=True)
+    (folder / "bottom.md").write_text("x")
+    ledger.sync(source(root))
+    assert list(ledger.documents()) == ["down/" * 200 + "bottom.md"]
+
+
+def test_impossible_times_are_no_obstacle(ledger: MemoryLedger, root: Path) -> None:
+    for name, seconds in (("early", -(2**31)), ("late", 2**33)):
+        (root / name).touch()
+        os.utime(root / name, (seconds, seconds))
+    ledger.sync(source(root))
+    assert set(ledger.documents()) == {"early", "late"}
+    assert ledger.sync(source(root)).said == []
+
+
+def test_a_file_that_is_too_large_is_skipped_by_its_listing(ledger: MemoryLedger, root: Path) -> None:
+    (root / "small").write_bytes(b"x" * 900)
+    with (root / "sparse").open("wb") as file:
+        file.truncate(200_000_000)
+    report = ledger.sync(source(root))
+    assert report.skipped == {"sparse": SkipReason.TOO_LARGE}
+    assert ledger.sync(source(root)).said == []
+
+
+def test_another_limit_is_applied_to_files_that_did_not_change(ledger: MemoryLedger, root: Path) -> None:
+    (root / "file").write_bytes(b"x" * 2_000)
+    small = Limits(max_mb=0.001)
+    ledger.sync(source(root))
+    assert ledger.sync(source(root, limits=small)).skipped == {"file": SkipReason.TOO_LARGE}
+    assert ledger.documents() == {}
+    assert ledger.sync(source(root, limits=small)).said == []
+    assert ledger.sync(source(root)).fetched == {"file"}
+
+
+def test_a_file_over_the_limit_is_not_read_even_when_asked_for(ledger: MemoryLedger, root: Path) -> None:
+    (root / "file").write_bytes(b"x" * 2_000)
+    ledger.sync(source(root), fetch=False)
+    with pytest.raises(Skipped):
+        source(root, limits=Limits(max_mb=0.001)).fetch(ledger.rows["file"].item)
+
+
+def test_pipes_sockets_and_links_are_skipped_and_never_opened(ledger: MemoryLedger, root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "link").symlink_to("file")
+    (root / "file").write_text("x")
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = Path.cwd()
+        os.chdir(root)  # the name of a socket may not be long
+        try:
+            listener.bind("socket")
+        finally:
+            os.chdir(here)
+        report = ledger.sync(source(root))
+    assert report.skipped == {
+        "pipe": SkipReason.UNSUPPORTED,
+        "socket": SkipReason.UNSUPPORTED,
+        "link": SkipReason.EXCLUDED,
+    }
+    assert ledger.rows["pipe"].item.attributes == {"type": "pipe"}
+    assert ledger.documents() == {"file": b"x"}
+    assert ledger.sync(source(root)).said == []
+
+
+def test_a_file_replaced_by_a_pipe_or_a_link_after_its_listing_is_not_read(ledger: MemoryLedger, root: Path) -> None:
+    for name in ("a", "b"):
+        (root / name).write_text("x")
+    ledger.sync(source(root), fetch=False)
+    for name in ("a", "b"):
+        (root / name).unlink()
+    os.mkfifo(root / "a")
+    (root / "b").symlink_to("/etc/passwd")
+    for name in ("a", "b"):
+        with pytest.raises(Vanished):
+            source(root).fetch(ledger.rows[name].item)
+
+
+def test_a_folder_replaced_by_a_link_leads_nowhere(ledger: MemoryLedger, root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (root / "in").mkdir()
+    (root / "in" / "file").write_text("mine")
+    (outside / "file").hardlink_to(root / "in" / "file")
+    ledger.sync(source(root), fetch=False)
+    (root / "in").rename(tmp_path / "was-in")
+    (root / "in").symlink_to(outside)
+    with pytest.raises(Vanished):
+        source(root).fetch(ledger.rows["in/file"].item)
+
+
+@pytest.mark.parametrize("locator", ["../secret", "a/../../secret", "/etc/passwd", "", "a//b", "."])
+def test_no_locator_leads_out_of_the_root(root: Path, locator: str) -> None:
+    (root.parent / "secret").write_text("x")
+    for follow in (False, True):
+        with pytest.raises(Vanished):
+            source(root, follow_symlinks=follow).fetch(Item(locator, "", "1.1.1.1"))
+
+
+def test_links_are_followed_inside_the_root_only_and_never_in_circles(
+    ledger: MemoryLedger, root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("not yours")
+    (root / ".store").mkdir()
+    (root / ".store" / "kept.md").write_text("kept")
+    (root / "folder").mkdir()
+    (root / "shown.md").symlink_to(".store/kept.md")
+    (root / "store").symlink_to(".store")
+    (root / "again").symlink_to("store")
+    (root / "folder" / "up").symlink_to("..")
+    (root / "self").symlink_to("self")
+    (root / "out.md").symlink_to(tmp_path / "secret")
+    (root / "out").symlink_to(tmp_path)
+    report = ledger.sync(source(root, follow_symlinks=True))
+    assert set(report.skipped) == {"folder/up", "self", "out.md", "out", "store"}
+    assert ledger.documents() == {"shown.md": b"kept", "again/kept.md": b"kept"}
+    assert ledger.sync(source(root, follow_symlinks=True)).said == []
+
+
+def test_an_unreadable_file_fails_alone(shared_root: Path, ledger: MemoryLedger, unprivileged: AsNobody) -> None:
+    (shared_root / "open").write_text("x")
+    (shared_root / "closed").write_text("x")
+    (shared_root / "closed").chmod(0)
+    with unprivileged():
+        report = ledger.sync(source(shared_root))
+    assert isinstance(report.failed["closed"], AccessDenied)
+    assert ledger.documents() == {"open": b"x"}
+    (shared_root / "closed").chmod(0o644)
+    with unprivileged():
+        assert ledger.sync(source(shared_root)).fetched == {"closed"}
+
+
+@pytest.mark.parametrize("mode", [0, 0o444])
+def test_an_unreadable_folder_stands_as_a_failure_and_loses_nothing(
+    shared_root: Path, ledger: MemoryLedger, unprivileged: AsNobody, mode: int
+) -> None:
+    below = shared_root / "closed" / "below"
+    below.mkdir(parents=True)
+    (shared_root / "closed" / "kept").write_text("x")
+    (below / "deep").write_text("x")
+    with unprivileged():
+        ledger.sync(source(shared_root))
+        content = ledger.documents()
+    (shared_root / "closed").chmod(mode)
+    with unprivileged():
+        report = ledger.sync(source(shared_root))
+        assert report.failed
+        assert all(isinstance(error, AccessDenied) for error in report.failed.values())
+        assert report.gone == set()
+        assert ledger.documents() == content
+        assert ledger.sync(source(shared_root)).said == []
+    (shared_root / "closed").chmod(0o755)
+    with unprivileged():
+        report = ledger.sync(source(shared_root))
+        assert "closed/kept" not in report.gone
+        assert ledger.documents() == content
+        assert set(ledger.present()) == set(content)
+
+
+def test_a_root_that_cannot_be_read_says_so(shared_root: Path, ledger: MemoryLedger, unprivileged: AsNobody) -> None:
+    (shared_root / "inner").mkdir()
+    (shared_root / "inner" / "file").write_text("x")
+    inner = source(shared_root / "inner")
+    (shared_root / "inner").chmod(0)
+    with unprivileged():
+        with pytest.raises(LoginFailed, match="may not be read"):
+            inner.probe()
+        with pytest.raises(LoginFailed, match="may not be read"):
+            ledger.sync(inner)
+
+
+def test_a_root_that_is_no_folder_or_not_there_says_so(root: Path) -> None:
+    (root / "file").write_text("x")
+    with pytest.raises(BadInput, match="is not a folder"):
+        source(root / "file").probe()
+    with pytest.raises(SourceUnavailable, match="mount its disk"):
+        source(root / "nothing").probe()
+
+
+def test_a_root_replaced_while_it_is_listed_deletes_nothing(ledger: MemoryLedger, root: Path) -> None:
+    for number in range(3):
+        (root / f"folder{number}").mkdir()
+        (root / f"folder{number}" / "file").write_text("x")
+    connector = source(root)
+    ledger.sync(connector)
+    (root / "folder0" / "file").write_text("edited")
+    changes = connector.changes(ledger.known())
+    next(changes), next(changes)
+    root.rename(root.with_name("unmounted"))
+    root.mkdir()
+    with pytest.raises(SourceUnavailable, match="replaced while it was listed"):
+        list(changes)
+
+
+def test_catchments_own_state_is_never_an_item(
+    ledger: MemoryLedger, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "state").mkdir()
+    (root / "state" / "ledger.db").write_text("x")
+    (root / "file").write_text("x")
+    monkeypatch.setenv("CATCHMENT_HOME", str(root / "state"))
+    ledger.sync(source(root))
+    assert set(ledger.documents()) == {"file"}
