@@ -1,0 +1,127 @@
+"""The ledger: what is known of every source, item and job, and the library of documents; the one place that speaks SQL.
+
+ledger = Ledger.open("sqlite:////home/me/ledger.db")
+source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from catchment.ledger import opening
+from catchment.ledger.check import check
+from catchment.ledger.history import History
+from catchment.ledger.intake import Intake
+from catchment.ledger.library import Library
+from catchment.ledger.quarantine import Quarantine
+from catchment.ledger.queue import Queue
+from catchment.ledger.rows import (
+    Acks,
+    Batch,
+    ClaimedJob,
+    Cluster,
+    Delivered,
+    Entry,
+    Event,
+    FailureInfo,
+    Hit,
+    Hold,
+    IntakeCounts,
+    ItemRow,
+    JobRow,
+    LibraryCounts,
+    Named,
+    Outcome,
+    Recovered,
+    Settled,
+    Shown,
+    SkippedOutcome,
+    Source,
+    SourceState,
+    Sync,
+    SyncRow,
+    Waiting,
+)
+from catchment.ledger.sources import Sources
+from catchment.ledger.store import Store
+from catchment.ledger.syncs import Syncs
+
+
+class Ledger:
+    """One ledger, for all threads of one process. Made by `open` or `inspect`; open it after a fork, not before."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.sources = Sources(store)
+        self.syncs = Syncs(store)
+        self.intake = Intake(store)
+        self.queue = Queue(store)
+        self.library = Library(store)
+        self.quarantine = Quarantine(store)
+        self.history = History(store)
+
+    @classmethod
+    def open(cls, url: str, *, clock: Callable[[], float] = time.time) -> Ledger:
+        """Open a ledger to work with it: made when there is none, led forward (after a backup) when it is older.
+
+        `clock` gives seconds since 1970. Raises LedgerCorrupt (the file is left as it is), SchemaMismatch (the ledger is
+        newer than the program), LedgerUnavailable, BadInput.
+        """
+        return cls._opened(url, clock, opening.prepare)
+
+    @classmethod
+    def inspect(cls, url: str, *, clock: Callable[[], float] = time.time) -> Ledger:
+        """Open a ledger to look at it: as `open`, but nothing is made or changed. Raises NotFound when there is none."""
+        return cls._opened(url, clock, opening.require_current)
+
+    @classmethod
+    def _opened(cls, url: str, clock: Callable[[], float], make_sure: Callable[[Store], None]) -> Ledger:
+        store = Store(url, clock)
+        try:
+            make_sure(store)
+        except BaseException:
+            store.close()
+            raise
+        return cls(store)
+
+    def close(self) -> None:
+        """Close every connection; may be called twice."""
+        self._store.close()
+
+    def check(self, deep: bool = False) -> list[str]:
+        """Prove the invariants: a sentence for each that does not hold, naming its first row; empty when all hold.
+
+        `deep` reads every page and every indexed word too, and waits for a moment in which nobody writes.
+        """
+        return check(self._store, deep)
+
+
+__all__ = [
+    "Acks",
+    "Batch",
+    "ClaimedJob",
+    "Cluster",
+    "Delivered",
+    "Entry",
+    "Event",
+    "FailureInfo",
+    "Hit",
+    "Hold",
+    "IntakeCounts",
+    "ItemRow",
+    "JobRow",
+    "Ledger",
+    "LibraryCounts",
+    "Named",
+    "Outcome",
+    "Recovered",
+    "Settled",
+    "Shown",
+    "SkippedOutcome",
+    "Source",
+    "SourceState",
+    "Sync",
+    "SyncRow",
+    "Waiting",
+]

@@ -1,0 +1,129 @@
+"""The invariants of the ledger, each a query for the rows that break it."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+
+from catchment.errors import LedgerCorrupt, LedgerError
+from catchment.ledger import history, search
+from catchment.ledger.store import Store
+
+_FINISHED = "('succeeded', 'quarantined', 'skipped', 'cancelled', 'superseded')"
+
+_INVARIANTS = (
+    (
+        "Job {} is running and has no lease",
+        "SELECT id FROM jobs WHERE state = 'running' AND (token IS NULL OR owner IS NULL OR lease_until IS NULL)",
+    ),
+    (
+        "Job {} is running and its lease has ended; the next sync takes it back",
+        "SELECT id FROM jobs WHERE state = 'running' AND lease_until <= :now",
+    ),
+    ("Job {} is not running and has a lease", "SELECT id FROM jobs WHERE state <> 'running' AND token IS NOT NULL"),
+    (
+        "Job {} is finished without a time, or unfinished with one",
+        f"SELECT id FROM jobs WHERE (state IN {_FINISHED}) <> (finished_at IS NOT NULL)",
+    ),
+    (
+        "Job {} was tried without an attempt",
+        "SELECT id FROM jobs WHERE attempt = 0 AND state IN ('running', 'succeeded')",
+    ),
+    (
+        "Item {} has no current job",
+        "SELECT id FROM items WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE item_id = items.id AND current)",
+    ),
+    (
+        "Item {} is of another version than its current job",
+        "SELECT items.id FROM items JOIN jobs ON jobs.item_id = items.id AND jobs.current"
+        " WHERE items.state = 'present' AND items.version <> '' AND jobs.version <> items.version"
+        " AND jobs.state NOT IN ('succeeded', 'skipped')",
+    ),
+    (
+        "Job {} is unfinished and was replaced by another",
+        "SELECT id FROM jobs WHERE NOT current AND state IN ('pending', 'running', 'retrying', 'quarantined')",
+    ),
+    (
+        "Job {} waits for an item that is not at the source",
+        "SELECT jobs.id FROM jobs JOIN items ON items.id = jobs.item_id"
+        " WHERE jobs.state IN ('pending', 'running', 'retrying') AND items.state <> 'present'",
+    ),
+    (
+        "Job {} has succeeded and its item has no document",
+        "SELECT jobs.id FROM jobs JOIN items ON items.id = jobs.item_id WHERE jobs.current AND jobs.state = 'succeeded'"
+        " AND items.state <> 'deleted' AND NOT EXISTS"
+        " (SELECT 1 FROM documents WHERE documents.item_id = items.id AND documents.removed_at IS NULL)",
+    ),
+    (
+        "Document {} belongs to no job that has succeeded",
+        "SELECT id FROM documents WHERE NOT EXISTS"
+        " (SELECT 1 FROM jobs WHERE jobs.item_id = documents.item_id AND jobs.state = 'succeeded')",
+    ),
+    (
+        "Document {} is in the library and its item is deleted",
+        "SELECT documents.id FROM documents JOIN items ON items.id = documents.item_id"
+        " WHERE documents.removed_at IS NULL AND items.state = 'deleted'",
+    ),
+    (
+        "Item {} does not have the content that its document has",
+        "SELECT items.id FROM items LEFT JOIN documents ON documents.item_id = items.id AND documents.removed_at IS NULL"
+        " LEFT JOIN contents ON contents.id = documents.content_id"
+        " WHERE coalesce(items.content_hash, '') <> coalesce(contents.hash, '')",
+    ),
+    (
+        "Content {} is in no document",
+        "SELECT id FROM contents WHERE NOT EXISTS (SELECT 1 FROM documents WHERE content_id = contents.id)",
+    ),
+    (
+        "Job {} is quarantined and has no open entry",
+        "SELECT id FROM jobs WHERE state = 'quarantined' AND NOT EXISTS"
+        " (SELECT 1 FROM quarantine WHERE job_id = jobs.id AND resolved_at IS NULL)",
+    ),
+    (
+        "The quarantine entry of job {} is open and the job is not quarantined",
+        "SELECT job_id FROM quarantine JOIN jobs ON jobs.id = quarantine.job_id"
+        " WHERE resolved_at IS NULL AND jobs.state <> 'quarantined'",
+    ),
+)
+
+_ATTEMPTS_FALL = (
+    "Job {} was counted fewer attempts later than earlier",
+    "SELECT job_id AS id FROM (SELECT job_id, attempt, lag(attempt) OVER (PARTITION BY job_id ORDER BY id) AS earlier"
+    " FROM history WHERE attempt IS NOT NULL) AS steps WHERE attempt < earlier",
+)
+
+
+def check(store: Store, deep: bool) -> list[str]:
+    """See `Ledger.check`."""
+    findings: list[str] = []
+    with store.read() as reading:
+        for sentence, query in (*_INVARIANTS, *([_ATTEMPTS_FALL] if deep else [])):
+            number = reading.execute(text(f"SELECT min(id) FROM ({_with_id(query)}) AS broken"), {"now": reading.now})
+            if (first := number.scalar()) is not None:
+                findings.append(sentence.format(first))
+        findings += search.check(reading)
+        findings += history.verify(reading)
+    if deep:
+        findings += _deep(store)
+    return findings
+
+
+def _with_id(query: str) -> str:
+    return query.replace("SELECT job_id FROM", "SELECT job_id AS id FROM", 1)
+
+
+def _deep(store: Store) -> list[str]:
+    if store.file is None:
+        return []
+    findings: list[str] = []
+    with store.read() as reading:
+        verdict = reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one()
+        if verdict != "ok":
+            findings.append("The file is damaged; put a backup in its place")
+        if reading.connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+            findings.append("A row refers to another that is not there")
+    try:
+        with store.write() as writing:
+            search.check_words(writing)
+    except (LedgerCorrupt, LedgerError):
+        findings.append("The index of words differs from the texts")
+    return findings

@@ -1,0 +1,169 @@
+"""What becomes of items that are gone: deleted, or held when a disk that is not mounted looks like an emptied folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, func, insert, select, update
+
+from catchment.errors import NotFound
+from catchment.ledger import removal
+from catchment.ledger.failing import resolve
+from catchment.ledger.rows import Hold, Settled
+from catchment.ledger.schema import documents, holds, items, jobs, quarantine, sources, syncs
+from catchment.ledger.store import Reading, Store, Writing, from_micros
+from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, in_parts, move
+
+_FEW = 10
+_SHARE = 0.1
+_DAY = 86_400_000_000
+
+
+class Deletions:
+    """The guard against mass deletion, and the deletion itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
+        """See `Intake.settle`."""
+        with self._store.write() as writing:
+            sync = writing.execute(select(syncs.c.source_id, syncs.c.owner).where(syncs.c.id == sync_id)).first()
+            if sync is None:
+                raise NotFound(f"There is no sync {sync_id}; begin one first")
+            gone = _missing(writing, sync.source_id)
+            if not gone:
+                _close_hold(writing, sync.source_id, "came back")
+                _accept_seen_root(writing, sync.source_id)
+                return Settled(0, 0)
+            present = writing.execute(
+                select(func.count()).where(items.c.source_id == sync.source_id, items.c.state == "present")
+            ).scalar_one()
+            why = _suspicion(len(gone), present, root_changed)
+            if why:
+                _hold(writing, sync.source_id, sync_id, len(gone), why, sync.owner)
+                return Settled(0, len(gone))
+            _close_hold(writing, sync.source_id, "few enough")
+            _delete(writing, gone, sync.source_id, sync.owner, sync_id, "gone")
+            return Settled(len(gone), 0)
+
+    def holds(self, source_id: int | None = None) -> list[Hold]:
+        """See `Intake.holds`."""
+        statement = (
+            select(holds, sources.c.name)
+            .join(sources, sources.c.id == holds.c.source_id)
+            .where(holds.c.resolved_at.is_(None))
+            .order_by(holds.c.id)
+        )
+        if source_id is not None:
+            statement = statement.where(holds.c.source_id == source_id)
+        with self._store.read() as reading:
+            return [
+                Hold(row.id, row.source_id, row.name, row.sync_id, row.count, row.reason, from_micros(row.held_at))
+                for row in reading.execute(statement)
+            ]
+
+    def apply(self, source_id: int, actor: str, reason: str) -> int:
+        """See `Intake.apply_hold`."""
+        with self._store.write() as writing:
+            sync_id = _held(writing, source_id)
+            gone = _missing(writing, source_id)
+            _delete(writing, gone, source_id, actor, sync_id, reason)
+            _close_hold(writing, source_id, "applied")
+            _accept_seen_root(writing, source_id)
+            writing.record("hold applied", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
+            return len(gone)
+
+    def drop(self, source_id: int, actor: str, reason: str) -> int:
+        """See `Intake.drop_hold`."""
+        with self._store.write() as writing:
+            sync_id = _held(writing, source_id)
+            gone = _missing(writing, source_id)
+            for part in in_parts(gone):
+                writing.execute(
+                    update(items).where(items.c.id.in_(part)).values(state="present", version="", gone_at=None)
+                )
+            for item_id in gone:
+                writing.record("kept", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id)
+            _close_hold(writing, source_id, "dropped")
+            writing.record("hold dropped", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
+            return len(gone)
+
+    def purge(self, days: float) -> int:
+        """See `Intake.purge`."""
+        with self._store.write() as writing:
+            limit = writing.now - int(days * _DAY)
+            old = items.c.id.in_(select(items.c.id).where(items.c.state == "deleted", items.c.gone_at <= limit))
+            numbers = list(writing.execute(select(items.c.id).where(old)).scalars())
+            for part in in_parts(numbers):
+                _forget(writing, part)
+            return len(numbers)
+
+
+def _missing(reading: Reading, source_id: int) -> Sequence[int]:
+    statement = select(items.c.id).where(items.c.source_id == source_id, items.c.state == "missing")
+    return reading.execute(statement.order_by(items.c.id)).scalars().all()
+
+
+def _suspicion(gone: int, present: int, root_changed: bool) -> str:
+    if root_changed:
+        return "the root is another one than before"
+    if gone > max(_FEW, _SHARE * (gone + present)):
+        return f"{gone} of {gone + present} items are gone"
+    return ""
+
+
+def _hold(writing: Writing, source_id: int, sync_id: int, count: int, reason: str, actor: str) -> None:
+    mine = (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)
+    values = {"sync_id": sync_id, "count": count, "reason": reason}
+    known = writing.execute(select(holds.c.count).where(mine)).scalar()
+    if known is None:
+        row = {"id": writing.ids("holds")[0], "source_id": source_id, "held_at": writing.now}
+        writing.execute(insert(holds).values(row | values))
+    else:
+        writing.execute(update(holds).where(mine).values(values))
+    if known != count:
+        writing.record("deletions held", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
+
+
+def _held(reading: Reading, source_id: int) -> int:
+    mine = (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)
+    sync_id = reading.execute(select(holds.c.sync_id).where(mine)).scalar()
+    if sync_id is None:
+        raise NotFound("No deletions of this source are held; `catchment deletions list` shows those that are")
+    return int(sync_id)
+
+
+def _close_hold(writing: Writing, source_id: int, how: str) -> None:
+    mine = (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)
+    writing.execute(update(holds).where(mine).values(resolved_at=writing.now, resolution=how))
+
+
+def _accept_seen_root(writing: Writing, source_id: int) -> None:
+    changed = (sources.c.id == source_id) & (sources.c.seen_root != sources.c.root)
+    writing.execute(update(sources).where(changed).values(root=sources.c.seen_root))
+
+
+def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> None:
+    """Items leave the listing and their documents the library; a tombstone and the documents' rows are kept for a while."""
+    for part in in_parts(item_ids):
+        mine = jobs.c.item_id.in_(part) & jobs.c.current
+        stopped = move(
+            writing, mine, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="deleted", sync_id=sync_id
+        )
+        resolve(writing, [row.id for row in stopped], "deleted")
+        removal.withdraw_items(writing, part)
+        writing.execute(update(items).where(items.c.id.in_(part)).values(state="deleted"))
+        for item_id in part:
+            writing.record("deleted", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id, reason=reason)
+
+
+def _forget(writing: Writing, item_ids: Sequence[int]) -> None:
+    mine = documents.c.item_id.in_(item_ids)
+    content_ids = writing.execute(select(documents.c.content_id).where(mine).distinct()).scalars().all()
+    old_jobs = select(jobs.c.id).where(jobs.c.item_id.in_(item_ids))
+    writing.execute(delete(documents).where(mine))
+    writing.execute(delete(quarantine).where(quarantine.c.job_id.in_(old_jobs)))
+    writing.execute(delete(jobs).where(jobs.c.item_id.in_(item_ids)))
+    writing.execute(delete(items).where(items.c.id.in_(item_ids)))
+    removal.drop_unused(writing, content_ids)

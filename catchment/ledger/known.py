@@ -1,0 +1,48 @@
+"""What a connector is told of its own past: the marks and the items of one source, read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import select
+
+from catchment.ledger.schema import items, marks
+from catchment.ledger.store import Store
+from catchment.model import KnownItem
+
+
+class KnownSource:
+    """The `Known` of one source (see `catchment.contracts`)."""
+
+    def __init__(self, store: Store, source_id: int) -> None:
+        self._store = store
+        self._source_id = source_id
+        self._marks: dict[str, str] | None = None
+
+    def marks(self) -> Mapping[str, str]:
+        """Every mark, as it was when first asked for."""
+        if self._marks is None:
+            with self._store.read() as reading:
+                rows = reading.execute(select(marks.c.key, marks.c.value).where(marks.c.source_id == self._source_id))
+                self._marks = {key: value for key, value in rows.all()}  # noqa: C416  (a Row is no pair to mypy)
+        return self._marks
+
+    def within(self, container: str) -> Mapping[str, KnownItem]:
+        """The present items of one container, by locator."""
+        columns = items.c.locator, items.c.version, items.c.identity, items.c.content_hash
+        statement = select(*columns).where(
+            items.c.source_id == self._source_id, items.c.container == container, items.c.state == "present"
+        )
+        with self._store.read() as reading:
+            return {
+                locator: KnownItem(version, identity, content_hash)
+                for locator, version, identity, content_hash in reading.execute(statement)
+            }
+
+    def containers(self) -> frozenset[str]:
+        """Every container with a present item."""
+        statement = (
+            select(items.c.container).where(items.c.source_id == self._source_id, items.c.state == "present").distinct()
+        )
+        with self._store.read() as reading:
+            return frozenset(reading.execute(statement).scalars())

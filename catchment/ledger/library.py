@@ -1,0 +1,252 @@
+"""The library: the documents, what was extracted from them, and finding them by words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Row, Select, func, select
+
+from catchment.errors import NotFound
+from catchment.ledger import search
+from catchment.ledger.delivery import file_name
+from catchment.ledger.query import parse, snippet
+from catchment.ledger.rows import Hit, LibraryCounts, Named, Shown
+from catchment.ledger.schema import chunks, contents, documents, entities, items, links, sources
+from catchment.ledger.sources import find as find_source
+from catchment.ledger.store import Reading, Store, from_json, maybe_time
+from catchment.ledger.transitions import in_parts
+from catchment.model import Document, Entity, EntityKind, Link, LinkKind
+
+_LIVE = documents.c.removed_at.is_(None)
+
+
+class Library:
+    """What was ingested, as it is now."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def contents(self, hashes: Iterable[str], normalizer: str) -> set[str]:
+        """Which of these contents are here already, as this normalizer understood them."""
+        found: set[str] = set()
+        with self._store.read() as reading:
+            for part in in_parts(hashes):
+                statement = select(contents.c.hash).where(
+                    contents.c.hash.in_(part), contents.c.normalizer == normalizer
+                )
+                found.update(reading.execute(statement).scalars())
+        return found
+
+    def search(self, words: str, *, source: str | None = None, limit: int = 20) -> list[Hit]:
+        """The contents that have all these words, best first. Takes "phrases", prefix* and -without; never a syntax error."""
+        query = parse(words)
+        if not query.wanted:
+            return []
+        with self._store.read() as reading:
+            source_id = None if source is None else find_source(reading, source).id
+            found = search.find(reading, query, source_id, limit)
+            passages = _passages(reading, [f.chunk_id for f in found if f.chunk_id is not None])
+            places = _places(reading, [f.content_id for f in found])
+            openings = _openings(reading, [f.content_id for f in found if f.chunk_id is None])
+            hits = []
+            for one in found:
+                mine = places[one.content_id]
+                first = next((p for p in mine if source_id in (None, p.source_id)), mine[0])
+                passage = openings[one.content_id] if one.chunk_id is None else passages[one.chunk_id]
+                everywhere = tuple((p.source, p.locator) for p in mine)
+                line = snippet(passage, query)
+                hits.append(Hit(first.id, first.title, first.source, first.locator, line, one.score, everywhere))
+            return hits
+
+    def show(self, document_or_locator: str) -> Shown:
+        """A document by its id, its locator, or the end of its locator. Raises NotFound."""
+        with self._store.read() as reading:
+            return _shown(reading, _find(reading, str(document_or_locator)))
+
+    def document(self, document_id: int) -> Shown:
+        """A document by its id. Raises NotFound."""
+        with self._store.read() as reading:
+            row = reading.execute(_documents().where(documents.c.id == document_id)).first()
+            if row is None:
+                raise NotFound(
+                    f"There is no document {document_id}; `catchment search` shows the ids of those there are"
+                )
+            return _shown(reading, row)
+
+    def names(self, source_id: int) -> list[Named]:
+        """What each document of a source is called, by locator."""
+        statement = (
+            select(items.c.id, items.c.locator, documents.c.title, documents.c.id, documents.c.aliases)
+            .join_from(documents, items, items.c.id == documents.c.item_id)
+            .where(documents.c.source_id == source_id, _LIVE)
+            .order_by(items.c.locator)
+        )
+        with self._store.read() as reading:
+            return [
+                Named(item_id, locator, title, document_id, tuple(aliases.split("\n")) if aliases else ())
+                for item_id, locator, title, document_id, aliases in reading.execute(statement)
+            ]
+
+    def links(self, source_id: int) -> Iterator[tuple[int, str, Link]]:
+        """Every link in a source's documents: the item it stands in (id, locator), and the link; in order of locators."""
+        with self._store.read() as reading:
+            for row in reading.execute(_links(source_id).execution_options(yield_per=2_000)):
+                yield row.item_id, row.locator, _link(row)
+
+    def links_to(self, source_id: int, names: Collection[str]) -> Iterator[tuple[int, str, Link]]:
+        """The links whose target is called one of these: last part of its path, lower-cased, without `.md`."""
+        with self._store.read() as reading:
+            for part in in_parts(names):
+                for row in reading.execute(_links(source_id).where(links.c.name.in_(part))).all():
+                    yield row.item_id, row.locator, _link(row)
+
+    def counts(self) -> Mapping[str, LibraryCounts]:
+        """How much of the library comes from each source, by the source's name."""
+        statement = (
+            select(
+                sources.c.name,
+                func.count(documents.c.id.distinct()),
+                func.count(documents.c.content_id.distinct()),
+                func.count(chunks.c.id.distinct()),
+            )
+            .join_from(sources, documents, (documents.c.source_id == sources.c.id) & _LIVE, isouter=True)
+            .outerjoin(chunks, chunks.c.content_id == documents.c.content_id)
+            .where(sources.c.state != "removed")
+            .group_by(sources.c.name)
+        )
+        with self._store.read() as reading:
+            return {name: LibraryCounts(*numbers) for name, *numbers in reading.execute(statement)}
+
+
+def _documents() -> Select[Any]:
+    return (
+        select(
+            documents,
+            items.c.locator,
+            sources.c.name.label("source"),
+            contents.c.hash,
+            contents.c.normalizer,
+            contents.c.text,
+            contents.c.media_type,
+            contents.c.title.label("own_title"),
+            contents.c.language,
+            contents.c.author,
+            contents.c.created,
+            contents.c.modified.label("own_modified"),
+            contents.c.properties,
+            contents.c.warnings,
+        )
+        .join_from(documents, items, items.c.id == documents.c.item_id)
+        .join(sources, sources.c.id == documents.c.source_id)
+        .join(contents, contents.c.id == documents.c.content_id)
+        .where(_LIVE)
+    )
+
+
+def _find(reading: Reading, wanted: str) -> Row[Any]:
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        row = reading.execute(_documents().where(documents.c.id == int(wanted))).first()
+        if row is not None:
+            return row
+    ending = "%/" + wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    for where in (
+        items.c.locator == wanted,
+        items.c.locator.like(ending, escape="\\"),
+        items.c.locator.like(f"{ending}.%", escape="\\"),
+        documents.c.title == wanted,
+    ):
+        row = reading.execute(_documents().where(where).order_by(func.length(items.c.locator), items.c.id)).first()
+        if row is not None:
+            return row
+    raise NotFound("There is no such document in the library; `catchment why` tells what became of a file")
+
+
+def _shown(reading: Reading, row: Row[Any]) -> Shown:
+    mine = links.c.content_id == row.content_id
+    found = [_link(r) for r in reading.execute(select(links).where(mine).order_by(links.c.position))]
+    named = [
+        Entity(EntityKind(r.kind), r.value, r.detail, r.start, r.stop, r.confidence)
+        for r in reading.execute(
+            select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
+        )
+    ]
+    mentions = reading.execute(_links(row.source_id).where(links.c.name == file_name(row.locator)))
+    content = Document(
+        text=row.text,
+        media_type=row.media_type,
+        title=row.own_title,
+        language=row.language,
+        author=row.author,
+        created=maybe_time(row.created),
+        modified=maybe_time(row.own_modified),
+        properties=from_json(row.properties),
+        warnings=tuple(from_json(row.warnings)),
+    )
+    return Shown(
+        document=row.id,
+        title=row.title,
+        source=row.source,
+        item=row.locator,
+        item_id=row.item_id,
+        modified=maybe_time(row.modified),
+        metadata=from_json(row.metadata),
+        content_hash=row.hash,
+        normalizer=row.normalizer,
+        content=content,
+        aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
+        links=tuple(found),
+        entities=tuple(named),
+        places=tuple((p.source, p.locator) for p in _places(reading, [row.content_id])[row.content_id]),
+        mentions=tuple((r.locator, _link(r)) for r in mentions),
+    )
+
+
+def _links(source_id: int) -> Select[Any]:
+    return (
+        select(documents.c.item_id, items.c.locator, links)
+        .join_from(links, documents, documents.c.content_id == links.c.content_id)
+        .join(items, items.c.id == documents.c.item_id)
+        .where(documents.c.source_id == source_id, _LIVE)
+        .order_by(items.c.locator, links.c.position)
+    )
+
+
+def _link(row: Row[Any]) -> Link:
+    return Link(LinkKind(row.kind), row.target, row.anchor, row.label, row.start, row.stop)
+
+
+def _passages(reading: Reading, chunk_ids: Collection[int]) -> dict[int, str]:
+    wanted = chunks.c.id.in_(chunk_ids)
+    statement = select(chunks.c.id, _piece()).join(contents, contents.c.id == chunks.c.content_id).where(wanted)
+    return {number: passage for number, passage in reading.execute(statement)}
+
+
+def _piece() -> Any:
+    return func.substr(contents.c.text, chunks.c.start + 1, chunks.c.stop - chunks.c.start)
+
+
+def _openings(reading: Reading, content_ids: Collection[int]) -> dict[int, str]:
+    statement = select(contents.c.id, func.substr(contents.c.text, 1, 400)).where(contents.c.id.in_(content_ids))
+    return {number: opening for number, opening in reading.execute(statement)}
+
+
+def _places(reading: Reading, content_ids: Collection[int]) -> dict[int, list[Row[Any]]]:
+    statement = (
+        select(
+            documents.c.id,
+            documents.c.content_id,
+            documents.c.source_id,
+            documents.c.title,
+            sources.c.name.label("source"),
+            items.c.locator,
+        )
+        .join_from(documents, items, items.c.id == documents.c.item_id)
+        .join(sources, sources.c.id == documents.c.source_id)
+        .where(documents.c.content_id.in_(content_ids), _LIVE)
+        .order_by(documents.c.id)
+    )
+    found: dict[int, list[Row[Any]]] = {}
+    for row in reading.execute(statement):
+        found.setdefault(row.content_id, []).append(row)
+    return found

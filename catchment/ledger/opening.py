@@ -1,0 +1,89 @@
+"""Opening a ledger: making a new one, leading an older one forward after a backup, and refusing a damaged one."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, insert, inspect, select
+
+from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
+from catchment.ledger import history, search
+from catchment.ledger.schema import COUNTED, REVISION, chain, counters, metadata, revision
+from catchment.ledger.store import Reading, Store, make_file
+
+_CHECKED_WHOLE = 16 * 1024 * 1024
+"""Up to this size, in bytes, every page of a SQLite file is looked at when it is opened."""
+
+
+def prepare(store: Store) -> None:
+    """Make sure that there is a ledger of this program's revision: made when missing, led forward when older."""
+    if store.file is not None and not store.file.exists():
+        make_file(store.file)
+    require_whole(store)
+    with store.read() as reading:
+        found = _revision(reading)
+    if found is None:
+        with store.write() as writing:
+            if _revision(writing) is None:
+                make(writing.connection)
+    elif found != REVISION:
+        from catchment.ledger import migrations
+
+        migrations.forward(store, found)
+
+
+def require_current(store: Store) -> None:
+    """Raise NotFound when there is no ledger yet, SchemaMismatch when it is of another revision."""
+    if store.file is not None and not store.file.exists():
+        raise NotFound("There is no ledger yet; add a source with `catchment sources add` first")
+    with store.read() as reading:
+        found = _revision(reading)
+    if found is None:
+        raise NotFound("There is no ledger yet; add a source with `catchment sources add` first")
+    if found != REVISION:
+        raise SchemaMismatch(f"The ledger is of revision {found}, the program of {REVISION}; run `catchment up` once")
+
+
+def make(connection: Connection) -> None:
+    """Make all tables, the index and the guards in an empty database."""
+    metadata.create_all(connection)
+    search.create(connection)
+    history.create(connection)
+    connection.execute(insert(counters), [{"name": name, "value": 0} for name in COUNTED])
+    connection.execute(insert(chain), {"id": 1, "length": 0, "hash": b""})
+    connection.execute(insert(revision), {"version_num": REVISION})
+
+
+def _revision(reading: Reading) -> str | None:
+    if not inspect(reading.connection).has_table("revision"):
+        return None
+    found: str | None = reading.execute(select(revision.c.version_num)).scalar()
+    return found
+
+
+def require_whole(store: Store) -> None:
+    """Raise LedgerCorrupt when the SQLite file is damaged or cut short; every page of a small one is looked at."""
+    if store.file is None:
+        return
+    size = store.file.stat().st_size
+    with store.read() as reading:
+        page_size = reading.connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+        reading.connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
+        if size % page_size:
+            raise LedgerCorrupt("The ledger's file was cut short; it was left as it is: put a backup in its place")
+        if size <= _CHECKED_WHOLE:
+            verdict = reading.connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+            if verdict != "ok":
+                raise LedgerCorrupt("The ledger's file is damaged; it was left as it is: put a backup in its place")
+
+
+def back_up(file: Path) -> Path:
+    """Copy a SQLite ledger beside itself, with the time in its name; the copy."""
+    copy = file.with_name(f"{file.stem}-{datetime.now(UTC):%Y%m%dT%H%M%S}.backup{file.suffix}")
+    make_file(copy)
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    return copy

@@ -1,0 +1,349 @@
+"""The queue: claiming jobs under a lease, and every way in which a claim ends but delivery (see `delivery`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, and_, false, func, literal_column, select, update
+
+from catchment.errors import StaleLease
+from catchment.ledger import delivery
+from catchment.ledger.failing import quarantine_rows
+from catchment.ledger.recording import AGEING
+from catchment.ledger.rows import (
+    Acks,
+    Batch,
+    ClaimedJob,
+    Delivered,
+    FailureInfo,
+    JobRow,
+    Recovered,
+    SkippedOutcome,
+    Waiting,
+)
+from catchment.ledger.schema import FRESH, TRIED, WAITING, items, jobs, sources
+from catchment.ledger.store import (
+    Reading,
+    Store,
+    Writing,
+    from_json,
+    from_micros,
+    maybe_micros,
+    maybe_time,
+    to_micros,
+)
+from catchment.ledger.transitions import (
+    CANCELLED,
+    PENDING,
+    QUARANTINED,
+    RETRYING,
+    RUNNING,
+    UNFINISHED,
+    in_parts,
+    move,
+    refuse,
+)
+from catchment.model import FailureClass, Item, JobState, Reason
+
+LEASE = timedelta(minutes=5)
+
+_KILLED = FailureInfo(
+    Reason.PROCESS_KILLED,
+    FailureClass.TRANSIENT,
+    "ProcessKilled",
+    "The process that worked on the item died, every time",
+    retry_helps=True,
+)
+
+
+class Queue:
+    """The jobs of all sources."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def claim(
+        self,
+        source_id: int,
+        limit: int,
+        *,
+        owner: str,
+        lease: timedelta = LEASE,
+        first_attempts: bool | None = None,
+        jobs: Sequence[int] | None = None,
+    ) -> Batch:
+        """Take up to `limit` jobs that are ready, the longest due first, under one new token; each counts an attempt.
+
+        `first_attempts`: only jobs that were never tried (True), only tried ones (False), or either. `jobs`: only these.
+        Two claims never share a job. An empty batch when nothing is ready.
+        """
+        with self._store.write() as writing:
+            token = writing.ids("token")[0]
+            until = writing.now + lease // timedelta(microseconds=1)
+            taken = move(
+                writing,
+                _ready(writing, source_id, limit, first_attempts, jobs),
+                {PENDING, RETRYING},
+                RUNNING,
+                actor=owner,
+                attempt=_jobs.attempt + 1,
+                token=token,
+                owner=owner,
+                lease_until=until,
+            )
+            return Batch(token, tuple(_claimed(writing, taken)))
+
+    def ready_retries(self, source_id: int, limit: int) -> list[int]:
+        """The jobs that were tried before and may be tried again now, the longest due first."""
+        with self._store.read() as reading:
+            statement = _ready_in(TRIED, source_id, reading.now, None).order_by("due", "id").limit(limit)
+            return [row.id for row in reading.execute(statement)]
+
+    def waiting(self, source_id: int) -> Waiting:
+        """How much a source still has to do."""
+        mine = and_(_jobs.source_id == source_id, literal_column(WAITING))
+        with self._store.read() as reading:
+            total = reading.execute(select(func.count()).where(mine)).scalar_one()
+            later, next_at = reading.execute(
+                select(func.count(), func.min(_jobs.not_before)).where(
+                    _jobs.source_id == source_id, literal_column(TRIED), _jobs.not_before > reading.now
+                )
+            ).one()
+            return Waiting(total - later, later, maybe_time(next_at))
+
+    def renew(self, token: int, job_ids: Sequence[int], lease: timedelta) -> int:
+        """Extend the lease of these jobs, as far as they still are this token's; how many are."""
+        with self._store.write() as writing:
+            until = writing.now + lease // timedelta(microseconds=1)
+            mine = _jobs.id.in_(job_ids) & (_jobs.token == token) & (_jobs.state == RUNNING.value)
+            return writing.execute(update(jobs).where(mine).values(lease_until=until)).rowcount
+
+    def deliver(self, token: int, outcomes: Sequence[Delivered | SkippedOutcome]) -> Acks:
+        """Put what jobs became into the library and acknowledge them, all in one transaction.
+
+        A job that is not this token's any more is left out whole, and listed as stale.
+        """
+        with self._store.write() as writing:
+            return delivery.deliver(writing, token, outcomes)
+
+    def fail(self, token: int, job_id: int, failure: FailureInfo, *, retry_at: datetime | None) -> JobState:
+        """Say that an attempt failed: to be retried at `retry_at`, or quarantined when that is None.
+
+        Raises StaleLease when the job is not this token's any more.
+        """
+        with self._store.write() as writing:
+            mine = (_jobs.id == job_id) & (_jobs.token == token)
+            values: dict[str, Any] = {
+                "error": f"{failure.error}: {failure.message}",
+                "failed_at": func.coalesce(_jobs.failed_at, writing.now),
+            }
+            if retry_at is None:
+                to = QUARANTINED
+            else:
+                to, moment = RETRYING, to_micros(retry_at)
+                values |= {"not_before": moment, "due": moment + _jobs.due - _jobs.not_before}
+            actor = self._owner(writing, job_id)
+            moved = move(writing, mine, {RUNNING}, to, actor=actor, reason=failure.reason.value, **values)
+            if not moved:
+                raise StaleLease(f"Job {job_id} was taken over by another claim; nothing was changed")
+            if to is QUARANTINED:
+                _quarantine(writing, [job_id], failure)
+            return to
+
+    def _owner(self, reading: Reading, job_id: int) -> str:
+        return reading.execute(select(_jobs.owner).where(_jobs.id == job_id)).scalar() or "nobody"
+
+    def release(self, token: int) -> int:
+        """Hand back the jobs of a token that are not done; the attempt stays counted. How many there were."""
+        with self._store.write() as writing:
+            owner = writing.execute(select(_jobs.owner).where(_jobs.token == token).limit(1)).scalar()
+            mine = (_jobs.token == token) & (_jobs.owner == owner)
+            return len(move(writing, mine, {RUNNING}, PENDING, actor=owner or "nobody", reason="released"))
+
+    def cancel(self, job_id: int, actor: str, reason: str) -> None:
+        """Stop a job that is not finished, for good; only a new version of the item makes another. Raises IllegalTransition."""
+        with self._store.write() as writing:
+            if not move(writing, _jobs.id == job_id, UNFINISHED, CANCELLED, actor=actor, reason=reason):
+                raise refuse(writing, job_id, "cancelled")
+
+    def recover(
+        self, source_id: int | None, alive: Callable[[str], bool], max_attempts: Mapping[str, int] | int
+    ) -> Recovered:
+        """Take back running jobs whose owner is dead or whose lease has ended.
+
+        They wait again, or are quarantined when their attempts (in all, or by kind of source) are used up.
+        """
+        with self._store.read() as reading:
+            owners = reading.execute(
+                select(_jobs.owner).where(literal_column("state = 'running'")).distinct()
+            ).scalars()
+            dead = [owner for owner in owners if not alive(owner or "")]
+        with self._store.write() as writing:
+            lost = (_jobs.owner.in_(dead)) | (_jobs.lease_until <= writing.now)
+            if source_id is not None:
+                lost &= _jobs.source_id == source_id
+            used_up = lost & _used_up(writing, max_attempts)
+            failed = move(
+                writing,
+                used_up,
+                {RUNNING},
+                QUARANTINED,
+                actor="recovery",
+                reason=_KILLED.reason.value,
+                error=f"{_KILLED.error}: {_KILLED.message}",
+                failed_at=func.coalesce(_jobs.failed_at, writing.now),
+            )
+            _quarantine(writing, [row.id for row in failed], _KILLED)
+            freed = move(writing, lost, {RUNNING}, PENDING, actor="recovery", reason="its worker died")
+            return Recovered(len(freed), len(failed))
+
+    def job(self, job_id: int) -> JobRow:
+        """One job. Raises NotFound."""
+        with self._store.read() as reading:
+            row = reading.execute(_listing().where(_jobs.id == job_id)).first()
+            if row is None:
+                raise refuse(reading, job_id, "shown")
+            return _job(row)
+
+    def jobs(
+        self,
+        *,
+        source: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        since: datetime | None = None,
+    ) -> list[JobRow]:
+        """The latest jobs, newest first, of one source, in one state, enqueued since a time."""
+        statement = _listing().order_by(_jobs.id.desc()).limit(limit)
+        if source is not None:
+            statement = statement.where(sources.c.name == source)
+        if state is not None:
+            statement = statement.where(_jobs.state == JobState(state).value)
+        if since is not None:
+            statement = statement.where(_jobs.enqueued_at >= maybe_micros(since))
+        with self._store.read() as reading:
+            return [_job(row) for row in reading.execute(statement)]
+
+    def counts(self, source_id: int | None = None) -> dict[str, dict[JobState, int]]:
+        """How many current jobs are in each state, by the name of the source; every state is named."""
+        statement = (
+            select(sources.c.name, _jobs.state, func.count())
+            .join_from(sources, jobs, (_jobs.source_id == sources.c.id) & _jobs.current, isouter=True)
+            .where(sources.c.state != "removed")
+            .group_by(sources.c.name, _jobs.state)
+        )
+        if source_id is not None:
+            statement = statement.where(sources.c.id == source_id)
+        found: dict[str, dict[JobState, int]] = {}
+        with self._store.read() as reading:
+            for name, state, count in reading.execute(statement):
+                states = found.setdefault(name, dict.fromkeys(JobState, 0))
+                if state is not None:
+                    states[JobState(state)] = count
+        return found
+
+
+_jobs = jobs.c
+
+
+def _ready_in(which: str, source_id: int, now: int, only: Sequence[int] | None) -> Select[Any]:
+    statement = select(_jobs.id, _jobs.due).where(
+        _jobs.source_id == source_id,
+        literal_column(which),
+        _jobs.not_before <= now,
+        _jobs.due <= now + max(AGEING.values()),
+    )
+    return statement if only is None else statement.where(_jobs.id.in_(only))
+
+
+def _ready(
+    reading: Reading, source_id: int, limit: int, first_attempts: bool | None, only: Sequence[int] | None
+) -> ColumnElement[bool]:
+    """The condition that a job is among the first that are ready; either kind has an index of its own."""
+    if only is not None and not only:
+        return false()
+    kinds = {True: (FRESH,), False: (TRIED,), None: (FRESH, TRIED)}[first_attempts]
+    parts = [
+        _ready_in(which, source_id, reading.now, only).order_by(_jobs.due, _jobs.id).limit(limit).subquery()
+        for which in kinds
+    ]
+    if len(parts) == 1:
+        return _jobs.id.in_(select(parts[0].c.id))
+    both = select(parts[0]).union_all(select(parts[1])).subquery()
+    return _jobs.id.in_(select(both.c.id).order_by(both.c.due, both.c.id).limit(limit))
+
+
+def _claimed(reading: Reading, taken: Sequence[Row[Any]]) -> list[ClaimedJob]:
+    found: list[ClaimedJob] = []
+    attempts = {row.id: row.attempt for row in taken}
+    for part in in_parts(attempts):
+        statement = (
+            select(
+                _jobs.id,
+                items.c.id,
+                items.c.content_hash,
+                items.c.locator,
+                items.c.container,
+                _jobs.version,
+                items.c.identity,
+                items.c.size,
+                items.c.modified,
+                items.c.attributes,
+            )
+            .join(items, items.c.id == _jobs.item_id)
+            .where(_jobs.id.in_(part))
+            .order_by(_jobs.due, _jobs.id)
+        )
+        for job_id, item_id, content_hash, *facts, modified, attributes in reading.execute(statement):
+            item = Item(*facts, maybe_time(modified), from_json(attributes))
+            found.append(ClaimedJob(job_id, item_id, attempts[job_id], item, content_hash))
+    return found
+
+
+def _quarantine(writing: Writing, job_ids: Sequence[int], failure: FailureInfo) -> None:
+    for part in in_parts(job_ids):
+        rows = writing.execute(select(_jobs.id, _jobs.source_id, _jobs.failed_at).where(_jobs.id.in_(part)))
+        quarantine_rows(writing, [(row._mapping, failure) for row in rows.all()])
+
+
+def _used_up(reading: Reading, max_attempts: Mapping[str, int] | int) -> ColumnElement[bool]:
+    if isinstance(max_attempts, int):
+        return _jobs.attempt >= max_attempts
+    spent: ColumnElement[bool] = false()
+    for number, kind in reading.execute(select(sources.c.id, sources.c.kind)):
+        if kind in max_attempts:
+            spent |= (_jobs.source_id == number) & (_jobs.attempt >= max_attempts[kind])
+    return spent
+
+
+def _listing() -> Select[Any]:
+    return (
+        select(jobs, sources.c.name.label("source"), sources.c.kind, items.c.locator)
+        .join(sources, sources.c.id == _jobs.source_id)
+        .join(items, items.c.id == _jobs.item_id)
+    )
+
+
+def _job(row: Row[Any]) -> JobRow:
+    return JobRow(
+        id=row.id,
+        source=row.source,
+        kind=row.kind,
+        item_id=row.item_id,
+        item=row.locator,
+        version=row.version,
+        current=row.current,
+        state=JobState(row.state),
+        reason=row.reason,
+        attempt=row.attempt,
+        enqueued=from_micros(row.enqueued_at),
+        not_before=from_micros(row.not_before),
+        finished=maybe_time(row.finished_at),
+        token=row.token,
+        owner=row.owner,
+        lease_until=maybe_time(row.lease_until),
+        error=row.error,
+        sync_id=row.sync_id,
+    )

@@ -1,0 +1,337 @@
+"""The rules by which one listing's changes alter items and jobs; `intake` puts the transaction around them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, bindparam, insert, select, update
+
+from catchment.ledger import removal
+from catchment.ledger.failing import describe, quarantine_rows, resolve
+from catchment.ledger.rows import IntakeCounts
+from catchment.ledger.schema import items, jobs
+from catchment.ledger.store import Writing, maybe_micros, to_json
+from catchment.ledger.transitions import (
+    CANCELLED,
+    PENDING,
+    QUARANTINED,
+    RETRYING,
+    SKIPPED,
+    SUCCEEDED,
+    SUPERSEDED,
+    UNFINISHED,
+    in_parts,
+    move,
+)
+from catchment.model import Failure, FailureClass, Item, JobState, Skip, Tombstone, Upsert
+
+AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
+"""How many microseconds later than a high one a job of this priority falls due; waiting makes up for it."""
+
+_RELIST_AFTER = 300_000_000
+"""An item whose listing failed for a reason that may pass is tried again after this many microseconds."""
+
+_FACTS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
+
+
+@dataclass(slots=True)
+class _Have:
+    """An item that the ledger has, with its current job."""
+
+    id: int
+    state: str
+    facts: tuple[Any, ...]
+    job: int | None
+    job_version: str | None
+    job_state: JobState | None
+    job_reason: str | None
+    attempt: int
+
+    @property
+    def locator(self) -> str:
+        return str(self.facts[0])
+
+    @property
+    def version(self) -> str:
+        return str(self.facts[2])
+
+
+class Recording:
+    """One call of `Intake.record`: rows are gathered while the rules are applied, and written together at the end."""
+
+    def __init__(self, writing: Writing, source_id: int, sync_id: int, actor: str, priority: str) -> None:
+        self._writing = writing
+        self._source_id = source_id
+        self._sync_id = sync_id
+        self._actor = actor
+        self._due = writing.now + AGEING[priority]
+        self._counts: Counter[str] = Counter()
+        self._new_items: list[dict[str, Any]] = []
+        self._items: list[dict[str, Any]] = []
+        self._jobs: list[dict[str, Any]] = []
+        self._failures: list[tuple[dict[str, Any], Failure]] = []
+        self._replaced: list[int] = []
+        self._withdrawn: list[int] = []
+        self._returned: list[int] = []
+        self._moved: list[tuple[int, str, str]] = []
+
+    def take(self, changes: Sequence[Upsert | Tombstone | Skip | Failure]) -> IntakeCounts:
+        """Apply the rules to all changes; tombstones first, because a move is a tombstone and an upsert."""
+        latest = {c.locator if isinstance(c, Tombstone) else c.item.locator: c for c in changes}
+        mine = items.c.source_id == self._source_id
+        have = {h.locator: h for h in self._load(mine & (items.c.state != "deleted"), items.c.locator, latest)}
+        self._bury(have[locator] for locator, c in latest.items() if isinstance(c, Tombstone) and locator in have)
+        seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
+        unknown = [c.item for c in seen if c.item.locator not in have]
+        self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in have for n, c in latest.items())
+        gone = self._gone(unknown, {c.item.locator for c in seen})
+        for change in seen:
+            known = have.get(change.item.locator) or gone.take(change.item)
+            if known is None:
+                self._add(change)
+            else:
+                self._update(known, change)
+        self._write()
+        return IntakeCounts(**self._counts)
+
+    # Reading
+
+    def _load(self, where: ColumnElement[bool], column: Any, values: Iterable[Any]) -> Iterable[_Have]:
+        statement = select(
+            items.c.id,
+            items.c.state,
+            *(items.c[fact] for fact in _FACTS),
+            jobs.c.id,
+            jobs.c.version,
+            jobs.c.state,
+            jobs.c.reason,
+            jobs.c.attempt,
+        ).outerjoin_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+        for part in in_parts(values):
+            for row in self._writing.execute(statement.where(where, column.in_(part)).order_by(items.c.id)):
+                number, state, *facts, job, version, job_state, reason, attempt = row
+                known = None if job_state is None else JobState(job_state)
+                yield _Have(number, state, tuple(facts), job, version, known, reason, attempt or 0)
+
+    def _gone(self, unknown: Sequence[Item], seen: set[str]) -> _Gone:
+        mine = items.c.source_id == self._source_id
+        identities = {item.identity for item in unknown if item.identity is not None}
+        missing = self._load(mine & (items.c.state == "missing"), items.c.identity, identities)
+        deleted = self._load(mine & (items.c.state == "deleted"), items.c.locator, (i.locator for i in unknown))
+        return _Gone([h for h in missing if h.locator not in seen], list(deleted))
+
+    # The rules
+
+    def _bury(self, tombstoned: Iterable[_Have]) -> None:
+        """What is gone is missing until the sync is settled; work on it stops at once."""
+        present = [have for have in tombstoned if have.state == "present"]
+        self._counts["missing"] += len(present)
+        for part in in_parts(present):
+            numbers = [have.id for have in part]
+            self._writing.execute(
+                update(items)
+                .where(items.c.id.in_(numbers))
+                .values(state="missing", gone_at=self._writing.now, sync_id=self._sync_id)
+            )
+            unfinished = [have.job for have in part if have.job_state in UNFINISHED]
+            if unfinished:
+                self._move(jobs.c.id.in_(unfinished), UNFINISHED, CANCELLED, reason="gone")
+            for have in part:
+                self._tell("missing", have.id)
+                have.state = "missing"
+                if have.job_state in UNFINISHED:
+                    have.job_state = CANCELLED
+
+    def _add(self, change: Upsert | Skip | Failure) -> None:
+        row = dict(zip(_FACTS, _facts(change.item), strict=True))
+        self._new_items.append(row)
+        self._counts["new"] += 1
+        self._enqueue(row, change, "new")
+
+    def _update(self, have: _Have, change: Upsert | Skip | Failure) -> None:
+        facts = _facts(change.item)
+        moved = have.locator != change.item.locator
+        returned = have.state != "present"
+        wanted = self._wanted(have, change, moved=moved)
+        if moved or returned or facts != have.facts:
+            row = {"item_id": have.id, **dict(zip(_FACTS, facts, strict=True))}
+            self._items.append(row)
+        if moved:
+            self._moved.append((have.id, have.locator, change.item.locator))
+            self._tell("moved", have.id, reason=f"from {have.locator}")
+        elif returned:
+            self._tell("returned", have.id)
+        if have.state == "deleted" and not wanted and have.job_state in (SUCCEEDED, SKIPPED):
+            self._returned.append(have.id)
+        if wanted:
+            if have.job is not None:
+                self._replaced.append(have.job)
+            self._enqueue({"id": have.id}, change, wanted)
+        self._counts[_verdict(moved, returned, wanted, facts != have.facts)] += 1
+
+    def _wanted(self, have: _Have, change: Upsert | Skip | Failure, *, moved: bool) -> str:
+        """Why this change needs a new job; empty when it needs none."""
+        state = have.job_state
+        if moved and isinstance(change, Upsert):
+            return "" if state in (SUCCEEDED, SKIPPED) else "moved"
+        if change.item.version != (have.version or have.job_version):
+            return "changed"
+        match change:
+            case Skip():
+                return "" if state is SKIPPED and have.job_reason == change.reason else "skipped"
+            case Failure():
+                return "" if state in UNFINISHED or state is QUARANTINED else "failed"
+            case Upsert():
+                skipped_by_listing = state is SKIPPED and have.attempt == 0
+                stopped = state in (None, CANCELLED) and (have.state != "present" or not have.version)
+                return "wanted again" if skipped_by_listing or stopped else ""
+
+    def _enqueue(self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str) -> None:
+        """Make a job in the state that the listing knows already; `item` gets its id when it is new."""
+        now = self._writing.now
+        job = {
+            "source_id": self._source_id,
+            "item": item,
+            "version": change.item.version,
+            "current": True,
+            "state": PENDING.value,
+            "reason": why,
+            "attempt": 0,
+            "due": self._due,
+            "enqueued_at": now,
+            "not_before": now,
+            "failed_at": None,
+            "finished_at": None,
+            "error": None,
+            "sync_id": self._sync_id,
+        }
+        self._jobs.append(job)
+        match change:
+            case Skip():
+                job |= {"state": SKIPPED.value, "reason": change.reason.value, "finished_at": now}
+                self._counts["skipped"] += 1
+                if "id" in item:
+                    self._withdrawn.append(item["id"])
+            case Failure():
+                self._fail(job, change)
+            case Upsert():
+                self._counts["enqueued"] += 1
+
+    def _fail(self, job: dict[str, Any], change: Failure) -> None:
+        now = self._writing.now
+        job |= {"attempt": 1, "failed_at": now, "error": f"{type(change.error).__name__}: {change.error}"}
+        self._counts["failed"] += 1
+        if change.error.failure_class is FailureClass.PERMANENT:
+            job |= {"state": QUARANTINED.value, "reason": change.error.reason.value, "finished_at": now}
+            self._failures.append((job, change))
+        else:
+            later = {"not_before": now + _RELIST_AFTER, "due": self._due + _RELIST_AFTER}
+            job |= {"state": RETRYING.value, "reason": change.error.reason.value, **later}
+
+    # Writing
+
+    def _write(self) -> None:
+        writing, now = self._writing, self._writing.now
+        self._retire()
+        if self._items:
+            statement = update(items).where(items.c.id == bindparam("item_id"))
+            values = {"state": "present", "gone_at": None, "changed_at": now, "sync_id": self._sync_id}
+            writing.execute(statement, [row | values for row in self._items])
+        if self._new_items:
+            values = {
+                "source_id": self._source_id,
+                "state": "present",
+                "content_hash": None,
+                "first_seen_at": now,
+                "changed_at": now,
+                "gone_at": None,
+                "sync_id": self._sync_id,
+            }
+            for number, row in zip(writing.ids("items", len(self._new_items)), self._new_items, strict=True):
+                row["id"] = number
+                row.update(values)
+            writing.execute(insert(items), self._new_items)
+        self._write_jobs()
+        removal.withdraw_items(writing, self._withdrawn)
+        removal.restore_items(writing, self._returned)
+        removal.rename(writing, self._moved)
+
+    def _retire(self) -> None:
+        for part in in_parts(self._replaced):
+            mine = jobs.c.id.in_(part)
+            self._move(mine, UNFINISHED | {QUARANTINED}, SUPERSEDED, reason="a newer version")
+            self._writing.execute(update(jobs).where(mine).values(current=False))
+            resolve(self._writing, part, "a newer version")
+
+    def _write_jobs(self) -> None:
+        if not self._jobs:
+            return
+        for number, job in zip(self._writing.ids("jobs", len(self._jobs)), self._jobs, strict=True):
+            job["id"] = number
+            job["item_id"] = job.pop("item")["id"]
+            self._tell(job["state"], job["item_id"], job=number, attempt=job["attempt"], reason=job["reason"])
+        self._writing.execute(insert(jobs), self._jobs)
+        failed = [(job, describe(change.error)) for job, change in self._failures]
+        quarantine_rows(self._writing, failed)
+
+    def _move(self, where: ColumnElement[bool], expected: Iterable[JobState], to: JobState, *, reason: str) -> None:
+        move(self._writing, where, expected, to, actor=self._actor, reason=reason, sync_id=self._sync_id)
+
+    def _tell(
+        self, event: str, item: int, *, job: int | None = None, attempt: int | None = None, reason: str | None = None
+    ) -> None:
+        self._writing.record(
+            event,
+            actor=self._actor,
+            source_id=self._source_id,
+            item_id=item,
+            job_id=job,
+            sync_id=self._sync_id,
+            attempt=attempt,
+            reason=reason,
+        )
+
+
+class _Gone:
+    """Items that are away, from which one that shows up under an unknown locator may have come."""
+
+    def __init__(self, missing: Sequence[_Have], deleted: Sequence[_Have]) -> None:
+        self._missing: defaultdict[str, list[_Have]] = defaultdict(list)
+        for have in missing:
+            self._missing[have.facts[3]].append(have)
+        self._deleted = {have.locator: have for have in deleted}
+
+    def take(self, item: Item) -> _Have | None:
+        """The item that moved here, else the one that was deleted here, else None. Each is given once."""
+        candidates = self._missing.get(item.identity) if item.identity is not None else None
+        if candidates:
+            same = (have for have in candidates if have.version == item.version)
+            best = next(same, candidates[0])
+            candidates.remove(best)
+            return best
+        return self._deleted.pop(item.locator, None)
+
+
+def _facts(item: Item) -> tuple[Any, ...]:
+    return (
+        item.locator,
+        item.container,
+        item.version,
+        item.identity,
+        item.size,
+        maybe_micros(item.modified),
+        to_json(item.attributes),
+    )
+
+
+def _verdict(moved: bool, returned: bool, wanted: str, different: bool) -> str:
+    if moved:
+        return "moved"
+    if returned:
+        return "revived"
+    if wanted:
+        return "changed"
+    return "attributes" if different else "unchanged"

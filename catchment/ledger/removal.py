@@ -1,0 +1,80 @@
+"""Documents that leave, return or change their name; withdrawn ones are kept aside until they are purged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from sqlalchemy import ColumnElement, bindparam, delete, exists, select, update
+
+from catchment.ledger import search
+from catchment.ledger.schema import chunks, contents, documents, entities, items, links
+from catchment.ledger.store import Writing
+from catchment.ledger.transitions import in_parts
+
+
+def withdraw_items(writing: Writing, item_ids: Iterable[int]) -> None:
+    """Take the documents of these items out of every listing and search; their rows stay, for a return or an undo."""
+    for part in in_parts(item_ids):
+        _withdraw(writing, documents.c.item_id.in_(part))
+        writing.execute(update(items).where(items.c.id.in_(part)).values(content_hash=None))
+
+
+def withdraw_source(writing: Writing, source_id: int) -> None:
+    """Take every document of a source out of every listing and search."""
+    _withdraw(writing, documents.c.source_id == source_id)
+
+
+def _withdraw(writing: Writing, which: ColumnElement[bool]) -> None:
+    live = which & documents.c.removed_at.is_(None)
+    search.forget_names(writing, live)
+    writing.execute(update(documents).where(live).values(removed_at=writing.now))
+
+
+def restore_items(writing: Writing, item_ids: Iterable[int]) -> None:
+    """Bring the withdrawn documents of these items back as they were."""
+    for part in in_parts(item_ids):
+        withdrawn = documents.c.item_id.in_(part) & documents.c.removed_at.is_not(None)
+        found = writing.execute(
+            select(documents.c.item_id, contents.c.hash)
+            .join(contents, contents.c.id == documents.c.content_id)
+            .where(withdrawn)
+        ).all()
+        if not found:
+            continue
+        writing.execute(update(documents).where(withdrawn).values(removed_at=None))
+        search.learn_names(writing, documents.c.item_id.in_([item_id for item_id, _ in found]))
+        statement = update(items).where(items.c.id == bindparam("item_id")).values(content_hash=bindparam("hash"))
+        writing.execute(statement, [{"item_id": item_id, "hash": digest} for item_id, digest in found])
+
+
+def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
+    """Let documents follow their items (id, old locator, new locator); a title that was the file's name follows too."""
+    for part in in_parts(moves):
+        names = {item_id: (old, new) for item_id, old, new in part}
+        mine = documents.c.item_id.in_(names)
+        rows = []
+        for number, item_id, title in writing.execute(
+            select(documents.c.id, documents.c.item_id, documents.c.title).where(mine)
+        ).all():
+            old, new = (PurePosixPath(name) for name in names[item_id])
+            title = {old.stem: new.stem, old.name: new.name}.get(title, title)
+            rows.append({"document": number, "path": str(names[item_id][1]), "title": title})
+        if rows:
+            live = mine & documents.c.removed_at.is_(None)
+            search.forget_names(writing, live)
+            writing.execute(update(documents).where(documents.c.id == bindparam("document")), rows)
+            search.learn_names(writing, live)
+
+
+def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:
+    """Delete those of these contents that no document has any more, with their passages and index rows."""
+    for part in in_parts(content_ids):
+        used = exists(select(documents.c.id).where(documents.c.content_id == contents.c.id))
+        unused = list(writing.execute(select(contents.c.id).where(contents.c.id.in_(part), ~used)).scalars())
+        if not unused:
+            continue
+        search.forget_chunks(writing, unused)
+        for table in (chunks, links, entities):
+            writing.execute(delete(table).where(table.c.content_id.in_(unused)))
+        writing.execute(delete(contents).where(contents.c.id.in_(unused)))

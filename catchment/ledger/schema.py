@@ -1,0 +1,294 @@
+"""The tables. Times are integer microseconds since 1970 (UTC), JSON is text with sorted keys: the same on both databases.
+
+Ids are handed out by the `counters` table and never used twice. What belongs to searching by words is in `search`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from catchment.model import JobState
+
+REVISION = "0001"
+"""The revision that these tables are; migrations lead an older ledger here."""
+
+metadata = MetaData()
+
+_Number = BigInteger().with_variant(Integer(), "sqlite")
+"""64 bits everywhere; SQLite makes only a column declared INTEGER the row's own address."""
+
+
+def _id() -> Column[Any]:
+    return Column("id", _Number, primary_key=True, autoincrement=False)
+
+
+def _partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+
+
+def _one_of(column: str, *values: str) -> CheckConstraint:
+    return CheckConstraint(f"{column} IN ({', '.join(repr(v) for v in values)})", name=f"{column}_is_known")
+
+
+revision = Table("revision", metadata, Column("version_num", Text, primary_key=True))
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+COUNTED = ("sources", "syncs", "items", "jobs", "contents", "chunks", "documents", "holds", "token")
+
+sources = Table(
+    "sources",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("priority", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("state_reason", Text),
+    Column("root", Text),
+    Column("seen_root", Text),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    _one_of("state", "active", "paused", "held", "removed"),
+)
+
+syncs = Table(
+    "syncs",
+    metadata,
+    _id(),
+    Column("source_id", ForeignKey("sources.id"), nullable=False),
+    Column("run", Text),
+    Column("owner", Text, nullable=False),
+    Column("code_version", Text, nullable=False),
+    Column("outcome", Text),
+    Column("began_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+    Column("summary", Text),
+    Column("error", Text),
+)
+Index("syncs_by_source", syncs.c.source_id, syncs.c.id)
+_partial("syncs_open", syncs.c.source_id, where="outcome IS NULL", unique=True)
+
+marks = Table(
+    "marks",
+    metadata,
+    Column("source_id", ForeignKey("sources.id"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+items = Table(
+    "items",
+    metadata,
+    _id(),
+    Column("source_id", ForeignKey("sources.id"), nullable=False),
+    Column("locator", Text, nullable=False),
+    Column("container", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("identity", Text),
+    Column("size", BigInteger),
+    Column("modified", BigInteger),
+    Column("attributes", Text),
+    Column("state", Text, nullable=False),
+    Column("content_hash", Text),
+    Column("first_seen_at", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+    Column("gone_at", BigInteger),
+    Column("sync_id", BigInteger),
+    _one_of("state", "present", "missing", "deleted"),
+)
+_partial("items_by_locator", items.c.source_id, items.c.locator, where="state <> 'deleted'", unique=True)
+Index("items_by_container", items.c.source_id, items.c.container, items.c.state)
+_partial("items_gone", items.c.source_id, items.c.locator, where="state <> 'present'")
+_partial("items_by_identity", items.c.source_id, items.c.identity, where="identity IS NOT NULL")
+
+jobs = Table(
+    "jobs",
+    metadata,
+    _id(),
+    Column("source_id", ForeignKey("sources.id"), nullable=False),
+    Column("item_id", ForeignKey("items.id"), nullable=False),
+    Column("version", Text, nullable=False),
+    Column("current", Boolean(create_constraint=False), nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text),
+    Column("attempt", Integer, nullable=False),
+    Column("due", BigInteger, nullable=False),
+    Column("enqueued_at", BigInteger, nullable=False),
+    Column("not_before", BigInteger, nullable=False),
+    Column("token", BigInteger),
+    Column("owner", Text),
+    Column("lease_until", BigInteger),
+    Column("failed_at", BigInteger),
+    Column("finished_at", BigInteger),
+    Column("error", Text),
+    Column("sync_id", BigInteger),
+    _one_of("state", *(state.value for state in JobState)),
+)
+FRESH = "state = 'pending' AND attempt = 0"
+TRIED = "state IN ('pending', 'retrying') AND attempt > 0"
+WAITING = "state IN ('pending', 'retrying')"
+_partial("jobs_fresh", jobs.c.source_id, jobs.c.due, jobs.c.id, where=FRESH)
+_partial("jobs_tried", jobs.c.source_id, jobs.c.due, jobs.c.id, where=TRIED)
+_partial("jobs_running", jobs.c.token, where="state = 'running'")
+_partial("jobs_current", jobs.c.item_id, where="current", unique=True)
+_partial("jobs_troubled", jobs.c.source_id, where="state IN ('quarantined', 'skipped', 'cancelled')")
+Index("jobs_by_item", jobs.c.item_id)
+
+history = Table(
+    "history",
+    metadata,
+    _id(),
+    Column("at", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("source_id", BigInteger),
+    Column("item_id", BigInteger),
+    Column("job_id", BigInteger),
+    Column("sync_id", BigInteger),
+    Column("attempt", Integer),
+    Column("reason", Text),
+    Column("hash", LargeBinary, nullable=False),
+)
+Index("history_by_item", history.c.item_id)
+
+chain = Table(
+    "chain",
+    metadata,
+    Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True, autoincrement=False),
+    Column("length", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id"), primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("failure_class", Text, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("traceback", Text, nullable=False),
+    Column("retry_helps", Boolean(create_constraint=False), nullable=False),
+    Column("cluster", Text, nullable=False),
+    Column("first_failed_at", BigInteger, nullable=False),
+    Column("last_failed_at", BigInteger, nullable=False),
+    Column("notes", Text),
+    Column("run", Text),
+    Column("resolved_at", BigInteger),
+    Column("resolution", Text),
+)
+_partial("quarantine_open", quarantine.c.cluster, where="resolved_at IS NULL")
+
+contents = Table(
+    "contents",
+    metadata,
+    _id(),
+    Column("hash", Text, nullable=False),
+    Column("normalizer", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("title", Text),
+    Column("language", Text),
+    Column("author", Text),
+    Column("created", BigInteger),
+    Column("modified", BigInteger),
+    Column("properties", Text),
+    Column("warnings", Text),
+    UniqueConstraint("hash", "normalizer", name="contents_by_hash"),
+)
+
+chunks = Table(
+    "chunks",
+    metadata,
+    _id(),
+    Column("content_id", ForeignKey("contents.id"), nullable=False),
+    Column("start", Integer, nullable=False),
+    Column("stop", Integer, nullable=False),
+    Column("heading", Text, nullable=False),
+)
+Index("chunks_by_content", chunks.c.content_id)
+
+links = Table(
+    "links",
+    metadata,
+    Column("content_id", ForeignKey("contents.id"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("anchor", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("start", Integer, nullable=False),
+    Column("stop", Integer, nullable=False),
+    Column("name", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("links_by_name", links.c.name)
+
+entities = Table(
+    "entities",
+    metadata,
+    Column("content_id", ForeignKey("contents.id"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("start", Integer, nullable=False),
+    Column("stop", Integer, nullable=False),
+    Column("confidence", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    _id(),
+    Column("item_id", ForeignKey("items.id"), nullable=False, unique=True),
+    Column("source_id", ForeignKey("sources.id"), nullable=False),
+    Column("content_id", ForeignKey("contents.id"), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("aliases", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("modified", BigInteger),
+    Column("metadata", Text),
+    Column("removed_at", BigInteger),
+)
+Index("documents_by_content", documents.c.content_id)
+_partial("documents_live", documents.c.source_id, where="removed_at IS NULL")
+
+holds = Table(
+    "holds",
+    metadata,
+    _id(),
+    Column("source_id", ForeignKey("sources.id"), nullable=False),
+    Column("sync_id", BigInteger, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("held_at", BigInteger, nullable=False),
+    Column("resolved_at", BigInteger),
+    Column("resolution", Text),
+)
+_partial("holds_open", holds.c.source_id, where="resolved_at IS NULL", unique=True)

@@ -1,0 +1,250 @@
+"""The index of words: FTS5 on SQLite, tsvector on PostgreSQL. All that differs between the two for searching is here.
+
+Passages are indexed once for each content, names (title, aliases, path) once for each live document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, select, text
+
+from catchment.ledger.query import Query, fold, plain_words
+from catchment.ledger.schema import chunks, contents, documents
+from catchment.ledger.store import Reading, Writing
+
+_TOKENS = "tokenize = 'unicode61 remove_diacritics 2'"
+
+_SQLITE = (
+    """CREATE VIEW chunk_text AS
+    SELECT chunks.id, chunks.heading, substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS text
+    FROM chunks JOIN contents ON contents.id = chunks.content_id""",
+    "CREATE VIEW document_names AS SELECT id, title, aliases, path FROM documents WHERE removed_at IS NULL",
+    f"""CREATE VIRTUAL TABLE chunk_index
+    USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id', {_TOKENS})""",
+    f"""CREATE VIRTUAL TABLE document_index
+    USING fts5(title, aliases, path, content = 'document_names', content_rowid = 'id', {_TOKENS})""",
+)
+
+_POSTGRES = (
+    """CREATE VIEW chunk_text AS
+    SELECT chunks.id, chunks.heading, substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS text
+    FROM chunks JOIN contents ON contents.id = chunks.content_id""",
+    "CREATE VIEW document_names AS SELECT id, title, aliases, path FROM documents WHERE removed_at IS NULL",
+    "CREATE TABLE chunk_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
+    "CREATE INDEX chunk_index_words ON chunk_index USING gin (words)",
+    "CREATE TABLE document_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
+    "CREATE INDEX document_index_words ON document_index USING gin (words)",
+)
+
+
+def create(connection: Connection) -> None:
+    """Make the index in an empty database."""
+    for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES:
+        connection.exec_driver_sql(statement)
+
+
+def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
+    """Index new passages: (chunk id, heading, text)."""
+    if not rows:
+        return
+    if writing.sqlite:
+        writing.connection.exec_driver_sql(
+            "INSERT INTO chunk_index (rowid, heading, text) VALUES (?, ?, ?)", list(rows)
+        )
+    else:
+        statement = text(
+            "INSERT INTO chunk_index VALUES (:id, setweight(to_tsvector('simple', :heading), 'A')"
+            " || setweight(to_tsvector('simple', :words), 'C'))"
+        )
+        writing.execute(
+            statement,
+            [{"id": n, "heading": plain_words(heading), "words": plain_words(body)} for n, heading, body in rows],
+        )
+
+
+def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
+    """Take the passages of contents out of the index, while they still are in their table."""
+    mine = select(chunks.c.id).where(chunks.c.content_id.in_(content_ids))
+    if not writing.sqlite:
+        numbers = [{"id": n} for n in writing.execute(mine).scalars()]
+        if numbers:
+            writing.execute(text("DELETE FROM chunk_index WHERE id = :id"), numbers)
+        return
+    rows = writing.execute(
+        select(chunks.c.id, chunks.c.heading, chunks.c.start, chunks.c.stop, contents.c.text)
+        .join(contents, contents.c.id == chunks.c.content_id)
+        .where(chunks.c.content_id.in_(content_ids))
+    )
+    old = [(number, heading, whole[start:stop]) for number, heading, start, stop, whole in rows]
+    if old:
+        writing.connection.exec_driver_sql(
+            "INSERT INTO chunk_index (chunk_index, rowid, heading, text) VALUES ('delete', ?, ?, ?)", old
+        )
+
+
+def learn_names(writing: Writing, which: ColumnElement[bool]) -> None:
+    """Index the names of documents that are live and not indexed."""
+    columns = documents.c.id, documents.c.title, documents.c.aliases, documents.c.path
+    rows = [tuple(row) for row in writing.execute(select(*columns).where(which, documents.c.removed_at.is_(None)))]
+    if not rows:
+        return
+    if writing.sqlite:
+        writing.connection.exec_driver_sql(
+            "INSERT INTO document_index (rowid, title, aliases, path) VALUES (?, ?, ?, ?)", rows
+        )
+    else:
+        statement = text(
+            "INSERT INTO document_index VALUES (:id, setweight(to_tsvector('simple', :title), 'A')"
+            " || setweight(to_tsvector('simple', :aliases), 'B') || setweight(to_tsvector('simple', :path), 'D'))"
+        )
+        names = ("id", "title", "aliases", "path")
+        writing.execute(
+            statement, [dict(zip(names, (row[0], *map(plain_words, row[1:])), strict=True)) for row in rows]
+        )
+
+
+def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
+    """Take the names of live documents out of the index, before they change or leave."""
+    columns = documents.c.id, documents.c.title, documents.c.aliases, documents.c.path
+    rows = [tuple(row) for row in writing.execute(select(*columns).where(which, documents.c.removed_at.is_(None)))]
+    if not rows:
+        return
+    if writing.sqlite:
+        writing.connection.exec_driver_sql(
+            "INSERT INTO document_index (document_index, rowid, title, aliases, path) VALUES ('delete', ?, ?, ?, ?)",
+            rows,
+        )
+    else:
+        writing.execute(text("DELETE FROM document_index WHERE id = :id"), [{"id": row[0]} for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A content that matches, with its best passage (None when only a name matched)."""
+
+    content_id: int
+    chunk_id: int | None
+    score: float
+
+
+def find(reading: Reading, query: Query, source_id: int | None, limit: int) -> list[Found]:
+    """The contents that have every wanted term somewhere (in a passage or a name) and no unwanted one, best first."""
+    parameters: dict[str, Any] = {"limit": limit, "source": source_id}
+    ask = _ask_sqlite if reading.sqlite else _ask_postgres
+    wanted = [
+        ask(f"w{n}", term.matcher(reading.sqlite), term.substring, parameters) for n, term in enumerate(query.wanted)
+    ]
+    unwanted = [
+        ask(f"u{n}", term.matcher(reading.sqlite), term.substring, parameters) for n, term in enumerate(query.unwanted)
+    ]
+    conditions = [_content_in(chunk, name) for chunk, name in wanted[1:] + wanted[:1]] if len(wanted) > 1 else []
+    conditions += [f"NOT {_content_in(chunk, name)}" for chunk, name in unwanted]
+    narrowed = " AND ".join(["TRUE", *conditions])
+    statement = f"""
+    WITH passage AS MATERIALIZED ({" UNION ALL ".join(chunk for chunk, _ in wanted)}),
+    named AS MATERIALIZED ({" UNION ALL ".join(name for _, name in wanted)}),
+    scored AS (
+        SELECT chunks.content_id AS content_id, passage.id AS chunk_id, sum(passage.score) AS score
+        FROM passage JOIN chunks ON chunks.id = passage.id GROUP BY chunks.content_id, passage.id
+    ),
+    best AS (
+        SELECT content_id, chunk_id, score,
+               row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_id) AS place
+        FROM scored
+    ),
+    called AS (
+        SELECT documents.content_id AS content_id, sum(named.score) AS score
+        FROM named JOIN documents ON documents.id = named.id GROUP BY documents.content_id
+    ),
+    candidate AS (
+        SELECT content_id, max(chunk_id) AS chunk_id, sum(score) AS score FROM (
+            SELECT content_id, chunk_id, score FROM best WHERE place = 1
+            UNION ALL SELECT content_id, NULL, 2 * score FROM called
+        ) AS both_kinds GROUP BY content_id
+    )
+    SELECT content_id, chunk_id, score FROM candidate
+    WHERE {narrowed} AND EXISTS (
+        SELECT 1 FROM documents WHERE documents.content_id = candidate.content_id AND documents.removed_at IS NULL
+        {"" if source_id is None else "AND documents.source_id = :source"}
+    )
+    ORDER BY score DESC, content_id LIMIT :limit"""
+    return [Found(row.content_id, row.chunk_id, row.score) for row in reading.execute(text(statement), parameters)]
+
+
+def _content_in(chunk: str, name: str) -> str:
+    return f"""(content_id IN (SELECT content_id FROM chunks WHERE id IN (SELECT id FROM ({chunk}) AS a))
+        OR content_id IN (SELECT content_id FROM documents WHERE id IN (SELECT id FROM ({name}) AS b)))"""
+
+
+def _ask_sqlite(key: str, matcher: str, substring: str | None, parameters: dict[str, Any]) -> tuple[str, str]:
+    if substring is not None:
+        return _ask_substring(key, substring, parameters)
+    parameters[key] = matcher
+    return (
+        f"SELECT rowid AS id, -bm25(chunk_index, 3.0, 1.0) AS score FROM chunk_index WHERE chunk_index MATCH :{key}",
+        "SELECT rowid AS id, -bm25(document_index, 10.0, 8.0, 2.0) AS score"
+        f" FROM document_index WHERE document_index MATCH :{key}",
+    )
+
+
+def _ask_postgres(key: str, matcher: str, substring: str | None, parameters: dict[str, Any]) -> tuple[str, str]:
+    if substring is not None:
+        return _ask_substring(key, substring, parameters)
+    parameters[key] = matcher
+    weights = "'{0.1, 0.2, 0.5, 1.0}'"
+    asked = f"to_tsquery('simple', :{key})"
+    return tuple[str, str](
+        f"SELECT id, ts_rank_cd({weights}, words, {asked}) AS score FROM {table} WHERE words @@ {asked}"
+        for table in ("chunk_index", "document_index")
+    )
+
+
+def _ask_substring(key: str, substring: str, parameters: dict[str, Any]) -> tuple[str, str]:
+    """Scripts that write no spaces have no words to index: their texts are read through."""
+    parameters[key] = "%" + substring.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    return (
+        f"SELECT id, 1.0 AS score FROM chunk_text WHERE text LIKE :{key} ESCAPE '\\'",
+        f"SELECT id, 1.0 AS score FROM document_names WHERE title LIKE :{key} ESCAPE '\\'"
+        f" OR aliases LIKE :{key} ESCAPE '\\' OR path LIKE :{key} ESCAPE '\\'",
+    )
+
+
+def check(reading: Reading) -> list[str]:
+    """What is in the index and not in the tables, or the other way round."""
+    findings = []
+    for index, table, where in (
+        ("chunk_index", "chunks", ""),
+        ("document_index", "documents", "WHERE removed_at IS NULL"),
+    ):
+        shadow, key = (f"{index}_docsize", "id") if reading.sqlite else (index, "id")
+        for found, sql in (
+            ("is not in the index", f"SELECT id FROM {table} {where} EXCEPT SELECT {key} FROM {shadow}"),
+            ("is in the index and nowhere else", f"SELECT {key} FROM {shadow} EXCEPT SELECT id FROM {table} {where}"),
+        ):
+            number = reading.execute(text(f"SELECT min(id) FROM ({sql}) AS difference")).scalar()
+            if number is not None:
+                findings.append(f"Row {number} of {table} {found}")
+    return findings
+
+
+def check_words(writing: Writing) -> None:
+    """Let SQLite compare every indexed word with the texts; raises what the driver raises when they differ."""
+    for index in ("chunk_index", "document_index"):
+        writing.connection.exec_driver_sql(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
+
+
+__all__ = [
+    "Found",
+    "add_chunks",
+    "check",
+    "check_words",
+    "create",
+    "find",
+    "fold",
+    "forget_chunks",
+    "forget_names",
+    "learn_names",
+]

@@ -1,0 +1,148 @@
+"""The sources as the ledger knows them: their state, and which root they were last seen with."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from sqlalchemy import Row, delete, insert, select, update
+
+from catchment.errors import NotFound, Refused
+from catchment.ledger import removal
+from catchment.ledger.rows import Source, SourceState
+from catchment.ledger.schema import holds, items, jobs, marks, quarantine, sources
+from catchment.ledger.store import Reading, Store, Writing
+from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, move
+from catchment.model import Priority
+
+
+class Sources:
+    """What a person configured, and whether it may run."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def put(self, name: str, kind: str, priority: Priority) -> Source:
+        """Make a source known, or change its priority; may be called again. A removed one is active again.
+
+        Raises Refused when the name belongs to a source of another kind.
+        """
+        with self._store.write() as writing:
+            old = writing.execute(select(sources).where(sources.c.name == name)).first()
+            if old is None:
+                number = writing.ids("sources")[0]
+                writing.execute(
+                    insert(sources).values(id=number, name=name, kind=kind, priority=priority.value, state="active")
+                )
+                writing.record("added", actor="configuration", source_id=number)
+            elif old.state != "removed" and old.kind != kind:
+                raise Refused(f"{name} is a source of kind {old.kind}; remove it first, or take another name")
+            else:
+                self._renew(writing, old, kind, priority)
+        return self.get(name)
+
+    def _renew(self, writing: Writing, old: Row[Any], kind: str, priority: Priority) -> None:
+        values: dict[str, Any] = {"kind": kind, "priority": priority.value}
+        if old.state == "removed":
+            values |= {"state": "active", "state_reason": None, "failures": 0, "root": None}
+            writing.record("added", actor="configuration", source_id=old.id)
+        writing.execute(update(sources).where(sources.c.id == old.id).values(values))
+
+    def get(self, name: str) -> Source:
+        """The source of that name. Raises NotFound, with names that are close."""
+        with self._store.read() as reading:
+            return _source(find(reading, name))
+
+    def all(self) -> list[Source]:
+        """Every source that was not removed, by name."""
+        with self._store.read() as reading:
+            rows = reading.execute(select(sources).where(sources.c.state != "removed").order_by(sources.c.name))
+            return [_source(row) for row in rows]
+
+    def pause(self, name: str, actor: str, reason: str) -> None:
+        """Stop syncs of this source until it is resumed; may be called again."""
+        self._set_state(name, "paused", actor, reason)
+
+    def resume(self, name: str, actor: str) -> None:
+        """Let this source run again, whether it was paused or held, and forget its failures."""
+        self._set_state(name, "active", actor, None, failures=0)
+
+    def hold(self, name: str, actor: str, reason: str) -> None:
+        """Stop syncs of a source that keeps failing until an operator resumes it."""
+        self._set_state(name, "held", actor, reason)
+
+    def _set_state(self, name: str, state: SourceState, actor: str, reason: str | None, **values: Any) -> None:
+        with self._store.write() as writing:
+            source = find(writing, name)
+            writing.execute(
+                update(sources).where(sources.c.id == source.id).values(state=state, state_reason=reason, **values)
+            )
+            if source.state != state:
+                event = "resumed" if state == "active" else state
+                writing.record(event, actor=actor, source_id=source.id, reason=reason)
+
+    def remove(self, name: str, actor: str, reason: str) -> None:
+        """Forget this source: its jobs are cancelled, its documents leave the library, its cursor is dropped."""
+        with self._store.write() as writing:
+            source = find(writing, name)
+            mine = jobs.c.source_id == source.id
+            move(
+                writing,
+                mine & jobs.c.current,
+                UNFINISHED | {QUARANTINED},
+                CANCELLED,
+                actor=actor,
+                reason="source removed",
+            )
+            resolved = select(jobs.c.id).where(mine)
+            writing.execute(
+                update(quarantine)
+                .where(quarantine.c.job_id.in_(resolved), quarantine.c.resolved_at.is_(None))
+                .values(resolved_at=writing.now, resolution="source removed")
+            )
+            removal.withdraw_source(writing, source.id)
+            writing.execute(
+                update(items)
+                .where(items.c.source_id == source.id, items.c.state != "deleted")
+                .values(state="deleted", gone_at=writing.now, content_hash=None)
+            )
+            writing.execute(delete(marks).where(marks.c.source_id == source.id))
+            writing.execute(
+                update(holds)
+                .where(holds.c.source_id == source.id, holds.c.resolved_at.is_(None))
+                .values(resolved_at=writing.now, resolution="source removed")
+            )
+            writing.execute(
+                update(sources).where(sources.c.id == source.id).values(state="removed", state_reason=reason, root=None)
+            )
+            writing.record("removed", actor=actor, source_id=source.id, reason=reason)
+
+    def root_changed(self, source_id: int, identity: str) -> bool:
+        """Whether the root is another one than the ledger remembers; a first one is remembered, a different one is not."""
+        with self._store.write() as writing:
+            known = writing.execute(select(sources.c.root).where(sources.c.id == source_id)).scalar()
+            seen = {"seen_root": identity} if known is not None else {"seen_root": identity, "root": identity}
+            writing.execute(update(sources).where(sources.c.id == source_id).values(seen))
+            return known is not None and known != identity
+
+    def accept_root(self, source_id: int, identity: str) -> None:
+        """Remember this root from now on."""
+        with self._store.write() as writing:
+            writing.execute(update(sources).where(sources.c.id == source_id).values(root=identity))
+
+
+def find(reading: Reading, name: str) -> Row[Any]:
+    """The row of a source by name, unless it was removed. Raises NotFound."""
+    row = reading.execute(select(sources).where(sources.c.name == name, sources.c.state != "removed")).first()
+    if row is not None:
+        return row
+    names = reading.execute(select(sources.c.name).where(sources.c.state != "removed")).scalars().all()
+    close = get_close_matches(name, names, n=3)
+    remedy = f"did you mean {' or '.join(close)}?" if close else "`catchment sources list` shows those there are"
+    raise NotFound(f"There is no source {name}; {remedy}")
+
+
+def _source(row: Row[Any]) -> Source:
+    return Source(
+        row.id, row.name, row.kind, Priority(row.priority), row.state, row.state_reason, row.root, row.failures
+    )

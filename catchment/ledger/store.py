@@ -1,0 +1,270 @@
+"""The database itself: connections, transactions, the clock, ids, and what its errors mean to a person.
+
+Writing transactions follow one another on both databases (BEGIN IMMEDIATE on SQLite, an advisory lock on PostgreSQL), so a
+transaction that read something may rely on it until it commits. Readers never wait.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
+from sqlalchemy.engine import URL, CursorResult, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.sql import Executable
+
+from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable
+from catchment.ledger import schema
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LOCK_WAIT_SECONDS = 30
+_SQLITE_BUSY = (5, 6)
+_SQLITE_DAMAGED = (11, 26)
+_SQLITE_FULL = 13
+_SQLITE_UNWRITABLE = (8, 10, 14)
+_POSTGRES_LOCK = 7_221_836
+"""Any number, the same in every process: who holds it writes."""
+
+
+def to_micros(moment: datetime) -> int:
+    """Microseconds since 1970 of an aware time."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """The aware UTC time of microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def maybe_micros(moment: datetime | None) -> int | None:
+    """`to_micros`, or None."""
+    return None if moment is None else to_micros(moment)
+
+
+def maybe_time(micros: int | None) -> datetime | None:
+    """`from_micros`, or None."""
+    return None if micros is None else from_micros(micros)
+
+
+def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str | None:
+    """JSON text with sorted keys; None where there is nothing to say."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode() if value else None
+
+
+def from_json(value: str | None) -> Any:
+    """The value of `to_json`; an empty mapping for None."""
+    return orjson.loads(value) if value else {}
+
+
+def link(previous: bytes, row: Sequence[Any]) -> bytes:
+    """The hash of a history row, which proves every row before it too."""
+    return hashlib.sha256(previous + orjson.dumps(row)).digest()
+
+
+class Reading:
+    """A view of the ledger at one moment."""
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        self.connection = connection
+        self.now = now
+
+    @property
+    def sqlite(self) -> bool:
+        """Whether this is SQLite; asked only where the two databases cannot be told the same thing."""
+        return self.connection.dialect.name == "sqlite"
+
+    def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
+        """Run one statement, or one for each of a list of parameters."""
+        return cast("CursorResult[Any]", self.connection.execute(statement, parameters))
+
+
+class Writing(Reading):
+    """A writing transaction: all of it happens, with its history, or nothing does."""
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        super().__init__(connection, now)
+        self._events: list[tuple[Any, ...]] = []
+
+    def ids(self, name: str, count: int = 1) -> range:
+        """Hand out `count` ids that were never used before and never will be again."""
+        counter = schema.counters.c
+        statement = (
+            update(schema.counters)
+            .where(counter.name == name)
+            .values(value=counter.value + count)
+            .returning(counter.value)
+        )
+        last = int(self.execute(statement).scalar_one())
+        return range(last - count + 1, last + 1)
+
+    def record(
+        self,
+        event: str,
+        *,
+        actor: str,
+        source_id: int | None = None,
+        item_id: int | None = None,
+        job_id: int | None = None,
+        sync_id: int | None = None,
+        attempt: int | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Say in the history what this transaction does."""
+        self._events.append((actor, event, source_id, item_id, job_id, sync_id, attempt, reason))
+
+    def write_history(self) -> None:
+        """Append what was recorded to the chain; called once, at the end."""
+        if not self._events:
+            return
+        length, previous = self.execute(select(schema.chain.c.length, schema.chain.c.hash)).one()
+        rows = []
+        for number, (actor, what, source_id, item_id, job_id, sync_id, attempt, reason) in enumerate(
+            self._events, start=length + 1
+        ):
+            row = (number, self.now, actor, what, source_id, item_id, job_id, sync_id, attempt, reason)
+            previous = link(previous, row)
+            rows.append(dict(zip(_HISTORY_COLUMNS, (*row, previous), strict=True)))
+        self.execute(insert(schema.history), rows)
+        self.execute(update(schema.chain).values(length=length + len(rows), hash=previous))
+
+
+_HISTORY_COLUMNS = tuple(column.name for column in schema.history.c)
+
+
+class Store:
+    """One database, shared by the threads of one process. Open it after a fork, never before."""
+
+    def __init__(self, url: str, clock: Callable[[], float]) -> None:
+        self.url = _parse(url)
+        self._clock = clock
+        self.engine = _engine(self.url)
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file; None on PostgreSQL."""
+        return Path(str(self.url.database)) if self.url.get_backend_name() == "sqlite" else None
+
+    def now(self) -> int:
+        """The moment, in microseconds."""
+        return int(self._clock() * 1_000_000)
+
+    def close(self) -> None:
+        """Close every connection; may be called twice."""
+        self.engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Reading]:
+        """A transaction that only reads."""
+        with self.translated(), self.engine.connect() as connection:
+            yield Reading(connection, self.now())
+
+    @contextmanager
+    def write(self) -> Iterator[Writing]:
+        """A transaction that writes: committed when the block ends well, undone when it does not."""
+        with self.translated(), self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            if connection.dialect.name == "postgresql":
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
+            writing = Writing(connection, self.now())
+            yield writing
+            writing.write_history()
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn what the driver says into an error that names the remedy."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise _meaning(error) from error
+        except SQLAlchemyError as error:
+            raise LedgerError(f"The ledger could not do this ({type(error).__name__}); see the traceback") from error
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise BadInput(
+            "The ledger's address is not a database URL; use sqlite:///PATH or postgresql+psycopg://…"
+        ) from error
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise BadInput(
+            f"A ledger cannot be kept in {parsed.get_backend_name()}; use sqlite:///PATH or postgresql+psycopg://…"
+        )
+    if parsed.get_backend_name() == "sqlite" and not parsed.database:
+        raise BadInput("The ledger needs a file; use sqlite:///PATH")
+    return parsed
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    engine = create_engine(url, connect_args={"timeout": _LOCK_WAIT_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: object) -> None:
+        connection.isolation_level = None
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            "cache_size = -16000",
+            "temp_store = MEMORY",
+            "wal_autocheckpoint = 4000",
+            "journal_size_limit = 67108864",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def make_file(path: Path) -> None:
+    """Make an empty database file that only its owner may read."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"The ledger {path.name} cannot be made ({error.strerror}); check the folder's owner and free space"
+        ) from error
+
+
+def _meaning(error: DBAPIError) -> CatchmentError:
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is None:
+        return _postgres_meaning(error)
+    kind = code & 0xFF
+    if kind in _SQLITE_BUSY:
+        return LedgerUnavailable("The ledger is locked by another process; try again, or stop that process")
+    if kind == _SQLITE_FULL:
+        return LedgerUnavailable("The disk is full, so nothing was written; free some space and try again")
+    if kind in _SQLITE_UNWRITABLE:
+        return LedgerUnavailable("The ledger's file cannot be read or written; check the disk and the file's owner")
+    if kind in _SQLITE_DAMAGED:
+        return LedgerCorrupt("The ledger's file is damaged; it was left as it is: put a backup in its place")
+    return LedgerError(
+        f"The ledger refused this ({getattr(error.orig, 'sqlite_errorname', 'unknown')}); see the traceback"
+    )
+
+
+def _postgres_meaning(error: DBAPIError) -> CatchmentError:
+    state = getattr(error.orig, "sqlstate", None) or ""
+    if state.startswith("53"):
+        return LedgerUnavailable("The ledger's database server is out of space or connections; free some and try again")
+    if error.connection_invalidated or not state or state.startswith(("08", "57")):
+        return LedgerUnavailable(
+            "The ledger's database server does not answer; start it, or check CATCHMENT_DATABASE_URL"
+        )
+    return LedgerError(f"The ledger refused this (SQLSTATE {state}); see the traceback")

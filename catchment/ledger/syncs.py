@@ -1,0 +1,120 @@
+"""Syncs: one flow run that brings one source up to date. A source has at most one that is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlalchemy import insert, select, update
+
+from catchment.errors import IllegalTransition, TryAgain
+from catchment.ledger.rows import Outcome, Sync, SyncRow
+from catchment.ledger.schema import jobs, sources, syncs
+from catchment.ledger.store import Store, Writing, from_json, from_micros, maybe_time, to_json
+from catchment.ledger.transitions import PENDING, RUNNING, move
+
+
+class Syncs:
+    """When each source was brought up to date, and how that went."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def begin(
+        self,
+        source_id: int,
+        *,
+        run: str | None,
+        owner: str,
+        code_version: str,
+        alive: Callable[[str], bool],
+    ) -> Sync:
+        """Open a sync of a source. `alive` tells whether the owner of an open one still runs.
+
+        Raises TryAgain when it does; else that one is closed as crashed and the jobs it was doing are released.
+        """
+        with self._store.read() as reading:
+            open_sync = syncs.c.outcome.is_(None) & (syncs.c.source_id == source_id)
+            old = reading.execute(select(syncs.c.id, syncs.c.owner).where(open_sync)).first()
+        if old is not None and alive(old.owner):
+            raise TryAgain("A sync of this source is already running; try again when it has ended")
+        with self._store.write() as writing:
+            now_open = writing.execute(select(syncs.c.id, syncs.c.owner).where(open_sync)).first()
+            if now_open is not None:
+                if old is None or now_open.id != old.id:
+                    raise TryAgain("A sync of this source has just begun; try again when it has ended")
+                self._close_crashed(writing, source_id, old.id, old.owner)
+            number = writing.ids("syncs")[0]
+            writing.execute(
+                insert(syncs).values(
+                    id=number,
+                    source_id=source_id,
+                    run=run,
+                    owner=owner,
+                    code_version=code_version,
+                    began_at=writing.now,
+                )
+            )
+            return Sync(number, source_id, from_micros(writing.now))
+
+    def _close_crashed(self, writing: Writing, source_id: int, sync_id: int, owner: str) -> None:
+        writing.execute(update(syncs).where(syncs.c.id == sync_id).values(outcome="crashed", ended_at=writing.now))
+        mine = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)
+        move(
+            writing,
+            mine,
+            {RUNNING},
+            PENDING,
+            actor=owner,
+            reason="sync crashed",
+            sync_id=sync_id,
+            not_before=writing.now,
+        )
+
+    def end(self, sync_id: int, outcome: Outcome, summary: Mapping[str, int], error: str | None = None) -> None:
+        """Close a sync and say how it went. Raises IllegalTransition when it is closed already."""
+        with self._store.write() as writing:
+            closed = writing.execute(
+                update(syncs)
+                .where(syncs.c.id == sync_id, syncs.c.outcome.is_(None))
+                .values(outcome=outcome, ended_at=writing.now, summary=to_json(summary), error=error)
+                .returning(syncs.c.source_id)
+            ).scalar()
+            if closed is None:
+                raise IllegalTransition(f"Sync {sync_id} is not open; nothing was changed")
+            mine = sources.c.id == closed
+            if outcome == "completed":
+                writing.execute(update(sources).where(mine, sources.c.failures != 0).values(failures=0))
+            elif outcome in ("failed", "quarantined"):
+                writing.execute(update(sources).where(mine).values(failures=sources.c.failures + 1))
+
+    def recent(self, source_id: int | None = None, limit: int = 20) -> list[SyncRow]:
+        """The latest syncs, newest first."""
+        statement = (
+            select(syncs, sources.c.name.label("source"))
+            .join(sources, sources.c.id == syncs.c.source_id)
+            .order_by(syncs.c.id.desc())
+            .limit(limit)
+        )
+        if source_id is not None:
+            statement = statement.where(syncs.c.source_id == source_id)
+        with self._store.read() as reading:
+            return [
+                SyncRow(
+                    row.id,
+                    row.source_id,
+                    row.source,
+                    row.run,
+                    row.owner,
+                    row.code_version,
+                    row.outcome,
+                    from_micros(row.began_at),
+                    maybe_time(row.ended_at),
+                    from_json(row.summary),
+                    row.error,
+                )
+                for row in reading.execute(statement)
+            ]
+
+    def last(self, source_id: int) -> SyncRow | None:
+        """The latest sync of a source, whether it has ended or not."""
+        return next(iter(self.recent(source_id, 1)), None)
