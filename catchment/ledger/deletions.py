@@ -59,7 +59,7 @@ class Deletions:
             statement = statement.where(holds.c.source_id == source_id)
         with self._store.read() as reading:
             return [
-                Hold(row.id, row.source_id, row.name, row.sync_id, row.count, row.reason, from_micros(row.held_at))
+                Hold(row.id, row.source_id, row.name, row.sync_id, row.number, row.reason, from_micros(row.held_at))
                 for row in reading.execute(statement)
             ]
 
@@ -115,8 +115,8 @@ def _suspicion(gone: int, present: int, root_changed: bool) -> str:
 
 def _hold(writing: Writing, source_id: int, sync_id: int, count: int, reason: str, actor: str) -> None:
     mine = (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)
-    values = {"sync_id": sync_id, "count": count, "reason": reason}
-    known = writing.execute(select(holds.c.count).where(mine)).scalar()
+    values = {"sync_id": sync_id, "number": count, "reason": reason}
+    known = writing.execute(select(holds.c.number).where(mine)).scalar()
     if known is None:
         row = {"id": writing.ids("holds")[0], "source_id": source_id, "held_at": writing.now}
         writing.execute(insert(holds).values(row | values))

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, bindparam, insert, literal_column, select, update
+from sqlalchemy import bindparam, insert, literal_column, select, update
 
 from catchment.errors import IllegalTransition
 from catchment.ledger import removal, search
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Acks, Delivered, SkippedOutcome
 from catchment.ledger.schema import chunks, contents, documents, entities, items, jobs, links, quarantine
-from catchment.ledger.store import Writing, maybe_micros, to_json
+from catchment.ledger.store import AnyRow, Writing, maybe_micros, to_json
 from catchment.ledger.transitions import PENDING, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
 from catchment.model import EntityKind, JobState, Link, SkipReason
 
@@ -44,7 +44,7 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     return Acks(list(delivered), list(skipped), [n for n in wanted if n not in mine] + lost)
 
 
-def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, Row[Any]]:
+def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyRow]:
     """The jobs that still are this token's, in the order they were given, with their item and its document."""
     statement = (
         select(
@@ -60,7 +60,7 @@ def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, Row[
         .join(items, items.c.id == jobs.c.item_id)
         .outerjoin(documents, documents.c.item_id == items.c.id)
     )
-    found: dict[int, Row[Any]] = {}
+    found: dict[int, AnyRow] = {}
     for part in in_parts(wanted):
         where = jobs.c.id.in_(part), jobs.c.token == token, literal_column("jobs.state = 'running'")
         found |= {row.id: row for row in writing.execute(statement.where(*where))}
@@ -201,7 +201,7 @@ def file_name(locator: str) -> str:
 
 def _put_documents(
     writing: Writing,
-    mine: Mapping[int, Row[Any]],
+    mine: Mapping[int, AnyRow],
     delivered: Mapping[int, Delivered],
     content_ids: Mapping[tuple[str, str], int],
 ) -> None:
@@ -263,7 +263,7 @@ def _aliases(writing: Writing, content_ids: Iterable[int]) -> dict[int, str]:
     return {number: "\n".join(values) for number, values in found.items()}
 
 
-def _pass_over(writing: Writing, mine: Mapping[int, Row[Any]], skipped: Mapping[int, SkippedOutcome]) -> None:
+def _pass_over(writing: Writing, mine: Mapping[int, AnyRow], skipped: Mapping[int, SkippedOutcome]) -> None:
     """Unchanged content keeps (or brings back) the document; an item that is not wanted any more loses it."""
     kept = [n for n, o in skipped.items() if o.reason is SkipReason.UNCHANGED]
     removal.restore_items(writing, [mine[n].item_id for n in kept if mine[n].removed_at is not None])

@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, select, update
 from catchment.errors import ItemError
 from catchment.ledger.rows import FailureInfo
 from catchment.ledger.schema import quarantine, syncs
-from catchment.ledger.store import Writing
+from catchment.ledger.store import Writing, as_map
 from catchment.ledger.transitions import in_parts
 from catchment.model import FailureClass
 
@@ -44,13 +44,13 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
     notes: dict[int, Any] = {}
     for part in in_parts(numbers):
         mine = quarantine.c.job_id.in_(part)
-        notes |= {n: text for n, text in writing.execute(select(quarantine.c.job_id, quarantine.c.notes).where(mine))}
+        notes |= as_map(writing.execute(select(quarantine.c.job_id, quarantine.c.notes).where(mine)))
         writing.execute(delete(quarantine).where(mine))
     source_ids = {job["source_id"] for job, _ in failed}
     open_syncs = select(syncs.c.source_id, syncs.c.run).where(
         syncs.c.source_id.in_(source_ids), syncs.c.outcome.is_(None)
     )
-    runs = {source_id: run for source_id, run in writing.execute(open_syncs)}
+    runs = as_map(writing.execute(open_syncs))
     rows = [
         {
             "job_id": job["id"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import Row, delete, func, insert, or_, select
+from sqlalchemy import delete, func, insert, or_, select
 
 from catchment.errors import NotFound
 from catchment.ledger.deletions import Deletions
@@ -12,7 +12,7 @@ from catchment.ledger.known import KnownSource
 from catchment.ledger.recording import Recording
 from catchment.ledger.rows import Hold, IntakeCounts, ItemRow, Settled
 from catchment.ledger.schema import documents, items, jobs, marks, sources, syncs
-from catchment.ledger.store import Store, Writing, from_json, from_micros, maybe_time
+from catchment.ledger.store import AnyRow, Store, Writing, from_json, from_micros, maybe_time
 from catchment.ledger.transitions import in_parts
 from catchment.model import Failure, JobState, Skip, Tombstone, Upsert
 
@@ -125,7 +125,7 @@ def _keep_marks(writing: Writing, source_id: int, cursor: Mapping[str, str | Non
         writing.execute(insert(marks), rows)
 
 
-def _item(row: Row[tuple[object, ...]]) -> ItemRow:
+def _item(row: AnyRow) -> ItemRow:
     return ItemRow(
         id=row.id,
         source=row.source,

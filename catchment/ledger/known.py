@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sqlalchemy import select
 
 from catchment.ledger.schema import items, marks
-from catchment.ledger.store import Store
+from catchment.ledger.store import Store, as_map
 from catchment.model import KnownItem
 
 
@@ -24,7 +24,7 @@ class KnownSource:
         if self._marks is None:
             with self._store.read() as reading:
                 rows = reading.execute(select(marks.c.key, marks.c.value).where(marks.c.source_id == self._source_id))
-                self._marks = {key: value for key, value in rows.all()}  # noqa: C416  (a Row is no pair to mypy)
+                self._marks = as_map(rows)
         return self._marks
 
     def within(self, container: str) -> Mapping[str, KnownItem]:

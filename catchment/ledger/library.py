@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Row, Select, func, select
+from sqlalchemy import Select, func, select
 
 from catchment.errors import NotFound
 from catchment.ledger import search
@@ -14,7 +14,7 @@ from catchment.ledger.query import parse, snippet
 from catchment.ledger.rows import Hit, LibraryCounts, Named, Shown
 from catchment.ledger.schema import chunks, contents, documents, entities, items, links, sources
 from catchment.ledger.sources import find as find_source
-from catchment.ledger.store import Reading, Store, from_json, maybe_time
+from catchment.ledger.store import AnyRow, Reading, Store, as_map, from_json, maybe_time
 from catchment.ledger.transitions import in_parts
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 
@@ -144,7 +144,7 @@ def _documents() -> Select[Any]:
     )
 
 
-def _find(reading: Reading, wanted: str) -> Row[Any]:
+def _find(reading: Reading, wanted: str) -> AnyRow:
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
         row = reading.execute(_documents().where(documents.c.id == int(wanted))).first()
         if row is not None:
@@ -162,7 +162,7 @@ def _find(reading: Reading, wanted: str) -> Row[Any]:
     raise NotFound("There is no such document in the library; `catchment why` tells what became of a file")
 
 
-def _shown(reading: Reading, row: Row[Any]) -> Shown:
+def _shown(reading: Reading, row: AnyRow) -> Shown:
     mine = links.c.content_id == row.content_id
     found = [_link(r) for r in reading.execute(select(links).where(mine).order_by(links.c.position))]
     named = [
@@ -212,14 +212,14 @@ def _links(source_id: int) -> Select[Any]:
     )
 
 
-def _link(row: Row[Any]) -> Link:
+def _link(row: AnyRow) -> Link:
     return Link(LinkKind(row.kind), row.target, row.anchor, row.label, row.start, row.stop)
 
 
 def _passages(reading: Reading, chunk_ids: Collection[int]) -> dict[int, str]:
     wanted = chunks.c.id.in_(chunk_ids)
     statement = select(chunks.c.id, _piece()).join(contents, contents.c.id == chunks.c.content_id).where(wanted)
-    return {number: passage for number, passage in reading.execute(statement)}
+    return as_map(reading.execute(statement))
 
 
 def _piece() -> Any:
@@ -228,10 +228,10 @@ def _piece() -> Any:
 
 def _openings(reading: Reading, content_ids: Collection[int]) -> dict[int, str]:
     statement = select(contents.c.id, func.substr(contents.c.text, 1, 400)).where(contents.c.id.in_(content_ids))
-    return {number: opening for number, opening in reading.execute(statement)}
+    return as_map(reading.execute(statement))
 
 
-def _places(reading: Reading, content_ids: Collection[int]) -> dict[int, list[Row[Any]]]:
+def _places(reading: Reading, content_ids: Collection[int]) -> dict[int, list[AnyRow]]:
     statement = (
         select(
             documents.c.id,
@@ -246,7 +246,7 @@ def _places(reading: Reading, content_ids: Collection[int]) -> dict[int, list[Ro
         .where(documents.c.content_id.in_(content_ids), _LIVE)
         .order_by(documents.c.id)
     )
-    found: dict[int, list[Row[Any]]] = {}
+    found: dict[int, list[AnyRow]] = {}
     for row in reading.execute(statement):
         found.setdefault(row.content_id, []).append(row)
     return found

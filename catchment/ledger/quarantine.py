@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, func, literal_column, select, update
+from sqlalchemy import Select, delete, func, literal_column, select, update
 
 from catchment.errors import NotFound
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Cluster, Entry
 from catchment.ledger.schema import documents, items, jobs, quarantine, sources
-from catchment.ledger.store import Store, Writing, from_json, from_micros, to_json
+from catchment.ledger.store import AnyRow, Store, Writing, from_json, from_micros, to_json
 from catchment.ledger.transitions import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.model import FailureClass, Reason
 
@@ -157,7 +157,7 @@ def _entries() -> Select[Any]:
     )
 
 
-def _entry(row: Row[Any]) -> Entry:
+def _entry(row: AnyRow) -> Entry:
     return Entry(
         job=row.job_id,
         source=row.source,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, false, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, and_, false, func, literal_column, select, update
 
 from catchment.errors import StaleLease
 from catchment.ledger import delivery
@@ -25,6 +25,7 @@ from catchment.ledger.rows import (
 )
 from catchment.ledger.schema import FRESH, TRIED, WAITING, items, jobs, sources
 from catchment.ledger.store import (
+    AnyRow,
     Reading,
     Store,
     Writing,
@@ -275,7 +276,7 @@ def _ready(
     return _jobs.id.in_(select(both.c.id).order_by(both.c.due, both.c.id).limit(limit))
 
 
-def _claimed(reading: Reading, taken: Sequence[Row[Any]]) -> list[ClaimedJob]:
+def _claimed(reading: Reading, taken: Sequence[AnyRow]) -> list[ClaimedJob]:
     found: list[ClaimedJob] = []
     attempts = {row.id: row.attempt for row in taken}
     for part in in_parts(attempts):
@@ -326,7 +327,7 @@ def _listing() -> Select[Any]:
     )
 
 
-def _job(row: Row[Any]) -> JobRow:
+def _job(row: AnyRow) -> JobRow:
     return JobRow(
         id=row.id,
         source=row.source,

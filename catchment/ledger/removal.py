@@ -58,8 +58,8 @@ def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
             select(documents.c.id, documents.c.item_id, documents.c.title).where(mine)
         ).all():
             old, new = (PurePosixPath(name) for name in names[item_id])
-            title = {old.stem: new.stem, old.name: new.name}.get(title, title)
-            rows.append({"document": number, "path": str(names[item_id][1]), "title": title})
+            called = {old.stem: new.stem, old.name: new.name}.get(title, title)
+            rows.append({"document": number, "path": str(names[item_id][1]), "title": called})
         if rows:
             live = mine & documents.c.removed_at.is_(None)
             search.forget_names(writing, live)

@@ -285,7 +285,7 @@ holds = Table(
     _id(),
     Column("source_id", ForeignKey("sources.id"), nullable=False),
     Column("sync_id", BigInteger, nullable=False),
-    Column("count", Integer, nullable=False),
+    Column("number", Integer, nullable=False),
     Column("reason", Text, nullable=False),
     Column("held_at", BigInteger, nullable=False),
     Column("resolved_at", BigInteger),

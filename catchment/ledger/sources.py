@@ -5,13 +5,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from catchment.errors import NotFound, Refused
 from catchment.ledger import removal
 from catchment.ledger.rows import Source, SourceState
 from catchment.ledger.schema import holds, items, jobs, marks, quarantine, sources
-from catchment.ledger.store import Reading, Store, Writing
+from catchment.ledger.store import AnyRow, Reading, Store, Writing
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, move
 from catchment.model import Priority
 
@@ -41,7 +41,7 @@ class Sources:
                 self._renew(writing, old, kind, priority)
         return self.get(name)
 
-    def _renew(self, writing: Writing, old: Row[Any], kind: str, priority: Priority) -> None:
+    def _renew(self, writing: Writing, old: AnyRow, kind: str, priority: Priority) -> None:
         values: dict[str, Any] = {"kind": kind, "priority": priority.value}
         if old.state == "removed":
             values |= {"state": "active", "state_reason": None, "failures": 0, "root": None}
@@ -131,7 +131,7 @@ class Sources:
             writing.execute(update(sources).where(sources.c.id == source_id).values(root=identity))
 
 
-def find(reading: Reading, name: str) -> Row[Any]:
+def find(reading: Reading, name: str) -> AnyRow:
     """The row of a source by name, unless it was removed. Raises NotFound."""
     row = reading.execute(select(sources).where(sources.c.name == name, sources.c.state != "removed")).first()
     if row is not None:
@@ -142,7 +142,7 @@ def find(reading: Reading, name: str) -> Row[Any]:
     raise NotFound(f"There is no source {name}; {remedy}")
 
 
-def _source(row: Row[Any]) -> Source:
+def _source(row: AnyRow) -> Source:
     return Source(
         row.id, row.name, row.kind, Priority(row.priority), row.state, row.state_reason, row.root, row.failures
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
+from sqlalchemy import Connection, Engine, Row, create_engine, event, insert, select, text, update
 from sqlalchemy.engine import URL, CursorResult, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.sql import Executable
@@ -32,6 +32,10 @@ _SQLITE_FULL = 13
 _SQLITE_UNWRITABLE = (8, 10, 14)
 _POSTGRES_LOCK = 7_221_836
 """Any number, the same in every process: who holds it writes."""
+
+
+Rows = CursorResult[*tuple[Any, ...]]
+AnyRow = Row[*tuple[Any, ...]]
 
 
 def to_micros(moment: datetime) -> int:
@@ -64,6 +68,11 @@ def from_json(value: str | None) -> Any:
     return orjson.loads(value) if value else {}
 
 
+def as_map(rows: Rows) -> dict[Any, Any]:
+    """Rows of two columns as a mapping from the first to the second."""
+    return {first: second for first, second in rows.all()}
+
+
 def link(previous: bytes, row: Sequence[Any]) -> bytes:
     """The hash of a history row, which proves every row before it too."""
     return hashlib.sha256(previous + orjson.dumps(row)).digest()
@@ -81,9 +90,9 @@ class Reading:
         """Whether this is SQLite; asked only where the two databases cannot be told the same thing."""
         return self.connection.dialect.name == "sqlite"
 
-    def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
+    def execute(self, statement: Executable, parameters: Any = None) -> Rows:
         """Run one statement, or one for each of a list of parameters."""
-        return cast("CursorResult[Any]", self.connection.execute(statement, parameters))
+        return cast("Rows", self.connection.execute(statement, parameters))
 
 
 class Writing(Reading):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, literal_column, select, update
+from sqlalchemy import ColumnElement, literal_column, select, update
 
 from catchment.errors import IllegalTransition, NotFound
 from catchment.ledger.schema import jobs
-from catchment.ledger.store import Reading, Writing
+from catchment.ledger.store import AnyRow, Reading, Writing
 from catchment.model import JobState
 
 PENDING, RUNNING, RETRYING = JobState.PENDING, JobState.RUNNING, JobState.RETRYING
@@ -58,10 +58,10 @@ def move(
     reason: str | None = None,
     sync_id: int | None = None,
     **values: Any,
-) -> Sequence[Row[Any]]:
+) -> Sequence[AnyRow]:
     """Move the jobs that match `where` and are in an `expected` state, and tell the history.
 
-    Returns (id, item_id, source_id, attempt, version) of those that moved. Raises IllegalTransition when the table has no such arrow.
+    Returns (id, item_id, source_id, attempt) of those that moved. Raises IllegalTransition where there is no such arrow.
     """
     expected = frozenset(expected)
     for state in expected:
@@ -75,10 +75,10 @@ def move(
         update(jobs)
         .where(where, states(expected))
         .values(state=to.value, reason=reason, **values)
-        .returning(jobs.c.id, jobs.c.item_id, jobs.c.source_id, jobs.c.attempt, jobs.c.version)
+        .returning(jobs.c.id, jobs.c.item_id, jobs.c.source_id, jobs.c.attempt)
     )
     moved = writing.execute(statement).all()
-    for job_id, item_id, source_id, attempt, _version in moved:
+    for job_id, item_id, source_id, attempt in moved:
         writing.record(
             to.value,
             actor=actor,
