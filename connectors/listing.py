@@ -16,11 +16,12 @@ from connectors.ignore import Layer, Rules
 
 
 class Folder(NamedTuple):
-    """A folder to list: its path on disk, its path relative to the root, and the rules that hold above it."""
+    """A folder to list: its path on disk, its path relative to the root, and what holds above it: rules and device."""
 
     path: str
     relative: str
     above: Layer
+    device: int | None = None
 
     @property
     def container(self) -> str:
@@ -31,9 +32,9 @@ class Folder(NamedTuple):
         """The path of something in the folder, relative to the root."""
         return f"{self.relative}/{name}" if self.relative else name
 
-    def enter(self, name: str, layer: Layer) -> Folder:
-        """A folder in this one, whose rules are `layer`."""
-        return Folder(f"{self.path}/{name}", self.child(name), layer)
+    def enter(self, name: str, listing: Listing) -> Folder:
+        """A folder in this one, of which `listing` is the listing."""
+        return Folder(f"{self.path}/{name}", self.child(name), listing.layer, listing.device)
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Listing:
     """
 
     layer: Layer
+    device: int
     files: list[tuple[str, int, int, int, int, int]] = field(default_factory=list)
     unseen: dict[str, OSError] = field(default_factory=dict)
     passed_over: list[str] = field(default_factory=list)
@@ -52,11 +54,19 @@ class Listing:
     closed: list[str] = field(default_factory=list)
 
     def digest(self, max_bytes: int) -> str:
-        """Differs whenever something about the folder's files, or about which are wanted, does."""
+        """Differs whenever something about the folder's files, or about which are wanted, does.
+
+        The names passed over count, because an item that was excluded may now be gone.
+        """
         unseen = [(name, error.errno) for name, error in self.unseen.items()]
         # marshal is the fastest stable form of plain tuples; a newer Python that writes it differently costs one closer look.
-        said = marshal.dumps((self.layer.key, max_bytes, self.files, unseen), 2)
+        said = marshal.dumps((self.layer.key, max_bytes, self.files, unseen, sorted(self.passed_over)), 2)
         return hashlib.blake2b(said, digest_size=12).hexdigest()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in the folder, wanted or not."""
+        return not (self.files or self.unseen or self.passed_over or self.folders or self.closed)
 
     def locators(self, folder: Folder) -> set[str]:
         """The locators of the files, seen and unseen."""
@@ -81,7 +91,7 @@ class Lister:
     def list(self, folder: Folder) -> Listing:
         """Look at every file of a folder once. Raises OSError when the folder cannot be listed."""
         layer = folder.above.enter(folder.relative, folder.path)
-        listing = Listing(layer)
+        listing = Listing(layer, os.stat(folder.path).st_dev)  # noqa: PTH116 - a Path for every folder is slow
         tests, shows_hidden = layer.tests, layer.rules.hidden
         keep = listing.files.append
         with os.scandir(folder.path) as entries:

@@ -14,7 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, BadInput, ItemError, LoginFailed, Skipped, SourceUnavailable, Vanished
+from catchment.errors import (
+    AccessDenied,
+    BadInput,
+    FetchFailed,
+    ItemError,
+    LoginFailed,
+    Skipped,
+    SourceUnavailable,
+    Vanished,
+)
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, SkipReason, Tombstone, Upsert
 from connectors.files import Entry, gone, identity, item_error, opened, read_all, sha256, to_locator
 from connectors.ignore import Rules
@@ -23,6 +32,8 @@ from connectors.listing import Folder, Lister, Listing
 _CHANGES_PER_CHECKPOINT = 1_000
 _SKIPPED = frozenset(SkipReason)
 _EXCLUDED, _UNREADABLE = "excluded", "unreadable"
+# Ends the mark of a folder on which another disk is mounted.
+_MOUNTED = "@"
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -128,8 +139,11 @@ class _Comparison:
             except OSError as error:
                 yield from self._unlisted(folder, error)
                 continue
+            if self._lost_its_disk(folder, listing):
+                yield from self._unmounted(folder.container)
+                continue
             self._visited.add(folder.container)
-            waiting.extend(folder.enter(name, listing.layer) for name in reversed(listing.folders))
+            waiting.extend(folder.enter(name, listing) for name in reversed(listing.folders))
             self._closed.update((to_locator(folder.child(name)), _EXCLUDED) for name in listing.closed)
             yield from self._if_changed(folder, listing)
         if self._tree.identity() != self._root:
@@ -140,7 +154,7 @@ class _Comparison:
     # ── comparing one folder ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _if_changed(self, folder: Folder, listing: Listing) -> Iterator[Change]:
-        digest = listing.digest(self._tree.max_bytes)
+        digest = self._digest(folder, listing)
         key = _mark(folder.container)
         if self._marks.get(key) == digest and not self._deep:
             return
@@ -169,7 +183,11 @@ class _Comparison:
             left = here.keys() - listing.locators(folder) - said
             yield from self._departed(folder, listing, here, left)
             yield from self._present(folder, listing, here)
-            self._ready[_mark(folder.container)] = listing.digest(self._tree.max_bytes)
+            self._ready[_mark(folder.container)] = self._digest(folder, listing)
+
+    def _digest(self, folder: Folder, listing: Listing) -> str:
+        digest = listing.digest(self._tree.max_bytes)
+        return f"{digest}{_MOUNTED}" if folder.device not in (None, listing.device) else digest
 
     def _present(self, folder: Folder, listing: Listing, here: Mapping[str, KnownItem]) -> Iterator[Change]:
         container = folder.container
@@ -186,7 +204,7 @@ class _Comparison:
                 locator=locator,
                 container=container,
                 version=version,
-                identity=identity(file, f"{folder.path}/{file.name}"),
+                identity=None if reason else identity(file, f"{folder.path}/{file.name}"),
                 size=file.size,
                 modified=file.modified,
                 attributes={"type": _type_name(file.mode)} if reason and not stat.S_ISREG(file.mode) else {},
@@ -251,6 +269,21 @@ class _Comparison:
             yield Failure(Item(_mark(container), container, f"{_UNREADABLE}.{error.errno}"), failure)
             self._ready[_mark(container)] = mark
 
+    def _lost_its_disk(self, folder: Folder, listing: Listing) -> bool:
+        """Whether a disk was mounted here last time, and now there is only the empty folder for it."""
+        was_mounted = self._marks.get(_mark(folder.container), "").endswith(_MOUNTED)
+        return was_mounted and listing.is_empty and folder.device == listing.device
+
+    def _unmounted(self, container: str) -> Iterator[Change]:
+        """A folder without its disk keeps what is known below it; it stands as a failed item until the disk is back."""
+        self._closed[container] = _UNREADABLE
+        locator = _mark(container)
+        if locator not in self._known.within(container):
+            error = FetchFailed(
+                "its disk is not mounted; mount it, or delete the empty folder if the disk is gone for good"
+            )
+            yield Failure(Item(locator, container, "unmounted"), error)
+
     def _gone_folders(self) -> Iterator[Change]:
         """What is known below folders that are not there any more, or that a rule has closed since."""
         for container in sorted(self._containers - self._visited):
@@ -290,9 +323,10 @@ def _stands(old: KnownItem, fingerprint: str, reason: SkipReason | None) -> bool
 
 
 def _now_excluded(locator: str, container: str, old: KnownItem) -> Iterator[Change]:
+    """Like every skipped item it has no identity: moved to where it is wanted, it is new and is read."""
     known, _, tail = old.version.partition("+")
     if tail != SkipReason.EXCLUDED:
-        yield Skip(Item(locator, container, f"{known}+{SkipReason.EXCLUDED}", old.identity), SkipReason.EXCLUDED)
+        yield Skip(Item(locator, container, f"{known}+{SkipReason.EXCLUDED}"), SkipReason.EXCLUDED)
 
 
 def _type_name(mode: int) -> str:

@@ -1,0 +1,101 @@
+"""Whatever happens to a tree, after a sync the ledger has what is on the disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connectors.local_files import LocalFiles, LocalFilesSettings
+from tests.connectors.memory_ledger import MemoryLedger
+
+PLACES = ("a", "b", "c", "a/x", "a/y", "b/x", "c/a", "c/a/z")
+places = st.sampled_from(PLACES)
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif path.exists():
+        path.unlink()
+
+
+def _write(root: Path, place: str, content: str) -> None:
+    """Edits in place where it can, as some editors do."""
+    path = root / place
+    for above in path.relative_to(root).parents:
+        if (root / above).is_file():
+            (root / above).unlink()
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+
+
+def _keep_times(root: Path, place: str, content: str) -> None:
+    path = root / place
+    if path.is_file():
+        before = path.stat()
+        path.write_text(content[:1].ljust(before.st_size, "."))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _move(root: Path, place: str, other: str) -> None:
+    old, new = root / place, root / other
+    if old.exists() and new != old and old not in new.parents and new not in old.parents and new.parent.is_dir():
+        _clear(new)
+        old.rename(new)
+
+
+def _exclude(root: Path, place: str, _: str) -> None:
+    (root / ".catchmentignore").write_text(f"/{place}\n")
+
+
+def _include_all(root: Path, place: str, _: str) -> None:
+    (root / ".catchmentignore").unlink(missing_ok=True)
+
+
+steps = st.one_of(
+    st.tuples(st.just(_write), places, st.sampled_from(["one", "two", "333", ""])),
+    st.tuples(st.just(_move), places, places),
+    st.tuples(st.just(_keep_times), places, st.sampled_from(["p", "q"])),
+    st.tuples(st.just(lambda root, place, _: _clear(root / place)), places, st.just("")),
+    st.tuples(st.sampled_from([_exclude, _include_all]), places, st.just("")),
+)
+Step = tuple[Callable[[Path, str, str], None], str, str]
+
+
+def _on_disk(root: Path) -> dict[str, bytes]:
+    ignore = root / ".catchmentignore"
+    out = ignore.read_text().strip().strip("/") if ignore.exists() else None
+    found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        name: data
+        for name, data in found.items()
+        if not name.startswith(".") and name != out and not (out and name.startswith(f"{out}/"))
+    }
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(st.lists(steps, max_size=6), st.one_of(st.none(), st.integers(0, 8))), min_size=1, max_size=5)
+)
+def test_after_any_history_the_ledger_has_what_is_on_the_disk(rounds: list[tuple[list[Step], int | None]]) -> None:
+    ledger = MemoryLedger()
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        connector = LocalFiles(LocalFilesSettings(root=root))
+        for todo, cut in rounds:
+            for step, place, argument in todo:
+                step(root, place, argument)
+            ledger.sync(connector, cut=cut, fetch=cut is None)
+            if cut is None:
+                assert ledger.documents() == _on_disk(root)
+                assert ledger.sync(connector).said == []
+        ledger.sync(connector)
+        assert ledger.documents() == _on_disk(root)

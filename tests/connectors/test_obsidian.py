@@ -1,0 +1,71 @@
+"""An Obsidian vault as a source."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import BadInput, SourceUnavailable
+from connectors.obsidian import Obsidian, ObsidianSettings
+from tests.connectors.memory_ledger import MemoryLedger
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    vault = tmp_path / "My Vault"
+    for name in ("Note.md", "Board.canvas", "files/paper.pdf", ".trash/Old.md", ".obsidian/app.json", "Draft.v2.md"):
+        path = vault / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (vault / ".obsidian" / "app.json").write_text('{"userIgnoreFilters": ["Note.md"]}')
+    return vault
+
+
+def source(vault: Path, **settings: object) -> Obsidian:
+    return Obsidian(ObsidianSettings.model_validate({"root": vault, **settings}))
+
+
+def test_a_vault_is_all_its_files_without_obsidians_own(vault: Path, ledger: MemoryLedger) -> None:
+    (vault / ".gitignore").write_text("*.pdf\n")
+    ledger.sync(source(vault))
+    assert set(ledger.documents()) == {"Note.md", "Board.canvas", "files/paper.pdf", "Draft.v2.md"}
+
+
+def test_patterns_and_an_ignore_file_leave_files_out(vault: Path, ledger: MemoryLedger) -> None:
+    (vault / ".catchmentignore").write_text("*.canvas\n")
+    ledger.sync(source(vault, exclude=["files/"]))
+    assert set(ledger.documents()) == {"Note.md", "Draft.v2.md"}
+
+
+def test_a_note_is_called_after_its_file_and_an_attachment_is_not(vault: Path, ledger: MemoryLedger) -> None:
+    ledger.sync(source(vault))
+    titles = {locator: row.content.title for locator, row in ledger.present().items() if row.content}
+    assert titles == {"Note.md": "Note", "Board.canvas": "Board", "files/paper.pdf": None, "Draft.v2.md": "Draft.v2"}
+
+
+def test_the_vault_id_stays_when_the_vault_is_moved_and_differs_for_a_copy(vault: Path, ledger: MemoryLedger) -> None:
+    vault_id = source(vault).vault_id()
+    ledger.sync(source(vault))
+    moved = vault.rename(vault.with_name("Moved"))
+    assert source(moved).vault_id() == vault_id
+    assert ledger.sync(source(moved)).said == []
+    shutil.copytree(moved, vault)
+    assert source(vault).vault_id() != vault_id
+    assert ledger.rows["Note.md"].content is not None
+    assert ledger.rows["Note.md"].content.metadata == {"vault": "My Vault", "vault_id": vault_id}
+
+
+def test_a_folder_that_is_no_vault_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"has no \.obsidian folder: open it once in Obsidian, or add it as local_files"):
+        source(tmp_path).probe()
+
+
+def test_a_vault_that_lost_its_obsidian_folder_is_not_listed(vault: Path, ledger: MemoryLedger) -> None:
+    ledger.sync(source(vault))
+    shutil.rmtree(vault)
+    vault.mkdir()
+    with pytest.raises(SourceUnavailable, match="nothing was changed"):
+        ledger.sync(source(vault))
+    assert len(ledger.documents()) == 4

@@ -1,0 +1,163 @@
+"""Which files are wanted, and what happens to known ones when that changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from catchment.model import SkipReason
+from connectors.ignore import Rules
+from connectors.listing import Lister
+from connectors.local_files import LocalFiles, LocalFilesSettings
+from tests.connectors.memory_ledger import MemoryLedger
+
+FILES = ("a.md", "a.tmp", "build/out.md", "src/build/kept.md", "src/a.txt", ".hidden/b.md", ".c.md", ".git/config")
+
+
+@pytest.fixture
+def tree(root: Path) -> Path:
+    for name in FILES:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return root
+
+
+def source(root: Path, **settings: object) -> LocalFiles:
+    return LocalFiles(LocalFilesSettings.model_validate({"root": root, **settings}))
+
+
+def listed(root: Path, **settings: object) -> set[str]:
+    ledger = MemoryLedger()
+    ledger.sync(source(root, **settings))
+    return set(ledger.documents())
+
+
+def test_all_but_hidden_files_are_wanted(tree: Path) -> None:
+    assert listed(tree) == {"a.md", "a.tmp", "build/out.md", "src/build/kept.md", "src/a.txt"}
+
+
+def test_hidden_files_are_read_on_demand_but_never_gits_own(tree: Path) -> None:
+    assert listed(tree, hidden=True) - listed(tree) == {".hidden/b.md", ".c.md"}
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "expected"),
+    [
+        (["*.md"], [], {"a.md", "build/out.md", "src/build/kept.md"}),
+        (["*.md", "!kept.md"], [], {"a.md", "build/out.md"}),
+        (["src/**"], [], {"src/build/kept.md", "src/a.txt"}),
+        ([], ["/build/", "*.tmp"], {"a.md", "src/build/kept.md", "src/a.txt"}),
+        ([], ["build/"], {"a.md", "a.tmp", "src/a.txt"}),
+        (["*.md"], ["src"], {"a.md", "build/out.md"}),
+    ],
+)
+def test_patterns_include_and_exclude(tree: Path, include: list[str], exclude: list[str], expected: set[str]) -> None:
+    assert listed(tree, include=include, exclude=exclude) == expected
+
+
+def test_ignore_files_hold_from_their_folder_down_and_deeper_ones_win(tree: Path) -> None:
+    (tree / ".gitignore").write_text("# comment\n*.md\n\\\n!/a.md\n")
+    (tree / "src" / ".catchmentignore").write_text("!kept.md\n/a.txt\n")
+    assert listed(tree) == {"a.md", "a.tmp", "src/build/kept.md"}
+    assert listed(tree, gitignore=False) == {"a.md", "a.tmp", "build/out.md", "src/build/kept.md"}
+    assert "src/a.txt" in listed(tree, ignore_file=None)
+
+
+def test_the_settings_go_before_an_ignore_file(tree: Path) -> None:
+    (tree / ".gitignore").write_text("!*.tmp\n")
+    assert "a.tmp" not in listed(tree, exclude=["*.tmp"])
+
+
+def test_an_ignore_file_that_cannot_be_read_is_as_if_it_were_not_there(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("*\n")
+    (tree / ".gitignore").symlink_to(tmp_path / "elsewhere")
+    (tree / ".catchmentignore").mkdir()
+    (tree / "src" / ".gitignore").write_bytes(b"\xff\xfe*\xe9\n")
+    assert listed(tree) == {"a.md", "a.tmp", "build/out.md", "src/build/kept.md", "src/a.txt"}
+
+
+def test_an_item_that_is_excluded_later_leaves_as_a_decision_and_not_as_a_deletion(
+    tree: Path, ledger: MemoryLedger
+) -> None:
+    ledger.sync(source(tree))
+    (tree / ".catchmentignore").write_text("*.tmp\n/src/\n")
+    report = ledger.sync(source(tree))
+    assert report.gone == set()
+    assert report.skipped == dict.fromkeys(("a.tmp", "src/a.txt", "src/build/kept.md"), SkipReason.EXCLUDED)
+    assert ledger.sync(source(tree)).said == []
+    (tree / ".catchmentignore").unlink()
+    assert ledger.sync(source(tree)).fetched == {"a.tmp", "src/a.txt", "src/build/kept.md"}
+    assert ledger.sync(source(tree)).said == []
+
+
+def test_an_excluded_item_that_is_then_deleted_is_gone(tree: Path, ledger: MemoryLedger) -> None:
+    ledger.sync(source(tree))
+    ledger.sync(source(tree, exclude=["/src/", "*.tmp"]))
+    (tree / "src" / "a.txt").unlink()
+    (tree / "src" / "build" / "kept.md").unlink()
+    (tree / "src" / "build").rmdir()
+    (tree / "src").rmdir()
+    (tree / "a.tmp").unlink()
+    report = ledger.sync(source(tree, exclude=["/src/", "*.tmp"]))
+    assert report.gone == {"src/a.txt", "src/build/kept.md", "a.tmp"}
+
+
+def test_an_excluded_file_renamed_to_a_wanted_name_is_read(tree: Path, ledger: MemoryLedger) -> None:
+    ledger.sync(source(tree))
+    ledger.sync(source(tree, exclude=["*.tmp"]))
+    (tree / "a.tmp").rename(tree / "wanted.md")
+    report = ledger.sync(source(tree, exclude=["*.tmp"]))
+    assert (report.moved, report.fetched) == ({}, {"wanted.md"})
+
+
+def test_only_folders_that_changed_are_compared_with_the_ledger(tree: Path, ledger: MemoryLedger) -> None:
+    ledger.sync(source(tree))
+    (tree / "src" / "a.txt").write_text("edited")
+    known = ledger.known()
+    list(source(tree).changes(known))
+    assert known.asked == ["src"]
+
+
+def test_why_a_path_is_not_listed_can_be_told(tree: Path) -> None:
+    (tree / "src" / ".gitignore").write_text("*.txt\n")
+    connector = source(tree, exclude=["/build/"], include=["*.md", "*.txt"])
+    assert connector.why_not("a.md") is None
+    assert connector.why_not("src/a.txt") == "excluded by src/.gitignore"
+    assert connector.why_not("build/out.md") == "excluded by the source's settings"
+    assert connector.why_not("a.tmp") == "not included by the source's settings"
+    assert connector.why_not(".hidden/b.md") == "hidden"
+
+
+def test_wrong_settings_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="must be a full path"):
+        LocalFilesSettings(root=Path("Documents"))
+    with pytest.raises(ValidationError, match="is not a pattern"):
+        LocalFilesSettings(root=tmp_path, exclude=("!",))
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        LocalFilesSettings.model_validate({"root": tmp_path, "exlude": []})
+    assert LocalFilesSettings(root=Path("~/notes")).root == Path.home() / "notes"
+
+
+def test_a_folder_that_lost_its_disk_keeps_what_is_known_of_it(tree: Path, ledger: MemoryLedger) -> None:
+    """The mark says that another disk was mounted on `src`; making it so takes rights that a test may not have."""
+    ledger.sync(source(tree))
+    ledger.marks["src/"] += "@"
+    (tree / "src").rename(tree.parent / "disk")
+    (tree / "src").mkdir()
+    report = ledger.sync(source(tree))
+    assert (set(report.failed), report.gone) == ({"src/"}, set())
+    assert ledger.sync(source(tree)).said == []
+    assert {"src/a.txt", "src/build/kept.md"} <= set(ledger.documents())
+    (tree / "src").rmdir()
+    assert ledger.sync(source(tree)).gone == {"src/", "src/a.txt", "src/build/kept.md"}
+
+
+def test_a_mounted_disk_is_recognised_as_one() -> None:
+    lister = Lister(Path("/"), follow_links=False)
+    top = lister.top(Rules())
+    listing = lister.list(top)
+    devices = top.enter("dev", listing)
+    assert devices.device != lister.list(devices).device, "/dev is a file system of its own"
