@@ -17,6 +17,7 @@ from catchment.extract import extract
 from catchment.model import Document, Item, RawContent
 from catchment.normalize import normalize
 
+
 @dataclass(frozen=True, slots=True)
 class ReadTask:
     """An item to read: through a pickled connector, or as the bytes that were fetched already.

@@ -25,6 +25,7 @@ from catchment.contracts import Connector
 from catchment.errors import CatchmentError, ItemError, LoginFailed, NotNow, Skipped
 from catchment.extract import EXTRACTOR
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome, Source, Sync
+from catchment.ledger import Outcome as SyncOutcome
 from catchment.model import (
     Change,
     Checkpoint,
@@ -162,6 +163,7 @@ class SourceSync:
         self._owner = process.identity()
         self._open: dict[int, _Open] = {}
         self._root_changed = False
+        self._ended = False
         self._count = threading.Lock()
 
     # Discovery
@@ -417,9 +419,10 @@ class SourceSync:
 
     def end(self) -> dict[str, int]:
         """Say that the sync has done all it could; the summary."""
-        counts = self._ledger.sources.job_counts(self.source.id)
-        self.progress.retrying, self.progress.quarantined = counts["retrying"], counts["quarantined"]
-        self._ledger.syncs.end(self.sync.id, "completed", self.progress.summary())
+        counts = self._ledger.queue.counts(self.source.id).get(self.source.name, {})
+        self.progress.retrying = counts.get(JobState.RETRYING, 0)
+        self.progress.quarantined = counts.get(JobState.QUARANTINED, 0)
+        self._end("completed")
         return self.progress.summary()
 
     def end_failed(self, error: CatchmentError) -> bool:
@@ -427,7 +430,7 @@ class SourceSync:
         failures = self.source.failures + 1
         held = isinstance(error, LoginFailed) or failures >= HELD_AFTER
         message = redact(str(error))
-        self._ledger.syncs.end(self.sync.id, "quarantined" if held else "failed", self.progress.summary(), message)
+        self._end("quarantined" if held else "failed", message)
         if held:
             self._ledger.sources.hold(self.source.name, actor=f"sync:{self.sync.id}", reason=message)
         return held
@@ -437,12 +440,17 @@ class SourceSync:
         for token in list(self._open):
             self._ledger.queue.release(token)
             del self._open[token]
-        self._ledger.syncs.end_unfinished(self.sync.id)
+        if not self._ended:
+            self._end("cancelled")
 
     def renew(self) -> None:
         """Keep the leases of the batches at hand."""
         for token, opened in list(self._open.items()):
             self._ledger.queue.renew(token, [job.id for job in opened.batch.jobs], LEASE)
+
+    def _end(self, outcome: SyncOutcome, error: str | None = None) -> None:
+        self._ledger.syncs.end(self.sync.id, outcome, self.progress.summary(), error)
+        self._ended = True
 
     def _add(self, **figures: int) -> None:
         with self._count:

@@ -18,6 +18,7 @@ from tasks.work import QUARANTINED, discover, process_item
 
 BATCH = 250
 BATCHES_PER_SLICE = 8
+_ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
 """Troubled items of one sync that get a task run of their own; the rest is worked on in batches, and listed by the ledger."""
 
@@ -64,10 +65,14 @@ def _slices(sync: SourceSync) -> Iterator[list[int]]:
 async def _troubled(sync: SourceSync) -> None:
     """A task run of its own for each item that left its batch or failed before."""
     jobs = [*sync.troubles, *sync.tried_before(ITEMS_SHOWN)][:ITEMS_SHOWN]
-    retries = sync.policy.retry.attempts - 1
-    item = process_item.with_options(retries=retries)
-    for start in range(0, len(jobs), 10):
-        await asyncio.gather(*(item(sync.sync.id, job, return_state=True) for job in jobs[start : start + 10]))
+    item = process_item.with_options(retries=sync.policy.retry.attempts - 1)
+    places = asyncio.Semaphore(_ITEMS_AT_ONCE)
+
+    async def one(job: int) -> None:
+        async with places:
+            await item(sync.sync.id, job, return_state=True)
+
+    await asyncio.gather(*map(one, dict.fromkeys(jobs)))
 
 
 async def _failed(sync: SourceSync, error: SourceError) -> State:
