@@ -30,7 +30,6 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "PREFECT_WORKER_PREFETCH_SECONDS": "1",
         "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
         "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
-        "PREFECT_DEPLOYMENTS_CLEAR_SCHEDULES_ON_EMPTY": "true",
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
     }

@@ -1,24 +1,18 @@
-"""The running system as others see it: its address, its processes, and a client for its API. Imports no Prefect."""
+"""The running system as others see it: its address and its processes. Quick to import."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from catchment.errors import TryAgain
 from catchment.process import alive
 from catchment.settings import Home
 from deployments.environment import auth_string
-
-if TYPE_CHECKING:
-    import httpx
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +45,10 @@ def running(home: Home) -> Running | None:
     """What runs for this home, decided by whether its supervisor lives and not by what a file says."""
     try:
         state = json.loads(state_file(home).read_text())
-        if not alive(state.pop("identity")):
+        if not alive(str(state.pop("identity"))):
             return None
         return Running(**{**state, "started": datetime.fromisoformat(state["started"])}, login=auth_string(home))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         # A file of another version, or none: there is nothing that this program could talk to.
         return None
 
@@ -75,22 +69,6 @@ def ui_login(home: Home) -> str | None:
     """The file with the `user:password` that the Prefect UI asks for; None before the first `up`."""
     path = home.path / "ui-login"
     return str(path) if path.exists() else None
-
-
-@contextlib.contextmanager
-def api(state: Running, *, timeout: float = 10) -> Iterator[httpx.Client]:
-    """A client of the Prefect API. Raises TryAgain when the server does not answer."""
-    import httpx
-
-    user, _, password = state.login.partition(":")
-    try:
-        # The environment's proxies must never see the loopback.
-        with httpx.Client(base_url=state.api_url, auth=(user, password), timeout=timeout, trust_env=False) as client:
-            yield client
-    except httpx.TransportError as error:
-        raise TryAgain(
-            "the Prefect server does not answer at the moment; try again, or restart it: catchment down, catchment up"
-        ) from error
 
 
 def write_atomically(path: Path, text: str) -> None:
