@@ -1,0 +1,294 @@
+"""The fork server: `python -P -m deployments.warm.forge FD`, started and spoken to by `link.py`, one JSON line per message.
+
+It imports Prefect and the project once, and each run is a fork of it. It has one thread, no event loop, and nothing open but
+the socket to its worker, so that a fork is as good as a new interpreter. When that socket closes, every run is killed.
+
+    in   {"start": key, "flow_run": id, "env": {…}, "folder": path, "command": text or null, "show": bool}
+         {"signal": number, "to": key}       {"retire": true}: end when the last run has ended
+    out  {"ready": [modules that failed]}    {"stale": true}: a source file changed; another fork server is needed
+         {"started": key, "pid": pid}        {"refused": key, "why": text}: it runs nowhere yet
+         {"ended": key, "code": exit code or minus the signal, "cpu": s, "memory": bytes, "read": bytes, "written": bytes}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import random
+import resource
+import runpy
+import selectors
+import shlex
+import signal
+import socket
+import sys
+import threading
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+from deployments.warm.preload import SourceFiles, load, wanted
+
+RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
+STALE = "the project's code changed"
+_PR_SET_PDEATHSIG = 1
+_LOOK_SECONDS = 2.0
+"""How often the source files are looked at while nothing happens."""
+_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class _Run:
+    key: int
+    process: psutil.Process
+    io: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A run that is asked for: its environment, its working folder, and what it executes (None: Prefect's engine)."""
+
+    key: int
+    flow_run: str
+    env: dict[str, str]
+    folder: str
+    command: str | None = None
+    show: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """The message that asks for it."""
+        return {
+            "start": self.key,
+            "flow_run": self.flow_run,
+            "env": self.env,
+            "folder": self.folder,
+            "command": self.command,
+            "show": self.show,
+        }
+
+    @classmethod
+    def from_json(cls, message: dict[str, Any]) -> Order:
+        """What `to_json` wrote."""
+        return cls(message.pop("start"), **message)
+
+
+@dataclass(slots=True)
+class Forge:
+    """The fork server's loop. `label` is where this process's first environment keeps the id of its flow run."""
+
+    link: socket.socket
+    files: SourceFiles
+    label: int
+    runs: dict[int, _Run] = field(default_factory=dict)
+    retired: bool = False
+    stale: bool = False
+    _received: bytes = b""
+
+    def serve(self) -> Order | None:
+        """Start what is asked for and tell how it ended. Returns in the fork, with its order; and None at the end."""
+        ear, bell = socket.socketpair()
+        bell.setblocking(False)
+        signal.set_wakeup_fd(bell.fileno())
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        with ear, bell, selectors.DefaultSelector() as selector:
+            selector.register(self.link, selectors.EVENT_READ)
+            selector.register(ear, selectors.EVENT_READ)
+            while not (self.retired and not self.runs):
+                ready = [key.fileobj for key, _ in selector.select(None if self.stale else _LOOK_SECONDS)]
+                if ear in ready:
+                    ear.recv(4096)
+                    self._bury()
+                if self.link in ready:
+                    messages = self._read()
+                    if messages is None:
+                        self._kill_all()
+                        return None
+                    for message in messages:
+                        if order := self._obey(message):
+                            return order
+                if not ready and not self.stale and self.files.changed():
+                    self._turn_stale()
+        return None
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Send one message; a worker that is gone is noticed by the next reading."""
+        with contextlib.suppress(OSError):
+            self.link.sendall(json.dumps(message).encode() + b"\n")
+
+    def _read(self) -> list[dict[str, Any]] | None:
+        try:
+            received = self.link.recv(1 << 20)
+        except ConnectionError:
+            return None
+        if not received:
+            return None
+        *lines, self._received = (self._received + received).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def _obey(self, message: dict[str, Any]) -> Order | None:
+        if "start" in message:
+            return self._start(Order.from_json(message))
+        if "signal" in message:
+            self._signal(message["to"], message["signal"])
+        else:
+            self.retired = True
+        return None
+
+    def _start(self, order: Order) -> Order | None:
+        if self.stale or self.files.changed():
+            self._turn_stale()
+            self.say({"refused": order.key, "why": STALE})
+            return None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self.say({"refused": order.key, "why": f"no process can be started ({error.strerror})"})
+            return None
+        if pid == 0:
+            self._become(order)
+            return order
+        self.runs[pid] = _Run(order.key, psutil.Process(pid))
+        self.say({"started": order.key, "pid": pid})
+        return None
+
+    def _become(self, order: Order) -> None:
+        """Make the fork a process of its own: nothing of the fork server's is left open, handled or inherited."""
+        signal.set_wakeup_fd(-1)
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        self.link.close()
+        os.setsid()
+        end_with_parent()
+        # Other processes read there which run this one executes; the environment that is set later is not seen by them.
+        ctypes.memmove(self.label, order.flow_run.encode(), len(order.flow_run))
+        if not order.show:
+            silent = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silent, 1)
+            os.dup2(silent, 2)
+        os.chdir(order.folder)
+        sys.path.insert(0, order.folder)
+
+    def _signal(self, key: int, number: int) -> None:
+        for pid, run in self.runs.items():
+            if run.key == key:
+                # A run leads a group; what it started is asked by it, and is killed with it.
+                with contextlib.suppress(ProcessLookupError):
+                    (os.killpg if number == signal.SIGKILL else os.kill)(pid, number)
+
+    def _bury(self) -> None:
+        for pid, run in list(self.runs.items()):
+            # The figures of a process are still there when it has ended and nobody has asked for its exit code.
+            run.io = _io(run.process) or run.io
+            ended, status, used = os.wait4(pid, os.WNOHANG)
+            if ended:
+                del self.runs[pid]
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+                self.say({"ended": run.key, "code": os.waitstatus_to_exitcode(status), **_figures(used, run.io)})
+
+    def _kill_all(self) -> None:
+        for pid in self.runs:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def _turn_stale(self) -> None:
+        if not self.stale:
+            self.stale = True
+            self.say({"stale": True})
+
+
+def main(descriptor: int) -> None:
+    """Serve until the worker closes the socket; in a fork, execute its run instead."""
+    label = _label()
+    end_with_parent()
+    link = socket.socket(fileno=descriptor)
+    link.set_inheritable(False)
+    names = wanted()
+    forge = Forge(link, SourceFiles(names), label)
+    failed = load(("prefect.flow_engine", *names))
+    if threading.active_count() > 1:
+        # A lock that another thread holds at the fork would stay locked for ever.
+        sys.exit(f"a preloaded module started a thread; take it off the preload list: {' '.join(names)}")
+    gc.collect()
+    gc.freeze()
+    forge.say({"ready": failed})
+    if order := forge.serve():
+        settings_before = _settings()
+        os.environ.clear()
+        os.environ.update(order.env)
+        _execute(order, fresh=_settings() == settings_before)
+
+
+def end_with_parent() -> None:
+    """Have the system kill this process when its parent ends, however that ends. Nothing happens where it cannot."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == 1:
+            # The parent died before the request was made.
+            os._exit(1)
+
+
+def _execute(order: Order, *, fresh: bool) -> None:
+    if order.command:
+        words = shlex.split(order.command)
+        os.execvp(words[0], words)
+    if not fresh:
+        _take_settings()
+    random.seed()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
+    # It is imported already, which would be remarked upon.
+    warnings.filterwarnings("ignore", message=".*prefect.engine", category=RuntimeWarning, module="runpy")
+    sys.argv = ["prefect.engine"]
+    runpy.run_module("prefect.engine", run_name="__main__")
+
+
+def _settings() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key.startswith("PREFECT_") and key[8:9] != "_"}
+
+
+def _take_settings() -> None:
+    from prefect.context import refresh_global_settings_context
+    from prefect.logging.configuration import setup_logging
+
+    refresh_global_settings_context()
+    setup_logging(incremental=False)
+
+
+def _label() -> int:
+    """The address of the flow run's id in this process's first environment, where `link.py` left room for one."""
+    get = ctypes.CDLL(None).getenv
+    get.restype = ctypes.c_void_p
+    address: int = get(RUN_VARIABLE.encode())
+    del os.environ[RUN_VARIABLE]
+    return address
+
+
+def _io(process: psutil.Process) -> tuple[int, int] | None:
+    if not hasattr(process, "io_counters"):
+        return None
+    with contextlib.suppress(psutil.Error, OSError):
+        counters = process.io_counters()
+        return counters.read_bytes, counters.write_bytes
+    return None
+
+
+def _figures(used: resource.struct_rusage, io: tuple[int, int]) -> dict[str, Any]:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {
+        "cpu": used.ru_utime + used.ru_stime,
+        "memory": used.ru_maxrss * unit,
+        "read": io[0],
+        "written": io[1],
+    }
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,189 @@
+"""The worker's side of the fork server: start it, order runs from it, replace it when the code changed or when it died."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from catchment.errors import TryAgain
+from deployments.warm.forge import RUN_VARIABLE, STALE, Order
+
+_LINE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run's process ended: its exit code or minus the signal, CPU seconds, and bytes of memory, read and written."""
+
+    code: int
+    cpu: float = 0.0
+    memory: int = 0
+    read: int = 0
+    written: int = 0
+
+
+@dataclass(slots=True)
+class ForkedRun:
+    """A run whose process was started. `end` is asked politely first, and once only."""
+
+    pid: int
+    key: int
+    _server: _Server
+    _ended: asyncio.Future[Ended]
+    asked: bool = False
+
+    async def wait(self) -> Ended:
+        """Wait for its end; may be called by several and again."""
+        return await asyncio.shield(self._ended)
+
+    async def end(self, grace: float) -> Ended:
+        """Ask it to end, and kill it with all it started if it has not after `grace` seconds."""
+        self.asked = True
+        self._server.send({"signal": signal.SIGTERM, "to": self.key})
+        try:
+            return await asyncio.wait_for(self.wait(), grace)
+        except TimeoutError:
+            self._server.send({"signal": signal.SIGKILL, "to": self.key})
+            return await self.wait()
+
+
+@dataclass(slots=True)
+class _Server:
+    """One fork server process, and the messages to and from it."""
+
+    process: asyncio.subprocess.Process
+    writer: asyncio.StreamWriter
+    ready: asyncio.Future[None]
+    stale: bool = False
+    dead: bool = False
+    answers: dict[int, asyncio.Future[ForkedRun]] = field(default_factory=dict)
+    running: dict[int, tuple[int, asyncio.Future[Ended]]] = field(default_factory=dict)
+
+    def send(self, message: dict[str, Any]) -> None:
+        # What is said to a fork server that died needs no answer: its end is reported by `lost`.
+        if not self.dead:
+            self.writer.write(json.dumps(message).encode() + b"\n")
+
+    def hear(self, message: dict[str, Any]) -> None:
+        if "started" in message:
+            key, pid = message["started"], message["pid"]
+            ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+            self.running[key] = (pid, ended)
+            _give(self.answers.pop(key), ForkedRun(pid, key, self, ended))
+        elif "ended" in message:
+            _give(self.running.pop(message.pop("ended"))[1], Ended(**message))
+        elif "refused" in message:
+            self.answers.pop(message["refused"]).set_exception(TryAgain(message["why"]))
+        elif "ready" in message:
+            _give(self.ready, None)
+        else:
+            self.stale = True
+
+    def lost(self) -> None:
+        """It died, and by the system's promise its runs with it; what they had started is killed here."""
+        self.dead = True
+        self.writer.close()
+        _give(self.ready, None)
+        for answer in self.answers.values():
+            answer.set_exception(TryAgain("the fork server ended; the next run starts another"))
+        for pid, ended in self.running.values():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            _give(ended, Ended(-signal.SIGKILL))
+        self.answers.clear()
+        self.running.clear()
+
+
+class Link:
+    """Runs, forked from a fork server that is there when it is needed and has the code as it is now."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._keys = itertools.count(1)
+        self._server: _Server | None = None
+        self._starting = asyncio.Lock()
+        self._listeners: set[asyncio.Task[None]] = set()
+
+    async def prepare(self) -> None:
+        """Start a fork server, unless there is one that will do."""
+        await self._serving()
+
+    async def start(self, order: Order) -> ForkedRun:
+        """Fork a run. Raises TryAgain when no process can be started."""
+        while True:
+            server = await self._serving()
+            placed = replace(order, key=next(self._keys))
+            answer: asyncio.Future[ForkedRun] = asyncio.get_running_loop().create_future()
+            server.answers[placed.key] = answer
+            server.send(placed.to_json())
+            try:
+                return await answer
+            except TryAgain as refusal:
+                if str(refusal) != STALE:
+                    raise
+
+    async def close(self) -> None:
+        """End the fork servers, and with them every run that is left."""
+        for listener in self._listeners:
+            listener.cancel()
+        await asyncio.gather(*self._listeners, return_exceptions=True)
+
+    async def _serving(self) -> _Server:
+        async with self._starting:
+            if self._server is None or self._server.dead or self._server.stale:
+                if self._server is not None:
+                    self._server.send({"retire": True})
+                self._server = await self._spawn()
+            server = self._server
+        await asyncio.shield(server.ready)
+        return server
+
+    async def _spawn(self) -> _Server:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-P", "-m", "deployments.warm.forge", str(theirs.fileno())),
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+                # Room for the id of a flow run, where a fork writes its own.
+                env={**os.environ, RUN_VARIABLE: str(UUID(int=0))},
+            )
+        reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_LINE_BYTES)
+        server = _Server(process, writer, asyncio.get_running_loop().create_future())
+        listener = asyncio.create_task(self._listen(server, reader))
+        self._listeners.add(listener)
+        listener.add_done_callback(self._listeners.discard)
+        return server
+
+    async def _listen(self, server: _Server, reader: asyncio.StreamReader) -> None:
+        try:
+            while line := await reader.readline():
+                message = json.loads(line)
+                if failed := message.get("ready"):
+                    self._warn(f"Not preloaded, for the import fails: {', '.join(failed)}")
+                server.hear(message)
+                if server.stale and server is self._server:
+                    # So that the next run need not wait for the imports.
+                    renewal = asyncio.create_task(self.prepare())
+                    self._listeners.add(renewal)
+                    renewal.add_done_callback(self._listeners.discard)
+        finally:
+            server.lost()
+            await server.process.wait()
+
+
+def _give(future: asyncio.Future[Any], value: object) -> None:
+    if not future.done():
+        future.set_result(value)
