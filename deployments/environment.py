@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from catchment.settings import Home
+from catchment.home import Home
 
 POOL = "catchment"
 

@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from catchment.home import Home
 from catchment.process import alive
-from catchment.settings import Home
 from deployments.environment import auth_string
 
 
