@@ -6,7 +6,7 @@ failed and is not run again here; those behind it have not begun and run elsewhe
 worker over its limit in the very moment it moves on to its next task may that next one be begun twice. The sandbox keeps
 accidents apart; it is no defence against code that means harm, for tasks run with the rights of the person.
 
-The bookkeeping is in `catchment.sandbox_keeper`, the other side in `catchment.sandbox_worker`.
+`sandbox_keeper` keeps the books on this side; `sandbox_server` forks, and `sandbox_worker` runs tasks, on the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from types import TracebackType
 from typing import Self, TypeVar, cast
 
 from catchment.errors import CatchmentError, TryAgain, Unexpected
-from catchment.sandbox_keeper import CLOSED, Failed, Keeper, Run
+from catchment.sandbox_keeper import CLOSED, Keeper
+from catchment.sandbox_run import Failed, Run
 from catchment.settings import Limits
 
 __all__ = ["Failed", "Sandbox"]
@@ -57,7 +58,7 @@ class Sandbox:
         with self._lock:
             self._closed = True
             keeper, self._keeper = self._keeper, None
-        if keeper is not None and keeper.owner == os.getpid():
+        if keeper is not None and keeper.is_alive():
             keeper.stop()
 
     def __enter__(self) -> Self:
@@ -90,7 +91,7 @@ class Sandbox:
         with self._lock:
             if self._closed:
                 raise TryAgain(CLOSED)
-            if self._keeper is None or self._keeper.owner != os.getpid():  # a forked process starts its own
+            if self._keeper is None or not self._keeper.is_alive():  # a forked process has no thread but its own
                 self._keeper = Keeper(self._size, self._preload)
                 self._keeper.start()
             self._keeper.submit(run)

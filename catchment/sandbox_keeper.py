@@ -7,26 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import pickle
 import queue
-import resource
 import selectors
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 from catchment import sandbox_worker as far
-from catchment.errors import CatchmentError, ProcessKilled, ResourceExhausted, TimedOut, TryAgain, Unexpected
-from catchment.settings import Limits
+from catchment.errors import CatchmentError, ProcessKilled, TryAgain, Unexpected
+from catchment.sandbox_run import Failed, Run, Worker, death, timed_out, too_big
+from catchment.sandbox_server import EXITED, NO_PRELOAD, ForkServer
 
 CLOSED = "the parser processes were stopped; run it again"
 _NO_START = "no parser process can be started; free some memory or raise the limit of processes, then run it again"
@@ -37,89 +30,8 @@ _GROUP_BYTES = 1 << 20
 _NAP_SECONDS = 0.002
 """Between two readings, so that one waking serves many small outcomes."""
 _WATCH_SECONDS = 0.1
-_UNREAD_BYTES = 32 << 20
-"""With this much waiting to be taken by a slow caller, its run gets no new tasks."""
+_START_SECONDS = 60
 _VAIN_STARTS = 3
-_ENVIRONMENT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
-"""What parsers are told of the environment; tokens and passwords in it are none of their business."""
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A task that gave no result: why, and where it was raised (modules, lines and functions; no values)."""
-
-    error: CatchmentError
-    traceback: str
-
-
-Outcome = tuple[int, bytes | Failed, bool]
-"""The index of a task; its pickled result or (error, traceback), or the failure itself; whether it is a result."""
-
-
-@dataclass(eq=False, slots=True)
-class Run:
-    """One call of `Sandbox.run`: what is still to be handed out, and where its outcomes go."""
-
-    function: bytes
-    tasks: Sequence[Any]
-    limits: Limits
-    waiting: deque[int] = field(init=False)
-    outbox: queue.SimpleQueue[list[Outcome] | CatchmentError] = field(default_factory=queue.SimpleQueue)
-    fresh: list[Outcome] = field(default_factory=list)
-    pace: float = 0.005
-    """Seconds that a task of this run took, lately."""
-    made_bytes: int = 0
-    taken_bytes: int = 0
-    open: int = field(init=False)
-    cancelled: bool = False
-
-    def __post_init__(self) -> None:
-        self.open = len(self.tasks)
-        self.waiting = deque(range(self.open))
-
-    def has_room(self) -> bool:
-        return self.made_bytes - self.taken_bytes <= _UNREAD_BYTES
-
-    def put(self, index: int, outcome: bytes | Failed, *, ok: bool = False) -> None:
-        if not self.cancelled:
-            self.open -= 1
-            self.made_bytes += len(outcome) if isinstance(outcome, bytes) else 0
-            self.fresh.append((index, outcome, ok))
-
-    def flush(self) -> None:
-        if self.fresh:
-            self.outbox.put(self.fresh)
-            self.fresh = []
-
-
-@dataclass(eq=False, slots=True)
-class _Worker:
-    """A worker as the keeper knows it. `queue` is what it was given and has not answered: it is at the first."""
-
-    number: int
-    connection: socket.socket
-    queue: deque[tuple[Run, int]] = field(default_factory=deque)
-    inbox: bytearray = field(default_factory=bytearray)
-    unsent: bytearray = field(default_factory=bytearray)
-    pid: int = 0
-    resident: int = 0
-    began: float = 0.0
-    moved: float = 0.0
-    usable: bool = True
-    leaving: bool = False
-    condemned: tuple[Run, int] | None = None
-    verdict: CatchmentError = field(default_factory=ProcessKilled)
-
-    def touch(self) -> None:
-        self.began = self.moved = time.monotonic()
-
-    def resident_now(self) -> int:
-        try:
-            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
-        except OSError:  # it died, or this system does not tell
-            return 0
-        return int(pages) * resource.getpagesize()
 
 
 class Keeper(threading.Thread):
@@ -127,7 +39,6 @@ class Keeper(threading.Thread):
 
     def __init__(self, size: int, preload: tuple[str, ...]) -> None:
         super().__init__(name="sandbox", daemon=True)
-        self.owner = os.getpid()
         self._size = size
         self._preload = preload
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -135,8 +46,8 @@ class Keeper(threading.Thread):
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._ear, selectors.EVENT_READ, self._obey)
         self._runs: deque[Run] = deque()
-        self._workers: dict[int, _Worker] = {}
-        self._server: _Server | None = None
+        self._workers: dict[int, Worker] = {}
+        self._server: ForkServer | None = None
         self._count = 0
         self._vain = 0
         self._watched = 0.0
@@ -162,23 +73,28 @@ class Keeper(threading.Thread):
 
     def run(self) -> None:
         """The loop of the thread."""
-        while self._open:
-            self._hand_out()
-            busy = False
-            for key, events in self._selector.select(self._patience()):
-                busy |= key.fileobj is not self._ear
-                key.data(events)
-            self._enforce()
-            for run in self._runs:
-                run.flush()
-            self._runs = deque(run for run in self._runs if run.open and not run.cancelled)
-            if busy and self._open:
-                time.sleep(_NAP_SECONDS)
-        self._end_runs(TryAgain(CLOSED))
-        self._lose_server()
-        self._selector.close()
-        self._ear.close()
-        self._bell.close()
+        try:
+            while self._open:
+                self._go_round()
+        finally:  # even if it ends by a defect, nobody must wait for ever
+            self._end_runs(TryAgain(CLOSED))
+            self._lose_server()
+            self._selector.close()
+            self._ear.close()
+            self._bell.close()
+
+    def _go_round(self) -> None:
+        self._hand_out()
+        busy = False
+        for key, events in self._selector.select(self._patience()):
+            busy |= key.fileobj is not self._ear
+            key.data(events)
+        self._enforce()
+        for run in self._runs:
+            run.flush()
+        self._runs = deque(run for run in self._runs if run.open and not run.cancelled)
+        if busy and self._open:
+            time.sleep(_NAP_SECONDS)
 
     def _patience(self) -> float | None:
         if any(worker.queue for worker in self._workers.values()):
@@ -210,37 +126,33 @@ class Keeper(threading.Thread):
         able = sorted((w for w in self._workers.values() if w.usable), key=lambda w: len(w.queue))
         idle = sum(not worker.queue for worker in able)
         for _ in range(min(self._size - len(self._workers), waiting - idle)):
-            if (worker := self._spawn()) is not None:
-                able.insert(0, worker)
+            if self._vain < _VAIN_STARTS or not self._workers:
+                able[:0] = self._spawn()
         for worker in able:
             self._fill(worker)
 
-    def _spawn(self) -> _Worker | None:
-        near, far_end = socket.socketpair()
+    def _spawn(self) -> list[Worker]:
+        """One more worker, or none if the system does not give one."""
         try:
             if self._server is None:
-                self._server = _Server(self._preload)
+                self._server = ForkServer(self._preload)
                 self._selector.register(self._server.control, selectors.EVENT_READ, self._listen)
-            self._count += 1
-            self._server.order(far.SPAWN, self._count, far_end)
+            connection = self._server.spawn(self._count + 1)
         except OSError:
-            near.close()
             self._start_was_vain()
-            return None
-        finally:
-            far_end.close()
-        near.setblocking(False)
-        worker = self._workers[self._count] = _Worker(self._count, near)
-        self._selector.register(near, selectors.EVENT_READ, lambda events: self._exchange(worker, events))
-        return worker
+            return []
+        self._count += 1
+        worker = self._workers[self._count] = Worker(self._count, connection)
+        self._selector.register(connection, selectors.EVENT_READ, lambda events: self._exchange(worker, events))
+        return [worker]
 
     def _start_was_vain(self) -> None:
         self._vain += 1
-        if self._vain >= _VAIN_STARTS:
+        if self._vain >= _VAIN_STARTS and not self._workers:
             self._vain = 0
             self._end_runs(TryAgain(_NO_START))
 
-    def _fill(self, worker: _Worker) -> None:
+    def _fill(self, worker: Worker) -> None:
         run = self._next_run()
         if run is None:
             return
@@ -262,7 +174,7 @@ class Keeper(threading.Thread):
                 return self._runs[-1]
         return None
 
-    def _group(self, worker: _Worker, run: Run, count: int) -> list[bytes]:
+    def _group(self, worker: Worker, run: Run, count: int) -> list[bytes]:
         group: list[bytes] = []
         size = 0
         while run.waiting and len(group) < count and size < _GROUP_BYTES:
@@ -279,7 +191,7 @@ class Keeper(threading.Thread):
             size += len(task)
         return group
 
-    def _exchange(self, worker: _Worker, events: int) -> None:
+    def _exchange(self, worker: Worker, events: int) -> None:
         if worker.number not in self._workers:  # buried by an earlier event of the same round
             return
         if events & selectors.EVENT_WRITE:
@@ -287,7 +199,7 @@ class Keeper(threading.Thread):
         if events & selectors.EVENT_READ:
             self._receive(worker)
 
-    def _send(self, worker: _Worker) -> None:
+    def _send(self, worker: Worker) -> None:
         try:
             sent = worker.connection.send(worker.unsent)
             del worker.unsent[:sent]
@@ -300,7 +212,7 @@ class Keeper(threading.Thread):
         if key is not None and key.events != wanted:
             self._selector.modify(worker.connection, wanted, key.data)
 
-    def _receive(self, worker: _Worker) -> bool:
+    def _receive(self, worker: Worker) -> bool:
         """Take what a worker has said so far; False when there is nothing more to come, now or ever."""
         try:
             data = worker.connection.recv(1 << 20)
@@ -317,10 +229,8 @@ class Keeper(threading.Thread):
         while len(worker.inbox) - at >= far.FRAME.size:
             kind, seconds, length = far.FRAME.unpack_from(worker.inbox, at)
             start, end = at + far.FRAME.size, at + far.FRAME.size + length
-            if length > far.MAX_RESULT + 65_536:
-                self._condemn(
-                    worker, ProcessKilled("it wrote into its parser process's connection; leave the file out")
-                )
+            if kind not in far.KINDS or length > far.MAX_RESULT + 65_536:
+                self._condemn(worker, ProcessKilled("it garbled its parser process's connection; leave the file out"))
                 worker.inbox.clear()
                 return False
             if end > len(worker.inbox):
@@ -332,7 +242,7 @@ class Keeper(threading.Thread):
         del worker.inbox[:at]
         return True
 
-    def _take(self, worker: _Worker, kind: bytes, seconds: float, payload: bytes) -> None:
+    def _take(self, worker: Worker, kind: bytes, seconds: float, payload: bytes) -> None:
         if kind in (far.RESULT, far.ERROR) and worker.queue:
             run, index = worker.queue.popleft()
             run.pace += (max(seconds, 1e-6) - run.pace) / 10
@@ -345,7 +255,7 @@ class Keeper(threading.Thread):
         elif kind == far.LEAVING:
             worker.usable, worker.leaving = False, True
 
-    def _hang_up(self, worker: _Worker) -> None:
+    def _hang_up(self, worker: Worker) -> None:
         """Its connection is closed. Usually it is dying; if it lives on, the time limit of its task ends it."""
         worker.usable = False
         self._selector.unregister(worker.connection)
@@ -362,39 +272,42 @@ class Keeper(threading.Thread):
                 continue
             run = worker.queue[0][0]
             limits = run.limits
-            if run.cancelled:
+            if not worker.pid:
+                if now - worker.began > _START_SECONDS:
+                    self._kill(worker)
+            elif run.cancelled:
                 self._condemn(worker, ProcessKilled("its run was stopped"))
             elif now - worker.moved > limits.stall_seconds:
-                self._condemn(worker, _timed_out("stall_seconds", limits.stall_seconds))
+                self._condemn(worker, timed_out("stall_seconds", limits.stall_seconds))
             elif now - worker.began > limits.total_seconds:
-                self._condemn(worker, _timed_out("total_seconds", limits.total_seconds))
+                self._condemn(worker, timed_out("total_seconds", limits.total_seconds))
             elif watch and worker.resident_now() - worker.resident > limits.memory_mb << 20:
-                self._condemn(worker, _too_big(limits))
+                self._condemn(worker, too_big(limits))
 
-    def _condemn(self, worker: _Worker, verdict: CatchmentError) -> None:
+    def _condemn(self, worker: Worker, verdict: CatchmentError) -> None:
         worker.usable = False
         if worker.queue:
             worker.condemned, worker.verdict = worker.queue[0], verdict
         self._kill(worker)
 
-    def _kill(self, worker: _Worker) -> None:
+    def _kill(self, worker: Worker) -> None:
         if self._server is not None:
             with contextlib.suppress(OSError):  # a server that is gone took its workers along
-                self._server.order(far.KILL, worker.number)
+                self._server.kill(worker.number)
 
     def _listen(self, _events: int) -> None:
         assert self._server is not None
         for news, number, status, out_of_memory in self._server.news():
-            if news == far.EXITED:
+            if news == EXITED:
                 self._bury(self._workers[number], status, out_of_memory=out_of_memory)
-            elif news == far.NO_PRELOAD:
+            elif news == NO_PRELOAD:
                 name = self._preload[number]
                 self._end_runs(Unexpected(f"the parser process cannot import {name}; install the program anew"))
         if self._server.is_lost:
             self._lose_server()
             self._start_was_vain()
 
-    def _bury(self, worker: _Worker, status: int | None, *, out_of_memory: bool = False) -> None:
+    def _bury(self, worker: Worker, status: int | None, *, out_of_memory: bool = False) -> None:
         while worker.connection in self._selector.get_map() and self._receive(worker):
             pass
         del self._workers[worker.number]
@@ -402,10 +315,11 @@ class Keeper(threading.Thread):
             self._selector.unregister(worker.connection)
         worker.connection.close()
         if not worker.pid:
-            self._start_was_vain()
+            if status is not None:
+                self._start_was_vain()
         elif worker.queue and worker.condemned in (worker.queue[0], None) and not worker.leaving:
             run, index = worker.queue.popleft()
-            error = worker.verdict if worker.condemned else _death(status, run.limits, out_of_memory=out_of_memory)
+            error = worker.verdict if worker.condemned else death(status, run.limits, out_of_memory=out_of_memory)
             run.put(index, Failed(error, ""))
         for run, index in reversed(worker.queue):
             if not run.cancelled:
@@ -419,73 +333,3 @@ class Keeper(threading.Thread):
             self._server = None
         for worker in list(self._workers.values()):
             self._bury(worker, None)
-
-
-class _Server:
-    """The process that forks the workers, and the line to it."""
-
-    def __init__(self, preload: tuple[str, ...]) -> None:
-        self.control, far_end = socket.socketpair()
-        self._heard = bytearray()
-        self.is_lost = False
-        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        environment |= _ONE_THREAD | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        command = [sys.executable, "-P", "-c", "from catchment.sandbox_worker import serve; serve()"]
-        with far_end:
-            self._process = subprocess.Popen(
-                [*command, str(far_end.fileno()), str(os.getpid()), *preload],
-                env=environment,
-                pass_fds=[far_end.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # a Ctrl-C in the terminal is for us to handle
-            )
-
-    def order(self, order: bytes, number: int, connection: socket.socket | None = None) -> None:
-        descriptors = [] if connection is None else [connection.fileno()]
-        socket.send_fds(self.control, [far.ORDER.pack(order, number)], descriptors)
-
-    def news(self) -> list[tuple[bytes, int, int, bool]]:
-        try:
-            said = self.control.recv(4_096)
-        except ConnectionError:
-            said = b""
-        self.is_lost = not said
-        self._heard += said
-        whole = len(self._heard) // far.NEWS.size * far.NEWS.size
-        told = [(bytes(n), w, s, m) for n, w, s, m in far.NEWS.iter_unpack(bytes(self._heard[:whole]))]
-        del self._heard[:whole]
-        return told
-
-    def stop(self) -> None:
-        self.control.close()  # which is how it learns to kill its workers and to end
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-def _timed_out(limit: str, seconds: float) -> TimedOut:
-    return TimedOut(f"it was not done within {seconds:g} s; raise limits.{limit} if the file only needs longer")
-
-
-def _too_big(limits: Limits) -> ResourceExhausted:
-    return ResourceExhausted(
-        f"it needs more than {limits.memory_mb} MB of memory; raise limits.memory_mb if the file is worth it"
-    )
-
-
-def _death(status: int | None, limits: Limits, *, out_of_memory: bool) -> CatchmentError:
-    if out_of_memory:
-        return _too_big(limits)
-    if status is None:
-        how = "was lost together with the one that started it"
-    elif os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        how = f"was ended by {name}" + (" (the kernel does that when memory runs out)" if name == "SIGKILL" else "")
-    else:
-        how = f"ended by itself with status {os.waitstatus_to_exitcode(status)}"
-    return ProcessKilled(f"its parser process {how}; if it happens again, leave the file out")

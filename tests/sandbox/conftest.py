@@ -1,0 +1,39 @@
+"""A sandbox of two workers, and the proof that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from catchment.sandbox import Sandbox
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def processes() -> list[psutil.Process]:
+    """What descends from this process: the server and its workers."""
+    return psutil.Process(os.getpid()).children(recursive=True)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Look again until it holds; fails loudly after a time that no machine needs."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    before = descriptors()
+    with Sandbox(2) as sandbox:
+        yield sandbox
+    assert processes() == []
+    assert descriptors() == before

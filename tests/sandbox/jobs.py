@@ -1,0 +1,182 @@
+"""What the sandbox is made to run in these tests: well-behaved functions and every kind of accident."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from catchment.errors import ParseError, RateLimited
+from catchment.sandbox_worker import progress
+
+
+def double(number: int) -> int:
+    return number * 2
+
+
+def blob(data: bytes) -> bytes:
+    return data + data[: len(data) // 2]
+
+
+def misbehave(task: tuple[str, str]) -> str:
+    """Add a byte to the task's file, then do what its name says."""
+    path, deed = task
+    with Path(path).open("ab") as file:
+        file.write(b".")
+    accident = globals().get(f"_{deed}")
+    return str(accident()) if accident else deed
+
+
+def identify(_task: Any) -> int:
+    return os.getpid()
+
+
+def _raise() -> None:
+    raise ValueError("the secret text of a note")
+
+
+def _refuse() -> None:
+    raise ParseError("it is not a PDF")
+
+
+def _wait_for_host() -> None:
+    raise RateLimited("api.example.org", 30)
+
+
+def _hang() -> None:
+    threading.Event().wait()
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def _swell() -> None:
+    bytes(4 << 30)
+
+
+def _swell_in_shared_memory() -> None:
+    import mmap
+
+    memory = mmap.mmap(-1, 1 << 30)
+    for start in range(0, len(memory), 1 << 20):
+        memory[start : start + (1 << 20)] = b"x" * (1 << 20)
+    threading.Event().wait()
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _segfault() -> None:
+    ctypes.string_at(0)
+
+
+def _leave() -> None:
+    os._exit(0)
+
+
+def _exit_python() -> None:
+    sys.exit(3)
+
+
+def _close_everything() -> None:
+    os.closerange(3, 256)
+
+
+def _recurse() -> None:
+    _recurse()
+
+
+def _abort_for_memory() -> None:
+    """What a Rust library does when an allocation fails."""
+    os.write(2, b"memory allocation of 4294967296 bytes failed\n")
+    os.abort()
+
+
+def _leave_a_child() -> None:
+    if os.fork() == 0:
+        threading.Event().wait()
+    os._exit(7)
+
+
+def return_a_lock(_task: Any) -> Any:
+    return threading.Lock()
+
+
+class Unreadable:
+    """A result that pickles and does not come back."""
+
+    def __reduce__(self) -> Any:
+        return (_raise, ())
+
+
+def return_unreadable(_task: Any) -> Any:
+    return Unreadable()
+
+
+def large(size: int) -> bytes:
+    return b"x" * size
+
+
+def advance(seconds: float) -> str:
+    """Work for so long, saying all the while that there is progress."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        progress()
+        time.sleep(0.01)
+    return "done"
+
+
+def announce(path: str) -> None:
+    """Write down the process, then never end."""
+    Path(path).write_text(str(os.getpid()))
+    threading.Event().wait()
+
+
+def surroundings(_task: Any) -> dict[str, Any]:
+    os.write(1, b"x" * 1_000_000)
+    os.write(2, b"x" * 1_000_000)
+    mask = os.umask(0)
+    return {
+        "umask": mask,
+        "stdin": sys.stdin.read() if sys.stdin else "",
+        "environment": dict(os.environ),
+        "adjustment": Path("/proc/self/oom_score_adj").read_text().strip(),
+        "descriptors": sorted(str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.exists()),
+        "prefect": [name for name in sys.modules if name.split(".")[0] in ("prefect", "sqlalchemy")],
+    }
+
+
+def strangers_in_my_session(_task: Any) -> list[int]:
+    """Living processes of the sandbox that are neither its server nor a worker (each of those leads its own group)."""
+    strangers = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            state, _, group, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(session) == os.getsid(0) and group != entry.name and state != "Z":
+                strangers.append(int(entry.name))
+    return strangers
+
+
+def _garble() -> None:
+    for descriptor in range(3, 32):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"this is no message of a worker")
+    threading.Event().wait()
+
+
+def grow(megabytes: int) -> int:
+    return len(b"x" * (megabytes << 20)) >> 20
+
+
+def mark_and_return_a_megabyte(path: str) -> bytes:
+    Path(path).touch()
+    return b"x" * (1 << 20)
