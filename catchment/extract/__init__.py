@@ -1,12 +1,48 @@
-"""Documents to what is in them: chunks, links and entities. Pure: no files, no network, no library."""
+"""Documents to what is in them: chunks, links and entities. Pure: no files, no network, no library.
+
+`mask` blanks out code and comments; `markdown`, `notes` and `plain` find what is written in the text, `properties` what the
+frontmatter says; `chunks` cuts passages; `vault` tells where links lead and how well a vault is kept.
+"""
 
 from __future__ import annotations
 
-from catchment.model import Chunk, Document, Extraction
+from catchment.extract import markdown, notes, plain, properties
+from catchment.extract.chunks import chunks
+from catchment.extract.mask import mask
+from catchment.model import Document, Entity, Extraction, Link
+from catchment.normalize.formats import NOTES, SOURCE_TEXT
 
 EXTRACTOR = "1"
+"""Changes whenever the extraction of some document changes."""
 
 
 def extract(document: Document) -> Extraction:
-    """What is in a document."""
-    return Extraction((Chunk(0, len(document.text)),) if document.text.strip() else ())
+    """Find the passages, links and named things of a document. Takes time linear in its length; never fails."""
+    text, said = document.text, document.properties
+    is_note = document.media_type in NOTES
+    links: list[Link] = []
+    headings: list[Entity] = []
+    prose = masked = text
+    if document.media_type not in SOURCE_TEXT:
+        masked = mask(text)
+        links = notes.wikilinks(text, masked) if is_note else []
+        links += markdown.links(text, markdown.without(masked, links))
+        headings = markdown.headings(text, masked)
+        prose = markdown.without(masked, links)
+    links += plain.urls(prose)
+    entities = list(headings)
+    if is_note:
+        entities += notes.entities(text, masked, prose)
+    entities += plain.symbols(text, document.media_type)
+    entities += plain.emails(masked)
+    entities += plain.dates(masked)
+    links.sort(key=_place)
+    entities.sort(key=_place)
+    if said:
+        links = [*properties.links(said), *links]
+        entities = [*properties.entities(said), *entities]
+    return Extraction(chunks(text, headings), tuple(links), tuple(entities))
+
+
+def _place(found: Link | Entity) -> tuple[int, int]:
+    return found.start, found.end

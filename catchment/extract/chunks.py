@@ -1,0 +1,111 @@
+"""Cuts a text into passages: along its headings first, then between paragraphs, sentences and words.
+
+Passages of one section overlap by some 200 characters, so that what is said across a cut is whole in one of them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from catchment.model import Chunk, Entity
+
+SMALLEST = 500
+LARGEST = 4_000
+OVERLAP = 200
+
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s|[。！？]|\n")
+_JOINERS = "\u200d\ufe0e\ufe0f"
+_MAX_CLUSTER = 32
+
+
+def chunks(text: str, headings: Sequence[Entity]) -> tuple[Chunk, ...]:
+    """The passages of a text, in order, none blank; together they hold every character that is not white space.
+
+    `headings` in the order of the text. A passage has 500 to 4 000 characters; only the last, and one that ends before a
+    long section, may be shorter. Offsets count characters.
+    """
+    if len(text) <= LARGEST:
+        return (Chunk(0, len(text), _path_at(text, headings)),) if text and not text.isspace() else ()
+    found = []
+    for start, end, path in _merged(text, headings):
+        for first, last in _passages(text, start, end):
+            if not text[first:last].isspace():
+                found.append(Chunk(first, last, path))
+    return tuple(found)
+
+
+def _path_at(text: str, headings: Sequence[Entity]) -> str:
+    """The heading that a short text opens with, if it opens with one."""
+    return headings[0].value if headings and not text[: headings[0].start].strip() else ""
+
+
+def _sections(text: str, headings: Sequence[Entity]) -> list[tuple[int, int, str]]:
+    """Where each section starts and ends, and its heading path; the first may have none."""
+    sections, path, start = [], [], 0
+    label = ""
+    for heading in headings:
+        if heading.start > start:
+            sections.append((start, heading.start, label))
+        level = int(heading.detail)
+        path = [(above, name) for above, name in path if above < level] + [(level, heading.value)]
+        start, label = heading.start, " > ".join(name for _, name in path)
+    sections.append((start, len(text), label))
+    return sections
+
+
+def _merged(text: str, headings: Sequence[Entity]) -> list[tuple[int, int, str]]:
+    """The sections, small ones joined with what follows as long as the whole fits one passage."""
+    merged: list[tuple[int, int, str]] = []
+    for start, end, path in _sections(text, headings):
+        if merged and merged[-1][1] - merged[-1][0] < SMALLEST and end - merged[-1][0] <= LARGEST:
+            before = merged.pop()
+            merged.append((before[0], end, before[2] or path))
+        else:
+            merged.append((start, end, path))
+    if len(merged) > 1 and (last := merged[-1])[1] - last[0] < SMALLEST and last[1] - merged[-2][0] <= LARGEST:
+        merged[-2:] = [(merged[-2][0], last[1], merged[-2][2])]
+    return merged
+
+
+def _passages(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    passages = []
+    while end - start > LARGEST:
+        cut = _cut(text, start, min(start + LARGEST, end - SMALLEST))
+        passages.append((start, cut))
+        start = _overlap(text, cut)
+    passages.append((start, end))
+    return passages
+
+
+def _cut(text: str, start: int, limit: int) -> int:
+    """Where to end a passage: after a paragraph, else a sentence, else a word, in its second half; else anywhere."""
+    earliest = start + LARGEST // 2
+    paragraph = text.rfind("\n\n", earliest, limit)
+    if paragraph >= 0:
+        return paragraph + 2
+    sentences = [found.end() for found in _SENTENCE_END.finditer(text, earliest, limit)]
+    if sentences:
+        return sentences[-1]
+    space = max(text.rfind(blank, earliest, limit) for blank in " \n\t")
+    return space + 1 if space >= 0 else _between_characters(text, limit)
+
+
+def _overlap(text: str, cut: int) -> int:
+    """Where the next passage starts: at a sentence, else a word, within the last 200 characters before the cut."""
+    earliest = cut - OVERLAP
+    sentence = _SENTENCE_END.search(text, earliest, cut - 1)
+    if sentence:
+        return sentence.end()
+    space = text.find(" ", earliest, cut - 1)
+    return space + 1 if space >= 0 else _between_characters(text, earliest)
+
+
+def _between_characters(text: str, position: int) -> int:
+    """The nearest place at or before `position` that parts no letter from its accents and no emoji in two."""
+    for place in range(position, position - _MAX_CLUSTER, -1):
+        joined = text[place] in _JOINERS or text[place - 1] == "\u200d" or "\U0001f3fb" <= text[place] <= "\U0001f3ff"
+        if not joined and not unicodedata.combining(text[place]):
+            return place
+    return position

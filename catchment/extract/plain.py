@@ -1,0 +1,72 @@
+"""What any text may hold: addresses of pages and of people, dates; and the names that source code defines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+
+from catchment.model import Entity, EntityKind, Link, LinkKind
+
+# Each search starts at a rare literal and looks back over a bounded slice: linear in any text, and fast in most.
+_AFTER_SCHEME = re.compile(r"://[^\s<>\"`\x00\[\]{}|\\]++")
+_SCHEME = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+-]{1,15}\Z")
+_SENTENCE_MARKS = ".,;:!?'*_~"
+_AFTER_AT = re.compile(r"@((?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24})(?![\w-])")
+_MAILBOX = re.compile(r"(?<![\w.%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}\Z")
+_DATE = re.compile(r"[12][0-9]{3}-[01][0-9]-[0-3][0-9](?![0-9-]|[^\WT]|\.[0-9])")
+
+_SYMBOLS = {
+    "text/x-python": re.compile(r"\n[ \t]*+(?:async +)?(?:def|class) +(\w+)"),
+    "text/javascript": re.compile(
+        r"\n[ \t]*+(?:export +)?(?:default +)?(?:async +)?(?:function\*?|class|interface|enum|type) +([\w$]+)"
+        r"|\n(?:export +)?(?:const|let|var) +([\w$]+) *= *(?:async *)?(?:function\b|\([^()\n]*\) *=>|\w+ *=>)"
+    ),
+}
+_SYMBOLS["text/typescript"] = _SYMBOLS["text/javascript"]
+
+
+def urls(text: str) -> Iterator[Link]:
+    """Addresses written out in the text, without the punctuation of the sentence around them."""
+    if "://" not in text:
+        return
+    for found in _AFTER_SCHEME.finditer(text):
+        scheme = _SCHEME.search(text, max(0, found.start() - 17), found.start())
+        address = found[0].rstrip(_SENTENCE_MARKS)
+        while address.endswith(")") and address.count(")") > address.count("("):
+            address = address[:-1].rstrip(_SENTENCE_MARKS)
+        if scheme and len(address) > len("://"):
+            yield Link(LinkKind.URL, scheme[0] + address, "", "", scheme.start(), found.start() + len(address))
+
+
+def emails(text: str) -> Iterator[Entity]:
+    """E-mail addresses, in lower case."""
+    if "@" not in text:
+        return
+    for found in _AFTER_AT.finditer(text):
+        if mailbox := _MAILBOX.search(text, max(0, found.start() - 65), found.start()):
+            value = (mailbox[0] + found[0]).lower()
+            yield Entity(EntityKind.EMAIL, value, "", mailbox.start(), found.end())
+
+
+def dates(text: str) -> Iterator[Entity]:
+    """Days written as ISO 8601 has it; other ways of writing are ambiguous."""
+    for found in _DATE.finditer(text):
+        start = found.start()
+        if start and (text[start - 1].isalnum() or text[start - 1] in "-._"):
+            continue
+        try:
+            date.fromisoformat(found[0])
+        except ValueError:
+            continue
+        yield Entity(EntityKind.DATE, found[0], "", start, found.end())
+
+
+def symbols(text: str, media_type: str) -> Iterator[Entity]:
+    """Functions, classes and types that source code defines; inferred from the look of the line."""
+    pattern = _SYMBOLS.get(media_type)
+    if pattern is None:
+        return
+    for found in pattern.finditer("\n" + text):
+        group = 1 if found[1] else 2
+        yield Entity(EntityKind.SYMBOL, found[group], "", found.start(group) - 1, found.end(group) - 1, 0.9)
