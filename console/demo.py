@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PROJECT = Path(__file__).parent.parent
 _STATE = _PROJECT / ".demo"
-_SEARCHES = ("queen excluder", "gauge rating curve", "allotment water rota")
+_SEARCHES = ("scouts quorum retire", "turbidity warranty", "味噌")
 
 
 def demo(
@@ -68,7 +68,7 @@ def _add(name: str, kind: str, location: Path) -> None:
     if name in adding.entries():
         return
     entry = adding.prepare(kind, str(location), name, {}, Timing())
-    render.say(f"{name}: {adding.commit(entry)}")
+    render.say(f"Added {adding.commit(entry)}")
 
 
 def _sync_all(server: Running, sources: Sequence[tuple[str, str]]) -> bool:

@@ -7,6 +7,7 @@ Nothing heavy is imported here or at the top of a command's module: a command im
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -74,8 +75,10 @@ app.add_typer(upkeep.ledger_app, name="ledger")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and say how it went: the exit code. Never raises."""
-    # Loading libraries makes many objects and no garbage: looking for it as often as usual costs a fifth of the start.
-    gc.set_threshold(50_000, *gc.get_threshold()[1:])
+    if arguments is None:
+        # Loading libraries makes many objects and no garbage: looking for it costs a fifth of a quick command.
+        gc.set_threshold(50_000, *gc.get_threshold()[1:])
+        atexit.register(gc.freeze)
     given = list(sys.argv[1:] if arguments is None else arguments)
     given, debug = _take_debug(given)
     for stream in (sys.stdout, sys.stderr):

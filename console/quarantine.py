@@ -11,23 +11,26 @@ from catchment.model import Reason
 from console import render, session, values
 
 if TYPE_CHECKING:
-    from catchment.ledger import Entry
+    from catchment.ledger import Cluster, Entry
 
 app = typer.Typer(help="Review items that could not be processed.", rich_markup_mode=None)
 
 Job = Annotated[int, typer.Argument(help="The number of the job.")]
 Jobs = Annotated[list[int], typer.Argument(help="The numbers of the jobs.")]
 Source = Annotated[str | None, typer.Option(help="Only of this source.", autocompletion=session.source_names)]
+ForCause = Annotated[str | None, typer.Option("--cluster", help="Only with this cause; see `quarantine stats`.")]
 ForReason = Annotated[Reason | None, typer.Option(help="Only with this reason.")]
 
 
 @app.command("list")
-def list_entries(source: Source = None, reason: ForReason = None, as_json: values.Json = False) -> None:
+def list_entries(
+    source: Source = None, reason: ForReason = None, cluster: ForCause = None, as_json: values.Json = False
+) -> None:
     """List the items in quarantine with their reasons."""
     with session.reading() as ledger:
         if source:
             ledger.sources.get(source)
-        entries = ledger.quarantine.list(source=source, reason=reason)
+        entries = ledger.quarantine.list(source, reason, cluster)
     if as_json:
         render.show_json([_entry(entry) for entry in entries])
     elif entries:
@@ -70,19 +73,22 @@ def show_entry(job: Job, as_json: values.Json = False) -> None:
 @app.command()
 def retry(
     jobs: Annotated[list[int] | None, typer.Argument(help="The numbers of the jobs.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that --reason and --source leave.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All that the other options leave.")] = False,
     reason: ForReason = None,
     source: Source = None,
+    cluster: ForCause = None,
 ) -> None:
     """Try items again, at the next sync of their source."""
     if everything == bool(jobs):
-        raise BadInput("name the jobs to retry, or give --all (with --reason or --source to narrow it), not both")
-    if jobs and (reason or source):
-        raise BadInput("--reason and --source go with --all; leave them out or leave the job numbers out")
+        raise BadInput(
+            "name the jobs to retry, or give --all (with --reason, --source or --cluster to narrow it), not both"
+        )
+    if jobs and (reason or source or cluster):
+        raise BadInput("--reason, --source and --cluster go with --all; leave them or the job numbers out")
     with session.writing() as ledger:
         if source:
             ledger.sources.get(source)
-        chosen = jobs or [entry.job for entry in ledger.quarantine.list(source=source, reason=reason)]
+        chosen = jobs or [entry.job for entry in ledger.quarantine.list(source, reason, cluster)]
         number = ledger.quarantine.retry(chosen, session.operator())
     render.say(f"{render.count(number, 'item')} back in the queue; `catchment sync NAME` takes them up now")
 
@@ -119,11 +125,29 @@ def purge(
 def stats(as_json: values.Json = False) -> None:
     """Count the entries by reason and group those with one cause."""
     with session.reading() as ledger:
-        reasons, clusters = ledger.quarantine.stats(), ledger.quarantine.clusters()
+        counts, clusters = ledger.quarantine.stats(), ledger.quarantine.clusters()
     if as_json:
-        render.show_json({"reasons": reasons, "clusters": clusters})
+        render.show_json({"sources": counts, "clusters": [_cluster(cluster) for cluster in clusters]})
         return
-    render.show_table(("REASON", "ITEMS"), sorted(reasons.items()))
+    if not clusters:
+        render.note("nothing is in quarantine")
+        return
+    rows = [(source, reason, number) for source, reasons in counts.items() for reason, number in reasons.items()]
+    render.show_table(("SOURCE", "REASON", "ITEMS"), rows)
+    render.say()
+    render.show_table(("CLUSTER", "ITEMS", "ERROR", "MESSAGE"), [(c.id, c.count, c.error, c.message) for c in clusters])
+    render.say("Try all of one cause again: `catchment quarantine retry --all --cluster CLUSTER`.")
+
+
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "cluster": cluster.id,
+        "items": cluster.count,
+        "sources": cluster.sources,
+        "reason": cluster.reason,
+        "error": cluster.error,
+        "message": cluster.message,
+    }
 
 
 def _entry(entry: Entry, *, whole: bool = False) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from catchment.errors import CatchmentError, NotFound, TryAgain
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.settings import Home
-    from deployments.supervisor import Running
+    from deployments.server import Running
 
 
 def home() -> Home:
@@ -48,7 +48,7 @@ def writing() -> Iterator[Ledger]:
 
 def running() -> Running | None:
     """The server and worker that `catchment up` started, if they are alive."""
-    from deployments.supervisor import running
+    from deployments.server import running
 
     return running(home())
 

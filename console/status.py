@@ -12,7 +12,7 @@ from console import render, session
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
-    from deployments.supervisor import Running
+    from deployments.server import Running
 
 _UNFINISHED = ("pending", "running", "retrying")
 

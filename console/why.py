@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,12 +37,9 @@ def why(
         adding.entry(source)
     inside = _inside(path, entries, source)
     found: list[dict[str, Any]] = []
-    try:
-        with session.reading() as ledger:
-            rows = _find(ledger, path, source, inside)
-            found = [_told(ledger, row) for row in rows]
-    except NotFound:
-        pass  # no ledger yet: then nothing is known, and the reasons below say so
+    # Where there is no ledger yet nothing is known, and the reasons below say so.
+    with suppress(NotFound), session.reading() as ledger:
+        found = [_told(ledger, row) for row in _find(ledger, path, source, inside)]
     reasons = [] if found else _why_not(path, entries, inside)
     if as_json:
         render.show_json({"asked": path, "items": found, "not_here": reasons})
@@ -171,12 +169,10 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
 def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> list[str]:
     """What keeps this path of a source out of the library, as far as its state, its last sync and its listing tell."""
     reasons = []
-    try:
-        with session.reading() as ledger:
-            known = ledger.sources.get(name)
-            last = ledger.syncs.last(known.id)
-    except NotFound:
-        known = last = None
+    known = last = None
+    with suppress(NotFound), session.reading() as ledger:
+        known = ledger.sources.get(name)
+        last = ledger.syncs.last(known.id)
     if known and known.state in ("paused", "held"):
         reasons.append(f"{name} is {known.state}; go on with `catchment sources resume {name}`")
     if last is None:

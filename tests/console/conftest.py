@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from catchment.home import Home
+from catchment.ledger import Delivered, FailureInfo, Ledger
+from catchment.model import (
+    Chunk,
+    Document,
+    Entity,
+    EntityKind,
+    Extraction,
+    FailureClass,
+    Item,
+    Link,
+    LinkKind,
+    Reason,
+    Skip,
+    SkipReason,
+    Upsert,
+)
+from catchment.process import alive, identity
 from console.main import main
+
+NOTES = {
+    "Bees/Swarm.md": "A swarm left the hive in May, see [[Hive]]. #bees #spring",
+    "Hive.md": "The hive stands behind the \x1b[31mred\x1b[0m shed. \x1b]0;owned\x07 It is quiet in winter. #bees",
+}
 
 
 @dataclass(frozen=True)
@@ -57,11 +83,12 @@ def cli(state: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
 
 @pytest.fixture
 def process(state: Path) -> Cli:
-    """Run a command line as a process of its own, as a shell does."""
+    """Run a command line as a process of its own, as a shell does; or a script that drives it there."""
 
-    def run(*arguments: str, **environment: str) -> Said:
+    def run(*arguments: str, script: str | None = None, **environment: str) -> Said:
+        how = ["-c", script] if script else ["-m", "console"]
         done = subprocess.run(
-            [sys.executable, "-m", "console", *arguments],
+            [sys.executable, *how, *arguments],
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -72,3 +99,61 @@ def process(state: Path) -> Cli:
         return Said(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    """A small vault on disk."""
+    folder = tmp_path / "Vault"
+    for name, text in NOTES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / ".obsidian").mkdir()
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4 cut")
+    (folder / "later.md").write_text("not yet", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def filled(state: Path, vault: Path, cli: Cli) -> Path:
+    """A home with the source `notes`, whose ledger has one item in each of the states that a person asks about.
+
+    Two notes in the library, `broken.pdf` in quarantine, `later.md` to be tried again, `big.bin` skipped, `new.md` waiting.
+    """
+    assert cli("sources", "add", "obsidian", str(vault), "--name", "notes").code == 0
+    ledger = Ledger.open(Home(state).database_url)
+    try:
+        _fill(ledger)
+    finally:
+        ledger.close()
+    return state
+
+
+def _fill(ledger: Ledger) -> None:
+    source = ledger.sources.get("notes").id
+    sync = ledger.syncs.begin(source, run="run-1", owner=identity(), code_version="0.1.0", alive=alive)
+    names = [*NOTES, "broken.pdf", "later.md"]
+    changes = [Upsert(Item(name, name.rpartition("/")[0], "v1", identity=name, size=9)) for name in names]
+    too_large = Skip(Item("big.bin", "", "v1", size=10**9), SkipReason.TOO_LARGE)
+    ledger.intake.record(sync.id, [*changes, too_large], {"": "seen"})
+    batch = ledger.queue.claim(source, 10, owner=identity())
+    jobs = {job.item.locator: job.id for job in batch.jobs}
+    ledger.queue.deliver(batch.token, [_delivered(jobs[name], name, text) for name, text in NOTES.items()])
+    error = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", "the PDF ends too early", "at parse")
+    ledger.queue.fail(batch.token, jobs["broken.pdf"], error, retry_at=None)
+    busy = FailureInfo(Reason.CONNECTOR_ERROR, FailureClass.TRANSIENT, "FetchFailed", "it was busy", retry_helps=True)
+    ledger.queue.fail(batch.token, jobs["later.md"], busy, retry_at=datetime.now(UTC) + timedelta(hours=1))
+    ledger.intake.record(sync.id, [Upsert(Item("new.md", "", "v1", identity="new"))], {})
+    ledger.syncs.end(sync.id, "completed", {"succeeded": len(NOTES), "quarantined": 1, "retrying": 1, "skipped": 1})
+
+
+def _delivered(job: int, name: str, text: str) -> Delivered:
+    links = tuple(
+        Link(LinkKind.WIKILINK, match[1], start=match.start(), end=match.end())
+        for match in re.finditer(r"\[\[(.+?)\]\]", text)
+    )
+    tags = tuple(Entity(EntityKind.TAG, match[1], start=match.start()) for match in re.finditer(r"#(\w+)", text))
+    extraction = Extraction((Chunk(0, len(text)),), links, tags)
+    document = Document(text, "text/markdown", language="en", properties={"mood": "calm"})
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Delivered(job, digest, "1", document, extraction, Path(name).stem, datetime(2026, 5, 1, tzinfo=UTC), {})

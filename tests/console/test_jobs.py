@@ -1,0 +1,203 @@
+"""`jobs`, `quarantine`, `deletions` and `why` over a real ledger."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import Tombstone
+from catchment.process import alive, identity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.console.conftest import Cli
+
+
+def _job(cli: Cli, item: str) -> int:
+    [number] = [row["job"] for row in cli("jobs", "list", "--json").json if row["item"] == item]
+    return int(number)
+
+
+def test_jobs_are_listed_in_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
+    rows = cli("jobs", "list", "--json").json
+    assert {row["item"]: row["state"] for row in rows} == {
+        "Bees/Swarm.md": "succeeded",
+        "Hive.md": "succeeded",
+        "broken.pdf": "quarantined",
+        "later.md": "retrying",
+        "big.bin": "skipped",
+        "new.md": "pending",
+    }
+    assert list(rows[0])[:6] == ["job", "source", "item", "state", "reason", "attempts"]
+    assert [json.loads(line) for line in cli("jobs", "list", "--ndjson").out.splitlines()] == rows
+
+
+def test_jobs_can_be_narrowed_by_state_source_and_time(filled: Path, cli: Cli) -> None:
+    assert [row["item"] for row in cli("jobs", "list", "--state", "retrying", "--json").json] == ["later.md"]
+    assert len(cli("jobs", "list", "--since", "1h", "--source", "notes", "--json").json) == 6
+    assert cli("jobs", "list", "--since", "2030-01-01", "--json").json == []
+    assert cli("jobs", "list", "--since", "soon").code == 2
+    assert cli("jobs", "list", "--source", "nots").code == 4
+
+
+def test_a_job_is_shown_with_its_history(filled: Path, cli: Cli) -> None:
+    job = _job(cli, "broken.pdf")
+    shown = cli("jobs", "show", str(job), "--json").json
+    assert [event["event"] for event in shown["history"]][-1] == "quarantined"
+    assert "broken.pdf" in cli("jobs", "show", str(job)).out
+    assert cli("jobs", "show", "999999").code == 4
+
+
+def test_the_quarantine_is_listed_in_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
+    [entry] = cli("quarantine", "list", "--json").json
+    assert list(entry)[:6] == ["job", "source", "item", "reason", "attempts", "message"]
+    assert (entry["item"], entry["reason"], entry["attempts"]) == ("broken.pdf", "parse_error", 1)
+    assert "the PDF ends too early" in cli("quarantine", "list").out
+    assert cli("quarantine", "list", "--reason", "timeout", "--json").json == []
+
+
+def test_an_entry_is_shown_with_its_traceback_and_notes(filled: Path, cli: Cli) -> None:
+    job = str(_job(cli, "broken.pdf"))
+    assert cli("quarantine", "note", job, "asked for a whole copy").code == 0
+    out = cli("quarantine", "show", job).out
+    assert "asked for a whole copy" in out
+    assert out.endswith("at parse\n")
+    assert cli("quarantine", "show", str(_job(cli, "Hive.md"))).code == 4
+
+
+@pytest.mark.parametrize("choice", ["by number", "--all", "--reason"])
+def test_a_retry_puts_items_back_into_the_queue(filled: Path, cli: Cli, choice: str) -> None:
+    arguments = {
+        "by number": [str(_job(cli, "broken.pdf"))],
+        "--all": ["--all"],
+        "--reason": ["--all", "--reason", "parse_error", "--source", "notes"],
+    }[choice]
+    assert cli("quarantine", "retry", *arguments).out.startswith("1 item ")
+    assert cli("quarantine", "list", "--json").json == []
+    assert cli("jobs", "list", "--state", "pending", "--json").json[0]["item"] in ("broken.pdf", "new.md")
+
+
+@pytest.mark.parametrize("arguments", [(), ("7", "--all"), ("7", "--reason", "timeout")])
+def test_a_retry_that_does_not_say_what_is_refused(filled: Path, cli: Cli, arguments: tuple[str, ...]) -> None:
+    said = cli("quarantine", "retry", *arguments)
+    assert said.code == 2
+    assert "--all" in said.err
+    assert len(cli("quarantine", "list", "--json").json) == 1
+
+
+def test_a_discarded_item_leaves_the_quarantine(filled: Path, cli: Cli) -> None:
+    job = str(_job(cli, "broken.pdf"))
+    assert cli("quarantine", "discard", job, "--reason", "lost for good").code == 0
+    assert cli("quarantine", "list", "--json").json == []
+    assert cli("jobs", "show", job, "--json").json["state"] == "cancelled"
+
+
+def test_a_purge_takes_only_what_is_old(filled: Path, cli: Cli) -> None:
+    assert cli("quarantine", "purge", "--older-than", "30d").out == "0 entries purged\n"
+    assert len(cli("quarantine", "list", "--json").json) == 1
+    assert cli("quarantine", "purge", "--older-than", "0s").out == "1 entry purged\n"
+    assert cli("quarantine", "purge", "--older-than", "old").code == 2
+
+
+def test_the_quarantine_is_counted_by_reason_and_cause(filled: Path, cli: Cli) -> None:
+    stats = cli("quarantine", "stats", "--json").json
+    assert stats["sources"] == {"notes": {"parse_error": 1}}
+    [cluster] = stats["clusters"]
+    assert (cluster["items"], cluster["sources"]) == (1, ["notes"])
+    assert "parse_error" in cli("quarantine", "stats").out
+    assert cli("quarantine", "retry", "--all", "--cluster", "another cause").out.startswith("0 items ")
+    assert cli("quarantine", "retry", "--all", "--cluster", cluster["cluster"]).out.startswith("1 item ")
+    assert cli("quarantine", "stats").err == "nothing is in quarantine\n"
+
+
+@pytest.fixture
+def emptied(filled: Path) -> Path:
+    """The same home after a sync that found another root with nothing in it."""
+    ledger = Ledger.open(Home(filled).database_url)
+    try:
+        source = ledger.sources.get("notes").id
+        sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="0.1.0", alive=alive)
+        ledger.intake.record(sync.id, [Tombstone("Hive.md"), Tombstone("Bees/Swarm.md")], {})
+        ledger.intake.settle(sync.id, root_changed=True)
+        ledger.syncs.end(sync.id, "completed", {"held": 2})
+    finally:
+        ledger.close()
+    return filled
+
+
+def test_held_deletions_are_shown_and_nothing_is_gone_yet(emptied: Path, cli: Cli) -> None:
+    [hold] = cli("deletions", "list", "--json").json
+    assert (hold["source"], hold["deletions"]) == ("notes", 2)
+    assert "notes: 2 deletions held until you decide" in cli("status").out
+    assert len(cli("search", "hive", "--json").json) == 2
+    assert "the deletion is held" in cli("why", "Hive.md").out
+
+
+def test_held_deletions_happen_when_the_operator_says_so(emptied: Path, cli: Cli) -> None:
+    assert cli("deletions", "apply", "notes", "--reason", "moved out").out == "notes: 2 documents deleted\n"
+    assert cli("search", "hive", "--json").json == []
+    assert cli("deletions", "list", "--json").json == []
+    assert cli("deletions", "apply", "notes").code == 4
+
+
+def test_dropped_deletions_leave_everything_in_the_library(emptied: Path, cli: Cli) -> None:
+    assert cli("deletions", "drop", "notes").code == 0
+    assert len(cli("search", "hive", "--json").json) == 2
+    assert cli("deletions", "list", "--json").json == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "because"),
+    [
+        ("Hive.md", "it is in the library as document "),
+        ("Swarm.md", "it is in the library as document "),
+        ("broken.pdf", "it is in quarantine: parse_error: the PDF ends too early; `catchment quarantine show "),
+        ("later.md", "it failed and is tried again in "),
+        ("big.bin", "it was skipped: too large"),
+        ("new.md", "it waits for its turn"),
+    ],
+)
+def test_why_says_what_became_of_an_item(filled: Path, cli: Cli, asked: str, because: str) -> None:
+    [item] = cli("why", asked, "--json").json["items"]
+    assert item["because"].startswith(because)
+    assert (item["run"], item["code_version"]) == ("run-1", "0.1.0")
+    assert item["history"]
+    assert because in cli("why", asked).out
+
+
+def test_why_takes_a_path_on_this_machine(filled: Path, vault: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [item["item"] for item in cli("why", str(vault / "Hive.md"), "--json").json["items"]] == ["Hive.md"]
+    monkeypatch.chdir(vault / "Bees")
+    assert [item["item"] for item in cli("why", "Swarm.md", "--json").json["items"]] == ["Bees/Swarm.md"]
+
+
+def test_why_says_what_keeps_a_file_out(filled: Path, vault: Path, cli: Cli, tmp_path: Path) -> None:
+    for name in ("unseen.md", ".hidden.md", "ignored.tmp"):
+        (vault / name).write_text("text")
+    (vault / ".catchmentignore").write_text("*.tmp\n")
+    (tmp_path / "elsewhere.md").write_text("text")
+    expected = {
+        vault / "unseen.md": "notes sees it now, and the next sync takes it up",
+        vault / ".hidden.md": "notes leaves it out: hidden",
+        vault / "ignored.tmp": "notes leaves it out: excluded by .catchmentignore",
+        tmp_path / "elsewhere.md": "it lies outside of every source (notes)",
+        vault / "gone.md": "there is no such file in notes",
+    }
+    for path, reason in expected.items():
+        said = cli("why", str(path))
+        assert (said.code, reason in said.out) == (0, True), said
+
+
+def test_why_says_when_the_source_is_paused(filled: Path, vault: Path, cli: Cli) -> None:
+    (vault / "unseen.md").write_text("text")
+    cli("sources", "pause", "notes")
+    assert "notes is paused; go on with `catchment sources resume notes`" in cli("why", str(vault / "unseen.md")).out
+
+
+def test_why_of_something_that_nobody_knows_exits_with_4(filled: Path, cli: Cli) -> None:
+    assert cli("why", "never-heard-of.md").code == 4

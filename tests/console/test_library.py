@@ -1,0 +1,169 @@
+"""`search`, `show`, `related` and `status` over a real ledger."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.console.conftest import Cli
+
+
+def test_search_finds_documents_in_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
+    hit, *others = cli("search", "swarm", "--json").json
+    assert others == []
+    assert list(hit) == ["document", "title", "source", "item", "snippet", "score", "places"]
+    assert (hit["title"], hit["source"], hit["item"]) == ("Swarm", "notes", "Bees/Swarm.md")
+    assert "warm" in hit["snippet"]
+    assert isinstance(hit["score"], float)
+
+
+def test_search_shows_a_person_where_and_how_it_was_found(filled: Path, cli: Cli) -> None:
+    out = cli("search", "swarm").out
+    assert out.splitlines()[0].startswith("Swarm  ")
+    assert "notes: Bees/Swarm.md" in out
+
+
+@pytest.mark.parametrize("words", ['"unclosed', "a AND OR NOT", "*", "(((", "col:x", "'; DROP TABLE jobs", "\x00", "^"])
+def test_no_search_is_a_syntax_error(filled: Path, cli: Cli, words: str) -> None:
+    said = cli("search", "--json", "--", words)
+    assert said.code == 0
+    assert isinstance(said.json, list)
+
+
+def test_a_search_can_leave_words_out_and_be_kept_to_a_source(filled: Path, cli: Cli) -> None:
+    assert [hit["title"] for hit in cli("search", "--json", "--", "hive", "-winter").json] == ["Swarm"]
+    assert len(cli("search", "hive", "--source", "notes", "--limit", "1", "--json").json) == 1
+    assert cli("search", "hive", "--source", "note").code == 4
+
+
+def test_nothing_found_is_said_and_is_no_error(filled: Path, cli: Cli) -> None:
+    said = cli("search", "zebra")
+    assert (said.code, said.out, said.err) == (0, "", "nothing found\n")
+
+
+def test_what_a_note_says_cannot_steer_the_terminal(filled: Path, cli: Cli) -> None:
+    for arguments in (
+        ("search", "shed"),
+        ("search", "shed", "--json"),
+        ("show", "Hive.md"),
+        ("show", "Hive.md", "--json"),
+    ):
+        said = cli(*arguments)
+        assert said.code == 0
+        assert "red" in said.out
+        assert not {"\x1b", "\x07"} & set(said.out)
+
+
+def test_show_tells_all_that_is_known_of_a_document(filled: Path, cli: Cli) -> None:
+    by_item = cli("show", "Bees/Swarm.md", "--json").json
+    assert cli("show", str(by_item["document"]), "--json").json == by_item
+    assert by_item["text"].startswith("A swarm left the hive")
+    assert by_item["links"] == [{"kind": "wikilink", "target": "Hive", "anchor": "", "label": ""}]
+    assert by_item["properties"] == {"mood": "calm"}
+    assert by_item["modified"] == "2026-05-01T00:00:00Z"
+    out = cli("show", "Bees/Swarm.md").out
+    assert "bees, spring" in out
+    assert "notes: Bees/Swarm.md" in out
+    assert out.endswith("A swarm left the hive in May, see [[Hive]]. #bees #spring\n")
+
+
+def test_showing_what_is_not_there_exits_with_4(filled: Path, cli: Cli) -> None:
+    said = cli("show", "Nowhere.md")
+    assert said.code == 4
+    assert said.err.count("\n") == 1
+
+
+def test_related_follows_links_both_ways(filled: Path, cli: Cli) -> None:
+    assert [(r["relation"], r["item"]) for r in cli("related", "Bees/Swarm.md", "--json").json] == [
+        ("links to", "Hive.md")
+    ]
+    assert [(r["relation"], r["item"]) for r in cli("related", "Hive.md", "--json").json] == [
+        ("linked from", "Bees/Swarm.md")
+    ]
+    assert "Bees/Swarm.md" in cli("related", "Hive.md").out
+
+
+def test_status_has_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
+    status = cli("status", "--json").json
+    assert status["server"] == {"running": False, "url": None}
+    [source] = status["sources"]
+    assert (source["name"], source["kind"], source["state"], source["documents"]) == ("notes", "obsidian", "active", 2)
+    counted = {state: number for state, number in source["jobs"].items() if number}
+    assert counted == {"succeeded": 2, "quarantined": 1, "retrying": 1, "skipped": 1, "pending": 1}
+    assert source["last_sync"]["outcome"] == "completed"
+
+
+def test_status_tells_a_person_what_waits_for_a_decision(filled: Path, cli: Cli) -> None:
+    out = cli("status").out
+    assert "No server is running; start it with `catchment up --detach`" in out
+    assert "notes: 1 in quarantine; see `catchment quarantine list --source notes`" in out
+
+
+def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Path) -> None:
+    said = cli("status")
+    assert said.code == 0
+    assert "catchment sources add obsidian" in said.out
+    assert cli("status", "--json").json == {"server": {"running": False, "url": None}, "sources": []}
+    assert not state.exists(), "a question makes nothing"
+
+
+@pytest.mark.parametrize("arguments", [("search", "x"), ("jobs", "list"), ("quarantine", "list"), ("ledger", "check")])
+def test_before_anything_was_added_a_question_is_answered_with_4(cli: Cli, state: Path, arguments: list[str]) -> None:
+    said = cli(*arguments)
+    assert said.code == 4
+    assert said.err.count("\n") == 1
+    assert not state.exists()
+
+
+def test_a_damaged_ledger_is_reported_and_left_as_it_is(filled: Path, cli: Cli) -> None:
+    file = filled / "ledger.db"
+    for side in ("ledger.db-wal", "ledger.db-shm"):
+        (filled / side).unlink(missing_ok=True)
+    damaged = b"this is no database" + bytes(8_192)
+    file.write_bytes(damaged)
+    for arguments in (("status",), ("search", "hive"), ("sources", "pause", "notes")):
+        said = cli(*arguments)
+        assert said.code == 1
+        assert said.err.count("\n") == 1
+        assert file.read_bytes() == damaged
+
+
+def test_a_ledger_check_names_what_does_not_hold(filled: Path, cli: Cli) -> None:
+    assert cli("ledger", "check").out == "every invariant holds\n"
+    assert cli("ledger", "check", "--deep", "--json").json == {"holds": True, "broken": []}
+    with sqlite3.connect(filled / "ledger.db") as database:
+        database.execute("DROP TRIGGER history_no_delete")
+        database.execute("DELETE FROM history WHERE id = 2")
+    database.close()
+    said = cli("ledger", "check")
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("broken: ")
+
+
+def test_quick_commands_load_neither_prefect_nor_pydantic(filled: Path, process: Cli) -> None:
+    heavy = {"prefect", "pydantic", "rich", "httpx", "alembic", "yaml", "catchment.pipeline", "xberg"}
+    script = (
+        "import sys\n"
+        "from console.main import main\n"
+        "code = main(['status'])\n"
+        f"print('loaded:', sorted({heavy!r} & set(sys.modules)))\n"
+        "sys.exit(code)\n"
+    )
+    said = process(script=script)
+    assert said.code == 0
+    assert said.out.splitlines()[-1] == "loaded: []"
+
+
+def test_the_help_loads_no_library_at_all(process: Cli) -> None:
+    script = (
+        "import sys\n"
+        "from console.main import main\n"
+        "main(['--help'])\n"
+        "print('loaded:', sorted({'prefect', 'pydantic', 'sqlalchemy', 'rich', 'yaml', 'httpx'} & set(sys.modules)))\n"
+    )
+    assert process(script=script).out.splitlines()[-1] == "loaded: []"

@@ -1,0 +1,151 @@
+"""`sources`, `sync` and `config`: what is checked before anything is written, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.console.conftest import Cli
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "papers"
+    made.mkdir()
+    (made / "a.txt").write_text("text")
+    return made
+
+
+def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder: Path) -> None:
+    said = cli(
+        *("sources", "add", "local_files", str(folder), "--name", "papers", "--every", "15m", "--priority", "high"),
+        *("--watch", "--set", "limits.max_mb=20", "--set", "exclude=['*.log']"),
+    )
+    assert said.code == 0, said
+    assert "papers: a folder with 1 entry" in said.out
+    assert "`catchment up`" in said.out
+    assert cli("sources", "list", "--json").json == [
+        {
+            "name": "papers",
+            "kind": "local_files",
+            "state": "active",
+            "priority": "high",
+            "schedule": "every 15 min, on change",
+        }
+    ]
+    shown = cli("sources", "show", "papers", "--json").json
+    assert shown["settings"]["limits"]["max_mb"] == 20
+    assert shown["settings"]["exclude"] == ["*.log"]
+    assert (shown["syncs"], shown["next_run"]) == ([], None)
+    assert "limits.max_mb" in cli("sources", "show", "papers").out
+    assert [source["name"] for source in cli("status", "--json").json["sources"]] == ["papers"]
+    assert cli("config", "validate").out == "1 source, all valid\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        ({"kind": "local-files"}, 2, "did you mean local_files"),
+        ({"kind": "obsidian"}, 2, "open it once in Obsidian, or add it as local_files"),
+        ({"location": "/no/such/folder"}, 10, "is not there"),
+        ({"name": "Papers!"}, 2, "lower-case letters"),
+        ({"options": ["--every", "often"]}, 2, "15m"),
+        ({"options": ["--every", "15m", "--cron", "0 7 * * *"]}, 2, "one of"),
+        ({"options": ["--cron", "0 25 * * *"]}, 2, "hour"),
+        ({"options": ["--set", "exclud=x"]}, 2, "did you mean exclude"),
+        ({"options": ["--set", "limits.max_mb=lots"]}, 2, "limits.max_mb"),
+        ({"options": ["--set", "root=/"]}, 2, "location"),
+        ({"options": ["--secret", "password=hunter2"]}, 2, "never the secret itself"),
+        ({"options": ["--secret", "password=env:MAIL"]}, 2, "password is not a setting"),
+        ({"options": ["--priority", "urgent"]}, 2, "priority"),
+    ],
+    ids=lambda value: str(next(iter(value.values()))) if isinstance(value, dict) else "",
+)
+def test_a_source_that_cannot_be_is_refused_and_nothing_is_written(
+    cli: Cli, state: Path, folder: Path, change: dict[str, Any], code: int, said: str
+) -> None:
+    given = {"kind": "local_files", "location": str(folder), "name": "papers", "options": [], **change}
+    result = cli("sources", "add", given["kind"], given["location"], "--name", given["name"], *given["options"])
+    assert (result.code, result.out) == (code, "")
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert not (state / "sources.yaml").exists()
+    assert cli("sources", "list", "--json").json == []
+
+
+def test_a_name_that_is_taken_is_refused_and_the_first_one_stays(cli: Cli, state: Path, folder: Path) -> None:
+    add = ("sources", "add", "local_files", str(folder), "--name", "papers")
+    assert cli(*add).code == 0
+    before = (state / "sources.yaml").read_bytes()
+    again = cli(*add, "--every", "1h")
+    assert again.code == 2
+    assert "there is a source papers already" in again.err
+    assert (state / "sources.yaml").read_bytes() == before
+
+
+def test_a_pause_lasts_until_it_is_resumed(filled: Path, cli: Cli) -> None:
+    assert cli("sources", "pause", "notes", "--reason", "moving house").code == 0
+    [source] = cli("status", "--json").json["sources"]
+    assert (source["state"], source["state_reason"]) == ("paused", "moving house")
+    refused = cli("sync", "notes")
+    assert (refused.code, "paused (moving house)" in refused.err) == (5, True)
+    assert cli("sources", "resume", "notes").code == 0
+    assert cli("sources", "list", "--json").json[0]["state"] == "active"
+
+
+def test_a_removed_source_leaves_the_file_and_the_library(filled: Path, cli: Cli) -> None:
+    assert cli("sources", "remove", "notes").code == 2, "nobody is there to ask"
+    assert len(cli("search", "hive", "--json").json) == 2
+    assert cli("sources", "remove", "notes", "--yes").out == "removed notes\n"
+    assert cli("search", "hive", "--json").json == []
+    assert cli("sources", "list", "--json").json == []
+    assert cli("sources", "remove", "notes", "--yes").code == 4
+
+
+def test_a_source_can_be_tested_at_any_time(filled: Path, vault: Path, cli: Cli) -> None:
+    assert "an Obsidian vault" in cli("sources", "test", "notes").out
+    vault.rename(vault.with_name("Elsewhere"))
+    said = cli("sources", "test", "notes")
+    assert (said.code, said.err.count("\n")) == (10, 1)
+
+
+def test_a_name_that_is_close_is_suggested(filled: Path, cli: Cli) -> None:
+    for command in (("sources", "show"), ("sources", "pause"), ("sources", "test"), ("sync",), ("vault", "report")):
+        said = cli(*command, "nots")
+        assert (said.code, "did you mean notes?" in said.err) == (4, True), said
+
+
+def test_a_sync_without_a_server_says_how_to_start_one(filled: Path, cli: Cli) -> None:
+    said = cli("sync", "notes", "--wait")
+    assert said.code == 10
+    assert said.err == "catchment: no server is running; start it with `catchment up --detach`\n"
+
+
+def test_an_unknown_key_is_told_with_its_line_and_what_was_meant(filled: Path, cli: Cli) -> None:
+    file = filled / "sources.yaml"
+    lines = file.read_text().splitlines()
+    number = next(index for index, line in enumerate(lines) if "parameters:" in line)
+    file.write_text("\n".join(lines).replace("parameters:", "paramters:") + "\n")
+    for command in (("config", "validate"), ("sources", "list"), ("sync", "notes")):
+        said = cli(*command)
+        assert said.code == 2
+        assert f"line {number + 1}" in said.err
+        assert "parameters" in said.err
+        assert said.err.count("\n") == 1
+
+
+def test_the_configuration_shows_no_password(filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATCHMENT_DATABASE_URL", "postgresql://me:hunter2@localhost/ledger")
+    for arguments in ((), ("--json",)):
+        out = cli("config", "show", *arguments).out
+        assert "hunter2" not in out
+        assert "postgresql://me:…@localhost/ledger" in out
+    assert cli("config", "path").out == f"{filled}/sources.yaml\n"
+
+
+def test_stopping_when_nothing_runs_is_no_error(cli: Cli) -> None:
+    assert cli("down").out == "nothing was running\n"
