@@ -58,5 +58,8 @@ class Connector(Protocol):
         ...
 
     def fetch(self, item: Item) -> RawContent:
-        """Read one item. Raises ItemError (`Vanished`, `StillChanging`, `AccessDenied`, `Skipped`, …) or SourceError."""
+        """Read one item, in exactly the version that `item` says; may read ahead and serve the next ones from memory.
+
+        Raises ItemError (`Vanished`, `StillChanging`, `AccessDenied`, `Skipped`, …) or SourceError.
+        """
         ...
