@@ -44,7 +44,7 @@ def progress() -> None:
 
     For a function that works through many parts (the members of an archive); cheap enough to call for each.
     """
-    if _Pulse.connection is not None and time.monotonic() - _Pulse.at > 0.5:
+    if _Pulse.connection is not None and time.monotonic() - _Pulse.at > 0.1:
         _Pulse.at = time.monotonic()
         _send(_Pulse.connection, PROGRESS)
 

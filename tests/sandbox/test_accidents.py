@@ -123,9 +123,9 @@ def test_a_huge_result_arrives_and_one_beyond_bounds_is_refused(sandbox: Sandbox
 
 
 def test_progress_holds_off_the_stall_limit_but_not_the_total(sandbox: Sandbox) -> None:
-    ((_, done),) = sandbox.run(jobs.advance, [1.6], Limits(stall_seconds=1))
+    ((_, done),) = sandbox.run(jobs.advance, [1.0], Limits(stall_seconds=0.7))
     assert done == "done"
-    ((_, failed),) = sandbox.run(jobs.advance, [60.0], Limits(stall_seconds=1, total_seconds=1.5))
+    ((_, failed),) = sandbox.run(jobs.advance, [60.0], Limits(stall_seconds=0.7, total_seconds=1))
     assert isinstance(failed, Failed)
     assert "limits.total_seconds" in str(failed.error)
 
