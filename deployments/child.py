@@ -11,6 +11,7 @@ import ctypes
 import os
 import runpy
 import signal
+import socket
 import sys
 import threading
 import time
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 
 
-def main(role: str) -> None:
+def main(role: str, *arguments: str) -> None:
     """Become the server, the worker, or one flow run."""
     _end_with_parent()
     os.umask(0o077)
     if role == "server":
-        _serve()
+        _serve(int(arguments[0]))
     elif role == "worker":
         _work()
     else:
@@ -37,18 +38,20 @@ def main(role: str) -> None:
         runpy.run_module("prefect.engine", run_name="__main__")
 
 
-def _serve() -> None:
+def _serve(descriptor: int) -> None:
     import uvicorn
     from prefect.server.api.server import create_app
 
-    uvicorn.run(
+    from deployments.immediate import begin_immediately
+
+    begin_immediately()
+    config = uvicorn.Config(
         create_app(final=True),
-        host="127.0.0.1",
-        port=int(os.environ["PREFECT_SERVER_API_PORT"]),
         log_level="warning",
         # Open event streams never end by themselves; a stop must not wait for them.
         timeout_graceful_shutdown=3,
     )
+    uvicorn.Server(config).run(sockets=[socket.socket(fileno=descriptor)])
 
 
 def _work() -> None:
@@ -85,4 +88,4 @@ def _watch(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -13,8 +13,9 @@ from typing import Any
 from catchment.errors import ConfigError, NotFound, TryAgain
 from catchment.settings import Home
 from deployments import prefect_file
+from deployments.api import api
 from deployments.environment import child_environment
-from deployments.server import Running, api, write_atomically
+from deployments.server import Running, write_atomically
 from deployments.sources_file import SourcesFile
 
 _SECONDS = 120
@@ -27,21 +28,21 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
     again. All sources: those that the file has no more leave the server too, and an unchanged file is not deployed twice.
     """
     path = file or home.sources_file
-    known = _names(path, is_sources=file is None)
-    wanted = list(known) if names is None else list(names)
-    for name in wanted:
-        if name not in known:
-            raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(known) or 'none'}")
+    written = _written(path, is_sources=file is None)
+    for name in names or ():
+        if name not in written:
+            raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(written) or 'none'}")
     before = _deployed(running)
     everything = file is None and names is None
     if everything:
-        for name in [name for name, there in before.items() if "source" in there["tags"] and name not in known]:
+        for name in [name for name, there in before.items() if "source" in there["tags"] and name not in written]:
             undeploy(home, running, name)
-        if _in_force(home, path) and set(known) <= set(before):
+        if _in_force(home, path) and set(written) <= set(before):
             return
+    wanted = {name: slugs for name, slugs in written.items() if names is None or name in names}
     if wanted:
-        _run_prefect(home, running, path, None if names is None else wanted)
-        _check(running, before, wanted)
+        _run_prefect(home, running, path, None if names is None else list(wanted))
+        _correct(running, before, wanted)
     if everything and path.exists():
         write_atomically(_mark(home), _digest(path))
 
@@ -55,10 +56,10 @@ def undeploy(home: Home, running: Running, name: str) -> None:
             client.delete(f"/deployments/{there['id']}").raise_for_status()
 
 
-def _names(path: Path, *, is_sources: bool) -> list[str]:
-    if is_sources:
-        return [entry.name for entry in SourcesFile.load(path).entries]
-    return [deployment.name for deployment in prefect_file.read(path).deployments]
+def _written(path: Path, *, is_sources: bool) -> dict[str, set[str]]:
+    """The deployments of a file, each with the slugs of its schedules."""
+    found = SourcesFile.load(path).entries if is_sources else prefect_file.read(path).deployments
+    return {one.name: {schedule.slug for schedule in one.schedules} for one in found}
 
 
 def _deployed(running: Running) -> dict[str, dict[str, Any]]:
@@ -77,7 +78,8 @@ def _deployed(running: Running) -> dict[str, dict[str, Any]]:
 def _run_prefect(home: Home, running: Running, path: Path, names: list[str] | None) -> None:
     which = ["--all"] if names is None else [part for name in names for part in ("--name", name)]
     command = [sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", *which, "--prefect-file", str(path)]
-    environment = child_environment(home, port=running.port, auth=running.login)
+    # `{{ $PWD }}` in the file is the folder of the file, as it is for a person who deploys from there.
+    environment = child_environment(home, port=running.port, auth=running.login) | {"PWD": str(path.parent)}
     try:
         done = subprocess.run(
             command,
@@ -95,17 +97,19 @@ def _run_prefect(home: Home, running: Running, path: Path, names: list[str] | No
         raise ConfigError(f"{path.name} could not be deployed: {_last_line(done.stderr) or _last_line(done.stdout)}")
 
 
-def _check(running: Running, before: dict[str, dict[str, Any]], names: list[str]) -> None:
-    """Prefect ends with exit code 0 when it skips a deployment, and takes back a pause when it does not."""
+def _correct(running: Running, before: dict[str, dict[str, Any]], wanted: dict[str, set[str]]) -> None:
+    """Mend what Prefect passes over: it skips a deployment with exit code 0, ends a pause, keeps a schedule taken out."""
     after = _deployed(running)
-    for name in names:
-        if name not in after:
-            raise ConfigError(
-                f"Prefect did not deploy {name} and gave no reason; check it with `catchment config validate`"
-            )
-        if before.get(name, {}).get("paused") and not after[name]["paused"]:
-            with api(running) as client:
-                client.post(f"/deployments/{after[name]['id']}/pause_deployment").raise_for_status()
+    with api(running) as client:
+        for name, slugs in wanted.items():
+            if name not in after:
+                raise ConfigError(f"Prefect did not deploy {name} and gave no reason; try `catchment config validate`")
+            address = f"/deployments/{after[name]['id']}"
+            if before.get(name, {}).get("paused") and not after[name]["paused"]:
+                client.post(f"{address}/pause_deployment").raise_for_status()
+            for schedule in after[name]["schedules"]:
+                if schedule["slug"] is not None and schedule["slug"] not in slugs:
+                    client.delete(f"{address}/schedules/{schedule['id']}").raise_for_status()
 
 
 def _in_force(home: Home, path: Path) -> bool:

@@ -1,43 +1,63 @@
-"""The port of the Prefect server on the loopback: stable for a home where it can be."""
+"""The port of the Prefect server on the loopback: the same for a home from start to start, where it can be."""
 
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 from catchment.errors import TryAgain
 from catchment.settings import Home
 from deployments.server import write_atomically
 
 _FIRST = 4200
+_WAITING = 128
 
 
-def choose_port(home: Home, wanted: int | None) -> int:
-    """The port asked for; else the one used before, so that the address stays; else a free one. It is kept."""
-    kept = home.path / "port"
+def listen(home: Home, wanted: int | None) -> socket.socket:
+    """Listen on the port asked for; else on the one used before; else on a free one. The port is kept for the next time.
+
+    The supervisor listens and hands the socket to the server: nobody else can take the port between a choice and its use,
+    and while a server is started again its callers wait instead of being refused. Raises TryAgain when `wanted` is taken.
+    """
     if wanted is not None:
-        if not _free(wanted):
+        listening = _listening(wanted)
+        if listening is None:
             raise TryAgain(f"port {wanted} is taken by another program; choose another with --port, or leave it out")
-        chosen = wanted
     else:
-        before = int(kept.read_text()) if kept.exists() else _FIRST
-        chosen = before if _free(before) else _any_free()
-    write_atomically(kept, f"{chosen}\n")
-    return chosen
+        listening = _listening(_before(home)) or _listening(0)
+        if listening is None:
+            raise TryAgain("no port is free on the loopback; end other programs and try again")
+    write_atomically(_kept(home), f"{listening.getsockname()[1]}\n")
+    return listening
 
 
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        # As the server does: without it a port stays taken for a minute after a stop.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            return False
-        return True
+def is_free(port: int) -> bool:
+    """Whether a server could listen on this port now."""
+    listening = _listening(port)
+    if listening is not None:
+        listening.close()
+    return listening is not None
 
 
-def _any_free() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _before(home: Home) -> int:
+    try:
+        return int(_kept(home).read_text())
+    except (FileNotFoundError, ValueError):
+        return _FIRST
+
+
+def _kept(home: Home) -> Path:
+    return home.path / "port"
+
+
+def _listening(port: int) -> socket.socket | None:
+    found = socket.socket()
+    # Without it a port stays taken for a minute after a stop.
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind(("127.0.0.1", port))
+        found.listen(_WAITING)
+    except (OSError, OverflowError):
+        found.close()
+        return None
+    return found

@@ -164,8 +164,8 @@ def complaint(file: PrefectFile, error: ValidationError, model: type[BaseModel],
 
 
 def _load(text: str, name: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         if root is None:
             return yaml.MappingNode("tag:yaml.org,2002:map", []), {}
@@ -177,8 +177,6 @@ def _load(text: str, name: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
         raise ConfigError(f"{name}{line}: this is not valid YAML ({getattr(error, 'problem', 'unreadable')})") from None
-    finally:
-        loader.dispose()
 
 
 def _refuse_doubles(node: yaml.Node, name: str, seen: set[int]) -> None:

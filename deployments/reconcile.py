@@ -10,9 +10,10 @@ from typing import Any
 
 import httpx
 
+from deployments.api import api
 from deployments.environment import POOL
 from deployments.processes import executing_flow_runs
-from deployments.server import Running, api
+from deployments.server import Running
 
 _ACTIVE = ["PENDING", "RUNNING", "CANCELLING"]
 _RUN_COMMAND = shlex.join([sys.executable, "-P", "-m", "deployments.child", "run"])

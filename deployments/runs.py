@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 
 from catchment.errors import NotFound, TryAgain
-from deployments.server import Running, api
+from deployments.api import api
+from deployments.server import Running
 
 _FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 

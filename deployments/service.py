@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import subprocess
 import sys
 import time
@@ -21,20 +22,23 @@ class Service:
     role: str
     log: BoundedLog
     environment: dict[str, str]
+    sockets: tuple[socket.socket, ...] = ()
     process: subprocess.Popen[bytes] | None = None
     begun: float = 0.0
     delay: float = 0.0
     due: float = 0.0
 
     def start(self) -> None:
+        descriptors = [one.fileno() for one in self.sockets]
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "deployments.child", self.role],
+            [sys.executable, "-P", "-m", "deployments.child", self.role, *map(str, descriptors)],
             env=self.environment,
             cwd=self.environment["PREFECT_HOME"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=descriptors,
         )
         self.begun = time.monotonic()
         self.log.follow(self.process)

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,12 +18,13 @@ from datetime import UTC, datetime
 from catchment.errors import CatchmentError, TryAgain
 from catchment.process import alive, identity
 from catchment.settings import Home
+from deployments.api import api
 from deployments.deploy import deploy
 from deployments.environment import auth_string, child_environment
 from deployments.logs import BoundedLog
-from deployments.ports import choose_port
+from deployments.ports import is_free, listen
 from deployments.reconcile import cancel_active, drop_overdue, ensure_pool, settle, worker_online
-from deployments.server import Running, api, record, running, state_file, ui_login
+from deployments.server import Running, record, running, state_file, ui_login
 from deployments.service import Service
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]
@@ -49,9 +51,10 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
         if not alone:
             announce("Catchment is being started already")
             return 0
-        supervisor = _Supervisor(home, choose_port(home, port), announce)
-        with _signals(supervisor.stop):
-            supervisor.supervise()
+        with listen(home, port) as listening:
+            supervisor = _Supervisor(home, listening, announce)
+            with _signals(supervisor.stop):
+                supervisor.supervise()
     return 0
 
 
@@ -74,13 +77,14 @@ def down(home: Home) -> bool:
 
 
 class _Supervisor:
-    def __init__(self, home: Home, port: int, announce: Announce) -> None:
+    def __init__(self, home: Home, listening: socket.socket, announce: Announce) -> None:
+        port = listening.getsockname()[1]
         self._home = home
         self._announce = announce
         self._stopping = threading.Event()
         login = auth_string(home)
         environment = child_environment(home, port=port, auth=login)
-        self._server = Service("server", BoundedLog(home.logs / "server.log"), environment)
+        self._server = Service("server", BoundedLog(home.logs / "server.log"), environment, (listening,))
         worker_environment = {
             key: value for key, value in environment.items() if key != "PREFECT_SERVER_API_AUTH_STRING"
         }
@@ -137,7 +141,7 @@ class _Supervisor:
 
     def _answers(self) -> bool:
         try:
-            with api(self._state, timeout=5) as client:
+            with api(self._state, timeout=1) as client:
                 return client.get("/health").is_success
         except TryAgain:
             return False
@@ -183,8 +187,8 @@ class _Supervisor:
 
 def _detached(home: Home, port: int | None, announce: Announce) -> int:
     """Run `up` in a process of its own and wait until it is ready."""
-    if port is not None:
-        choose_port(home, port)
+    if port is not None and not is_free(port):
+        raise TryAgain(f"port {port} is taken by another program; choose another with --port, or leave it out")
     log = home.logs / "up.log"
     command = [sys.executable, "-P", "-m", "deployments.detached", *([str(port)] if port is not None else [])]
     with open(log, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
@@ -197,6 +201,8 @@ def _detached(home: Home, port: int | None, announce: Announce) -> int:
             stderr=output,
             start_new_session=True,
         )
+    # It outlives this call, and is no zombie should it end before the caller does.
+    threading.Thread(target=process.wait, daemon=True).start()
     _until(lambda: process.poll() is not None or running(home) is not None, _READY_SECONDS)
     state = running(home)
     if state is None:

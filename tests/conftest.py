@@ -1,0 +1,41 @@
+"""What tests of several folders share: a fresh home, and one real server for the whole session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catchment.settings import Home
+from deployments.supervisor import Running, down, running, up
+
+_PROJECT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home of this test's own, which is also the one that `CATCHMENT_HOME` names."""
+    monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CATCHMENT_DATABASE_URL", raising=False)
+    return Home(tmp_path / "home").make()
+
+
+@pytest.fixture(scope="session")
+def server_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The home of `server`; tests share it, so each uses names of its own."""
+    return Home(tmp_path_factory.mktemp("server") / "home").make()
+
+
+@pytest.fixture(scope="session")
+def server(server_home: Home) -> Iterator[Running]:
+    """The Prefect server and worker, started once by `up --detach`. The worker finds the stand-in flows of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")])))
+        patch.delenv("CATCHMENT_DATABASE_URL", raising=False)
+        up(server_home, detach=True, announce=lambda line: None)
+        state = running(server_home)
+        assert state is not None
+        yield state
+        down(server_home)

@@ -1,0 +1,20 @@
+"""A flow that stands in for a sync: it takes as long as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prefect import flow
+from pydantic import BaseModel, ConfigDict
+
+
+class StandinSettings(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    seconds: float = 0
+
+
+@flow(name="sync-standin")
+async def sync_standin(name: str, settings: StandinSettings, deep: bool = False) -> dict[str, object]:
+    await asyncio.sleep(settings.seconds)
+    return {"name": name, "deep": deep}

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from catchment.errors import NotFound, TryAgain
+from catchment.process import identity
+from catchment.settings import Home
+from deployments import runs
+from deployments.api import api
+from deployments.deploy import deploy, undeploy
+from deployments.environment import auth_string, child_environment
+from deployments.server import Running, record, running, state_file, ui_login
+from deployments.supervisor import down, up
+
+_FILE = """\
+pull: []
+deployments:
+  - name: {name}
+    entrypoint: tests.deployments.standin_flow.sync_standin
+    parameters: {{name: {name}, settings: {{seconds: {seconds}}}}}
+    work_pool: {{name: catchment}}
+    schedules: {schedules}
+"""
+_HOURLY = "[{slug: main, interval: 3600, timezone: UTC}]"
+
+
+@pytest.fixture
+def deployed(server_home: Home, server: Running, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Deploy a stand-in; undeployed at the end."""
+    names = set()
+
+    def deploy_standin(name: str, *, seconds: float = 0, schedules: str = "[]") -> None:
+        file = tmp_path / "prefect.yaml"
+        file.write_text(_FILE.format(name=name, seconds=seconds, schedules=schedules))
+        names.add(name)
+        deploy(server_home, server, file=file)
+
+    yield deploy_standin
+    for name in names:
+        undeploy(server_home, server, name)
+
+
+def test_nothing_runs_in_a_new_home(home: Home) -> None:
+    assert running(home) is None
+    assert down(home) is False
+    assert ui_login(home) is None
+
+
+def test_a_state_file_of_a_process_that_is_gone_means_that_nothing_runs(home: Home) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    name = identity(child.pid)
+    state = Running(4200, child.pid, _now(), 1, 2, auth_string(home))
+    record(home, state, name)
+    assert running(home) == state
+    child.kill()
+    child.communicate()
+    assert running(home) is None
+    assert down(home) is False
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"identity": 3}', '{"identity": "x", "port": 1}'])
+def test_a_damaged_state_file_means_that_nothing_runs(home: Home, text: str) -> None:
+    state_file(home).write_text(text)
+    assert running(home) is None
+
+
+def test_the_login_is_made_once_and_only_its_owner_reads_it(home: Home) -> None:
+    first = auth_string(home)
+    assert auth_string(home) == first
+    assert first.startswith("catchment:")
+    assert stat.S_IMODE((home.path / "ui-login").stat().st_mode) == 0o600
+    assert ui_login(home) == str(home.path / "ui-login")
+    assert first.partition(":")[2] not in repr(Running(1, 1, _now(), 1, 1, first))
+
+
+def test_the_environment_of_our_processes_has_none_of_a_persons_own_prefect_settings(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_API_KEY", "mine")
+    monkeypatch.setenv("MY_TOKEN", "for a source")
+    monkeypatch.setenv("no_proxy", "example.org")
+    environment = child_environment(home, port=4711, auth="catchment:x")
+    assert "PREFECT_API_KEY" not in environment
+    assert environment["MY_TOKEN"] == "for a source"
+    assert environment["PREFECT_API_URL"] == "http://127.0.0.1:4711/api"
+    assert environment["NO_PROXY"] == "example.org,127.0.0.1,localhost"
+    assert environment["HOME"] == os.environ["HOME"]
+
+
+def test_a_port_that_is_taken_is_refused_with_the_remedy(home: Home) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        for detach in (False, True):
+            with pytest.raises(TryAgain, match="--port"):
+                up(home, port=taken.getsockname()[1], detach=detach, announce=_ignore)
+
+
+@pytest.mark.server
+def test_the_server_wants_the_login_and_listens_on_the_loopback_alone(server: Running) -> None:
+    assert httpx.get(f"{server.api_url}/health", trust_env=False).status_code == httpx.codes.OK
+    body: dict[str, str] = {}
+    assert httpx.post(f"{server.api_url}/flows/filter", json=body, trust_env=False).status_code == 401
+    with api(server) as client:
+        assert client.post("/flows/filter", json=body).status_code == httpx.codes.OK
+    addresses = {c.laddr.ip for c in psutil.Process(server.server_pid).net_connections() if c.status == "LISTEN"}
+    assert addresses == {"127.0.0.1"}
+
+
+@pytest.mark.server
+def test_the_password_is_in_no_command_line_and_no_file_is_open_to_others(server_home: Home, server: Running) -> None:
+    password = server.login.partition(":")[2]
+    for pid in (server.pid, server.server_pid, server.worker_pid):
+        assert password not in " ".join(psutil.Process(pid).cmdline())
+    files = [path for path in server_home.path.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    assert [path for path in files if path.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.server
+def test_up_says_that_it_runs_already(server_home: Home, server: Running) -> None:
+    said: list[str] = []
+    assert up(server_home, announce=said.append) == 0
+    assert said == [f"Catchment is running already: {server.url}"]
+
+
+@pytest.mark.server
+def test_a_sync_is_started_followed_and_seen_to_its_end(server: Running, deployed: Callable[..., None]) -> None:
+    deployed("followed")
+    seen: list[runs.RunView] = []
+    end = runs.wait(server, runs.start_sync(server, "standin", "followed", deep=True), seen.append, timeout=60)
+    assert end.state_type == "COMPLETED"
+    assert seen[-1] == end
+    assert seen[0].state_type in ("SCHEDULED", "PENDING")
+    with api(server) as client:
+        assert client.get(f"/flow_runs/{end.id}").json()["parameters"]["deep"] is True
+
+
+@pytest.mark.server
+def test_waiting_no_longer_leaves_the_run_alone(server: Running, deployed: Callable[..., None]) -> None:
+    deployed("patient", seconds=1)
+    run = runs.start_sync(server, "standin", "patient")
+    with pytest.raises(TryAgain, match="still going on"):
+        runs.wait(server, run, timeout=0)
+    assert runs.wait(server, run, timeout=60).state_type == "COMPLETED"
+
+
+@pytest.mark.server
+def test_a_source_that_is_not_deployed_is_not_found(server: Running) -> None:
+    with pytest.raises(NotFound):
+        runs.start_sync(server, "standin", "nowhere")
+
+
+@pytest.mark.server
+def test_a_pause_and_a_switch_that_was_turned_survive_the_next_deploy(
+    server: Running, deployed: Callable[..., None]
+) -> None:
+    deployed("steady", schedules=_HOURLY)
+    runs.pause(server, "standin", "steady")
+    schedule = _deployment(server, "steady")["schedules"][0]
+    with api(server) as client:
+        address = f"/deployments/{_deployment(server, 'steady')['id']}/schedules/{schedule['id']}"
+        client.patch(address, json={"active": False}).raise_for_status()
+    deployed("steady", schedules=_HOURLY.replace("3600", "7200"))
+    after = _deployment(server, "steady")
+    assert after["paused"] is True
+    assert [(s["slug"], s["active"], s["schedule"]["interval"]) for s in after["schedules"]] == [("main", False, 7200)]
+    runs.resume(server, "standin", "steady")
+    assert _deployment(server, "steady")["paused"] is False
+
+
+@pytest.mark.server
+def test_a_schedule_that_left_the_file_leaves_the_server(server: Running, deployed: Callable[..., None]) -> None:
+    deployed("once", schedules=_HOURLY)
+    assert len(_deployment(server, "once")["schedules"]) == 1
+    deployed("once")
+    assert _deployment(server, "once")["schedules"] == []
+
+
+@pytest.mark.server
+def test_a_schedule_plans_the_next_run(server: Running, deployed: Callable[..., None]) -> None:
+    deployed("planned", schedules=_HOURLY)
+    _until(lambda: runs.next_run(server, "standin", "planned") is not None, 20)
+    planned = runs.next_run(server, "standin", "planned")
+    assert planned is not None
+    assert planned.tzinfo is not None
+    assert planned > _now()
+
+
+@pytest.mark.server
+def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_run_is_marked(
+    server_home: Home, server: Running, deployed: Callable[..., None]
+) -> None:
+    deployed("struck", seconds=300)
+    run = runs.start_sync(server, "standin", "struck")
+    _until(lambda: runs.view(server, run).state_type == "RUNNING", 60)
+    os.kill(server.server_pid, signal.SIGKILL)
+    os.kill(server.worker_pid, signal.SIGKILL)
+    _until(lambda: _pids(server_home).isdisjoint({server.server_pid, server.worker_pid}), 60)
+    now = running(server_home)
+    assert now is not None
+    assert (now.pid, now.port) == (server.pid, server.port)
+    _until(lambda: runs.view(now, run).state_type == "CRASHED", 60)
+    deployed("alive")
+    assert runs.wait(now, runs.start_sync(now, "standin", "alive"), timeout=60).state_type == "COMPLETED"
+
+
+def _deployment(server: Running, name: str) -> dict[str, Any]:
+    with api(server) as client:
+        found: dict[str, Any] = client.get(f"/deployments/name/sync-standin/{name}").raise_for_status().json()
+        return found
+
+
+def _pids(home: Home) -> set[int]:
+    state = running(home)
+    return {state.server_pid, state.worker_pid} if state else set()
+
+
+def _until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.1)
+
+
+def _ignore(line: str) -> None:
+    """Nobody listens."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

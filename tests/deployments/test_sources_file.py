@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from catchment.errors import BadInput, ConfigError, NotFound
+from connectors.local_files import LocalFilesSettings
+from connectors.obsidian import ObsidianSettings
+from deployments.sources_file import SourceEntry, SourcesFile, schedule_of
+
+_GOOD = """\
+# what I read
+pull: []
+deployments:
+  # the notes
+  - name: notes
+    entrypoint: flows.obsidian.sync_obsidian
+    tags: [source, obsidian, watch]
+    parameters:
+      name: notes
+      settings:
+        root: /vault   # on the big disk
+    schedules:
+      - interval: 900
+        slug: main
+        timezone: UTC
+    work_pool: {name: catchment}
+
+  # the papers
+  - name: papers
+    entrypoint: flows.local_files.sync_local_files
+    parameters: {name: papers, settings: {root: /papers, include: ["*.pdf"]}}
+    paused: true
+    work_pool: {name: catchment}
+# the end
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sources.yaml"
+
+
+def _entry(name: str, **changes: object) -> SourceEntry:
+    fields = {"kind": "obsidian", "settings": ObsidianSettings(root=Path("/v")), "schedules": schedule_of(every="15m")}
+    return SourceEntry(name, **{**fields, **changes})  # type: ignore[arg-type]
+
+
+def _load(path: Path, text: str) -> SourcesFile:
+    path.write_text(text)
+    return SourcesFile.load(path)
+
+
+def test_a_file_that_is_not_there_has_no_sources(path: Path) -> None:
+    assert SourcesFile.load(path).entries == ()
+    assert not path.exists()
+
+
+def test_an_entry_is_read_with_its_settings_schedules_watch_and_pause(path: Path) -> None:
+    notes, papers = _load(path, _GOOD).entries
+    assert (notes.name, notes.kind, notes.watch, notes.paused) == ("notes", "obsidian", True, False)
+    assert notes.settings == ObsidianSettings(root=Path("/vault"))
+    assert notes.schedules[0].slug == "main"
+    assert (papers.kind, papers.watch, papers.paused) == ("local_files", False, True)
+    assert papers.settings == LocalFilesSettings(root=Path("/papers"), include=("*.pdf",))
+
+
+def test_what_was_added_is_read_back_the_same_and_only_its_owner_may_read_it(path: Path) -> None:
+    file = SourcesFile.load(path)
+    entries = (
+        _entry("a", watch=True),
+        _entry("b", kind="local_files", settings=LocalFilesSettings(root=Path("/ü: #")), schedules=()),
+        _entry("c", schedules=schedule_of(cron="0 7 * * *"), paused=True),
+    )
+    for entry in entries:
+        file.add(entry)
+    file.save()
+    assert SourcesFile.load(path).entries == entries
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [found.name for found in path.parent.iterdir()] == ["sources.yaml"]
+
+
+def test_adding_and_removing_leaves_the_rest_as_a_person_wrote_it(path: Path) -> None:
+    file = _load(path, _GOOD)
+    file.add(_entry("new"))
+    file.save()
+    assert path.read_text().startswith(_GOOD.removesuffix("# the end\n"))
+    assert path.read_text().endswith("# the end\n")
+    file.remove("new")
+    file.save()
+    assert path.read_text() == _GOOD
+    file.remove("notes")
+    file.save()
+    assert "# what I read" in path.read_text()
+    assert "# the papers" in path.read_text()
+    assert "/vault" not in path.read_text()
+    assert [entry.name for entry in SourcesFile.load(path).entries] == ["papers"]
+
+
+def test_the_last_source_can_be_removed_and_another_added(path: Path) -> None:
+    file = SourcesFile.load(path)
+    file.add(_entry("only"))
+    file.remove("only")
+    file.save()
+    assert yaml.safe_load(path.read_text())["deployments"] == []
+    file.add(_entry("next"))
+    assert [entry.name for entry in file.entries] == ["next"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "deployments:\n", "deployments: # none\n# end", "pull: []", "deployments: []  # x\npull: []\n", "# x"]
+)
+def test_a_source_can_be_added_to_any_file_without_one(path: Path, text: str) -> None:
+    file = _load(path, text)
+    file.add(_entry("first"))
+    file.save()
+    assert [entry.name for entry in SourcesFile.load(path).entries] == ["first"]
+
+
+def test_an_entry_whose_anchor_others_use_is_not_removed(path: Path) -> None:
+    text = _GOOD.replace("work_pool: {name: catchment}", "work_pool: &pool {name: catchment}", 1)
+    text = text.replace("paused: true\n    work_pool: {name: catchment}", "work_pool: *pool")
+    file = _load(path, text)
+    with pytest.raises(ConfigError, match="by hand"):
+        file.remove("notes")
+    assert len(file.entries) == 2
+
+
+def test_names_are_checked_and_unique(path: Path) -> None:
+    file = _load(path, _GOOD)
+    with pytest.raises(BadInput, match="already"):
+        file.add(_entry("notes"))
+    with pytest.raises(BadInput, match="lower-case"):
+        file.add(_entry("My Notes"))
+    with pytest.raises(NotFound, match="sources list"):
+        file.remove("mail")
+
+
+_WRONG = {
+    "an unknown key of a deployment": (
+        "    work_pool: {name: catchment}\n\n",
+        "    wrok_pool: {}\n\n",
+        16,
+        "work_pool",
+    ),
+    "an unknown key of a schedule": ("slug: main", "slugg: main", 14, "did you mean slug"),
+    "an unknown key of the file": ("pull: []", "pul: []", 2, "did you mean pull"),
+    "an unknown setting": ("root: /vault", "roots: /vault", 11, "did you mean root"),
+    "an unknown parameter": ("parameters:\n      name: notes", "parameters:\n      nam: notes", 9, "unknown key nam"),
+    "a bad type": ("interval: 900", "interval: often", 13, "interval"),
+    "a missing time zone": ("        timezone: UTC\n", "", 13, "timezone is missing"),
+    "a missing slug": ("        slug: main\n", "", 13, "slug is missing"),
+    "a wrong time zone": ("timezone: UTC", "timezone: Mars/Base", 15, "time zone"),
+    "two kinds of time": ("interval: 900", 'interval: 900\n        cron: "* * * * *"', 13, "exactly one"),
+    "a bad cron line": ("interval: 900", 'cron: "61 * * * *"', 13, "minute"),
+    "a path entrypoint": ("flows.obsidian.sync_obsidian", "flows/obsidian.py:sync_obsidian", 6, "entrypoint"),
+    "an unknown flow": ("flows.obsidian.sync_obsidian", "flows.obsidian.sync_vault", 6, "flows.obsidian.sync_obsidian"),
+    "another pool": ("work_pool: {name: catchment}\n\n", "work_pool: {name: other}\n\n", 16, "catchment"),
+    "a relative root": ("root: /vault", "root: vault", 11, "full path"),
+    "a name that differs": ("      name: notes", "      name: note", 9, "equal"),
+    "a name twice": ("  - name: papers", "  - name: notes", 19, "taken by line 5"),
+    "a key twice": ("    paused: true", "    paused: true\n    paused: false", 23, "twice"),
+    "no YAML": ("    tags: [source", "    tags: [source]]", 7, "YAML"),
+    "a misplaced limit": (
+        "work_pool: {name: catchment}\n\n",
+        "work_pool: {name: catchment, concurrency_limit: 1}\n\n",
+        16,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", _WRONG)
+def test_a_mistake_is_told_with_its_line_and_the_remedy(path: Path, what: str) -> None:
+    right, wrong, line, remedy = _WRONG[what]
+    assert right in _GOOD
+    with pytest.raises(ConfigError) as caught:
+        _load(path, _GOOD.replace(right, wrong, 1))
+    message = str(caught.value)
+    assert message.startswith(f"sources.yaml line {line}: "), message
+    assert remedy in message
+    assert "\n" not in message
+
+
+def test_a_mistake_is_told_without_what_is_in_the_file(path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _load(path, _GOOD.replace("root: /vault", "root: [hunter2]"))
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("data", "said"), [(b"\xff\xfe", "UTF-8"), (b"- a\n- b\n", "mapping"), (b"\x00", "YAML")])
+def test_what_is_no_such_file_at_all_is_one_line(path: Path, data: bytes, said: str) -> None:
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match=said):
+        SourcesFile.load(path)
+
+
+def test_a_file_with_a_byte_order_mark_and_windows_lines_is_read_and_edited(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf" + _GOOD.replace("\n", "\r\n").encode())
+    file = SourcesFile.load(path)
+    file.add(_entry("new"))
+    file.save()
+    assert [entry.name for entry in SourcesFile.load(path).entries] == ["notes", "papers", "new"]

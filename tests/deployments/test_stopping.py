@@ -1,0 +1,128 @@
+"""What is left when `up` ends, by a signal or by force. Each of these needs a system of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from catchment.settings import Home
+from deployments import runs
+from deployments.api import api
+from deployments.deploy import deploy
+from deployments.server import Running, running
+from deployments.supervisor import down
+
+pytestmark = pytest.mark.server
+
+_PROJECT = Path(__file__).parents[2]
+_FILE = """\
+pull: []
+deployments:
+  - name: long
+    entrypoint: tests.deployments.standin_flow.sync_standin
+    parameters: {name: long, settings: {seconds: 300}}
+    work_pool: {name: catchment}
+    schedules: [{slug: main, interval: 3600, timezone: UTC}]
+"""
+
+
+@pytest.fixture
+def start(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Start `up` in the foreground of a process of its own, and wait until it is ready."""
+    monkeypatch.setenv("PYTHONPATH", str(_PROJECT), prepend=os.pathsep)
+    started = []
+
+    def start_up() -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-m", "deployments.detached"], stdout=subprocess.DEVNULL)
+        started.append(process)
+        _until(lambda: running(home) is not None or process.poll() is not None, 60)
+        return process
+
+    yield start_up
+    down(home)
+    for process in started:
+        process.wait(30)
+
+
+def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
+    home: Home, start: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    process = start()
+    state = _running(home)
+    run = _long_run(home, state, tmp_path)
+    below = psutil.Process(process.pid).children(recursive=True)
+    assert len(below) >= 3
+    process.kill()
+    _, left = psutil.wait_procs(below, timeout=10)
+    assert left == []
+    assert running(home) is None
+
+    process = start()
+    state = _running(home)
+    assert state.port > 0
+    assert runs.view(state, run).state_type == "CRASHED"
+
+    run = runs.start_sync(state, "standin", "long")
+    _until(lambda: runs.view(state, run).state_type == "RUNNING", 60)
+    below = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert psutil.wait_procs(below, timeout=0)[1] == []
+    overdue = _overdue(home)
+
+    start()
+    state = _running(home)
+    assert runs.view(state, run).state_type == "CANCELLED"
+    assert runs.next_run(state, "standin", "long") is not None
+    with api(state) as client:
+        there = [client.get(f"/flow_runs/{one}").is_success for one in overdue]
+    assert there.count(True) == 1
+
+
+def _long_run(home: Home, state: Running, folder: Path) -> str:
+    file = folder / "prefect.yaml"
+    file.write_text(_FILE)
+    deploy(home, state, file=file)
+    _until(lambda: runs.next_run(state, "standin", "long") is not None, 20)
+    run = runs.start_sync(state, "standin", "long")
+    _until(lambda: runs.view(state, run).state_type == "RUNNING", 60)
+    return run
+
+
+def _overdue(home: Home) -> list[str]:
+    """Let the first two planned runs lie in the past, as if nothing had run for hours; their ids."""
+    with contextlib.closing(sqlite3.connect(home.prefect / "prefect.db")) as database, database:
+        planned = database.execute(
+            "SELECT id FROM flow_run WHERE state_type = 'SCHEDULED' ORDER BY expected_start_time LIMIT 2"
+        ).fetchall()
+        for hours, (run,) in enumerate(planned, 1):
+            past = time.strftime("%Y-%m-%d %H:%M:%S.000000", time.gmtime(time.time() - 3_600 * hours))
+            database.execute(
+                "UPDATE flow_run SET expected_start_time = ?, next_scheduled_start_time = ? WHERE id = ?",
+                (past, past, run),
+            )
+    assert len(planned) == 2
+    return [run for (run,) in planned]
+
+
+def _running(home: Home) -> Running:
+    state = running(home)
+    assert state is not None
+    return state
+
+
+def _until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.1)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from catchment.errors import BadInput
+from deployments.sources_file import schedule_of
+from deployments.timing import check_cron, local_zone, seconds
+
+
+@pytest.mark.parametrize(("written", "meant"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86400), ("1W", 604800)])
+def test_an_interval_is_a_number_and_a_unit(written: str, meant: int) -> None:
+    assert seconds(written) == meant
+
+
+@pytest.mark.parametrize("written", ["", "15", "m", "5s", "-1h", "1.5h", "15 minutes", "1h30m"])
+def test_what_is_no_interval_is_refused_with_examples(written: str) -> None:
+    with pytest.raises(ValueError, match="15m"):
+        seconds(written)
+
+
+@pytest.mark.parametrize(
+    "line", ["* * * * *", "0 7 * * 1-5", "*/15 0,12 1 jan-mar MON", "5/10 4 L 1 1".replace("L", "31"), "0 0 * * 7"]
+)
+def test_cron_lines_are_read(line: str) -> None:
+    assert check_cron(line) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("60 * * * *", "minute"),
+        ("* 24 * * *", "hour"),
+        ("* * 0 * *", "day of the month"),
+        ("* * * foo *", "month"),
+        ("* * * * 8", "day of the week"),
+        ("*/0 * * * *", "minute"),
+        ("1- * * * *", "minute"),
+        ("* * * *", "five fields"),
+        ("@daily", "five fields"),
+    ],
+)
+def test_a_wrong_cron_line_is_refused_by_the_name_of_its_field(line: str, field: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        check_cron(line)
+
+
+def test_each_way_of_saying_when_gives_one_schedule_with_the_same_slug_and_a_time_zone() -> None:
+    every, cron, rrule = (
+        schedule_of(every="15m")[0],
+        schedule_of(cron="0 7 * * *")[0],
+        schedule_of(rrule="FREQ=DAILY")[0],
+    )
+    assert every.interval == timedelta(minutes=15)
+    assert (cron.cron, rrule.rrule) == ("0 7 * * *", "FREQ=DAILY")
+    assert {schedule.slug for schedule in (every, cron, rrule)} == {"main"}
+    assert {schedule.timezone for schedule in (every, cron, rrule)} == {local_zone()}
+    assert schedule_of() == ()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"every": "5"}, {"cron": "x"}, {"rrule": "FREQ=NEVER"}, {"rrule": "?"}, {"every": "5m", "cron": "* * * * *"}],
+)
+def test_a_wrong_schedule_is_bad_input(asked: dict[str, str]) -> None:
+    with pytest.raises(BadInput):
+        schedule_of(**asked)
+
+
+def test_the_time_zone_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", ":Asia/Kolkata")
+    assert local_zone() == "Asia/Kolkata"
+    monkeypatch.setenv("TZ", "../../etc/passwd")
+    assert local_zone() != "../../etc/passwd"
