@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, literal_column, select, update
 
 from catchment.errors import NotFound
 from catchment.ledger import removal
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Hold, Settled
-from catchment.ledger.schema import documents, holds, items, jobs, quarantine, sources, syncs
+from catchment.ledger.schema import DELETED, MISSING, documents, holds, items, jobs, quarantine, sources, syncs
 from catchment.ledger.store import Reading, Store, Writing, from_micros
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, in_parts, move
 
@@ -93,7 +93,7 @@ class Deletions:
         """See `Intake.purge`."""
         with self._store.write() as writing:
             limit = writing.now - int(days * _DAY)
-            old = items.c.id.in_(select(items.c.id).where(items.c.state == "deleted", items.c.gone_at <= limit))
+            old = items.c.id.in_(select(items.c.id).where(literal_column(DELETED), items.c.gone_at <= limit))
             numbers = list(writing.execute(select(items.c.id).where(old)).scalars())
             for part in in_parts(numbers):
                 _forget(writing, part)
@@ -101,7 +101,7 @@ class Deletions:
 
 
 def _missing(reading: Reading, source_id: int) -> Sequence[int]:
-    statement = select(items.c.id).where(items.c.source_id == source_id, items.c.state == "missing")
+    statement = select(items.c.id).where(items.c.source_id == source_id, literal_column(MISSING))
     return reading.execute(statement.order_by(items.c.id)).scalars().all()
 
 

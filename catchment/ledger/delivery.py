@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, insert, literal_column, select, update
+from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
 from catchment.errors import IllegalTransition
 from catchment.ledger import removal, search
@@ -62,8 +62,9 @@ def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyR
     )
     found: dict[int, AnyRow] = {}
     for part in in_parts(wanted):
-        where = jobs.c.id.in_(part), jobs.c.token == token, literal_column("jobs.state = 'running'")
-        found |= {row.id: row for row in writing.execute(statement.where(*where))}
+        running: ColumnElement[bool] = literal_column("jobs.state = 'running'")
+        rows = writing.execute(statement.where(jobs.c.id.in_(part), jobs.c.token == token, running))
+        found |= {row.id: row for row in rows}
     return {number: found[number] for number in wanted if number in found}
 
 
@@ -120,7 +121,7 @@ def _add_contents(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> Non
                 "warnings": to_json(document.warnings),
             }
         )
-    writing.execute(insert(contents), rows)
+    writing.insert(contents, rows)
     _add_chunks(writing, new, [row["text"] for row in rows])
     _add_links(writing, new)
     _add_entities(writing, new)
@@ -141,7 +142,7 @@ def _add_chunks(writing: Writing, new: Sequence[tuple[int, Delivered]], texts: S
         heading = _storable(chunk.heading)
         rows.append({"id": chunk_id, "content_id": number, "start": chunk.start, "stop": chunk.end, "heading": heading})
         words.append((chunk_id, heading, text[chunk.start : chunk.end]))
-    writing.execute(insert(chunks), rows)
+    writing.insert(chunks, rows)
     search.add_chunks(writing, words)
 
 
@@ -162,8 +163,7 @@ def _add_links(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
         if outcome.extraction is not None
         for position, link in enumerate(outcome.extraction.links)
     ]
-    if rows:
-        writing.execute(insert(links), rows)
+    writing.insert(links, rows)
 
 
 def _add_entities(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
@@ -182,8 +182,7 @@ def _add_entities(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> Non
         if outcome.extraction is not None
         for position, entity in enumerate(outcome.extraction.entities)
     ]
-    if rows:
-        writing.execute(insert(entities), rows)
+    writing.insert(entities, rows)
 
 
 def link_name(link: Link) -> str:
@@ -238,7 +237,7 @@ def _put_documents(
         for document_id, row in zip(writing.ids("documents", len(added)), added, strict=True):
             row["id"] = document_id
             del row["item"]
-        writing.execute(insert(documents), added)
+        writing.insert(documents, added)
     search.learn_names(writing, documents.c.item_id.in_(item_ids))
     _set_hashes(writing, hashes)
     removal.drop_unused(writing, left)

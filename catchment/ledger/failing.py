@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, select, update
 
 from catchment.errors import ItemError
 from catchment.ledger.rows import FailureInfo
@@ -70,7 +70,7 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
         }
         for job, failure in failed
     ]
-    writing.execute(insert(quarantine), rows)
+    writing.insert(quarantine, rows)
 
 
 def resolve(writing: Writing, job_ids: Collection[int], how: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import delete, func, insert, or_, select
+from sqlalchemy import delete, func, or_, select
 
 from catchment.errors import NotFound
 from catchment.ledger.deletions import Deletions
@@ -121,8 +121,7 @@ def _keep_marks(writing: Writing, source_id: int, cursor: Mapping[str, str | Non
     for keys in in_parts(cursor):
         writing.execute(delete(marks).where(marks.c.source_id == source_id, marks.c.key.in_(keys)))
     rows = [{"source_id": source_id, "key": key, "value": value} for key, value in cursor.items() if value is not None]
-    if rows:
-        writing.execute(insert(marks), rows)
+    writing.insert(marks, rows)
 
 
 def _item(row: AnyRow) -> ItemRow:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, false, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, update
 
 from catchment.errors import StaleLease
-from catchment.ledger import delivery
+from catchment.ledger import delivery, schema
 from catchment.ledger.failing import quarantine_rows
 from catchment.ledger.recording import AGEING
 from catchment.ledger.rows import (
@@ -23,7 +23,7 @@ from catchment.ledger.rows import (
     SkippedOutcome,
     Waiting,
 )
-from catchment.ledger.schema import FRESH, TRIED, WAITING, items, jobs, sources
+from catchment.ledger.schema import FRESH, TRIED, items, jobs, sources
 from catchment.ledger.store import (
     AnyRow,
     Reading,
@@ -104,15 +104,17 @@ class Queue:
 
     def waiting(self, source_id: int) -> Waiting:
         """How much a source still has to do."""
-        mine = and_(_jobs.source_id == source_id, literal_column(WAITING))
+        fresh = select(func.count()).where(_jobs.source_id == source_id, literal_column(FRESH))
         with self._store.read() as reading:
-            total = reading.execute(select(func.count()).where(mine)).scalar_one()
-            later, next_at = reading.execute(
-                select(func.count(), func.min(_jobs.not_before)).where(
-                    _jobs.source_id == source_id, literal_column(TRIED), _jobs.not_before > reading.now
-                )
+            is_later = _jobs.not_before > reading.now
+            tried, later, next_at = reading.execute(
+                select(
+                    func.count(),
+                    func.count().filter(is_later),
+                    func.min(_jobs.not_before).filter(is_later),
+                ).where(_jobs.source_id == source_id, literal_column(TRIED))
             ).one()
-            return Waiting(total - later, later, maybe_time(next_at))
+            return Waiting(reading.execute(fresh).scalar_one() + tried - later, later, maybe_time(next_at))
 
     def renew(self, token: int, job_ids: Sequence[int], lease: timedelta) -> int:
         """Extend the lease of these jobs, as far as they still are this token's; how many are."""
@@ -159,8 +161,8 @@ class Queue:
     def release(self, token: int) -> int:
         """Hand back the jobs of a token that are not done; the attempt stays counted. How many there were."""
         with self._store.write() as writing:
-            owner = writing.execute(select(_jobs.owner).where(_jobs.token == token).limit(1)).scalar()
-            mine = (_jobs.token == token) & (_jobs.owner == owner)
+            mine = _jobs.token == token
+            owner = writing.execute(select(_jobs.owner).where(mine, literal_column(schema.RUNNING)).limit(1)).scalar()
             return len(move(writing, mine, {RUNNING}, PENDING, actor=owner or "nobody", reason="released"))
 
     def cancel(self, job_id: int, actor: str, reason: str) -> None:
@@ -177,9 +179,7 @@ class Queue:
         They wait again, or are quarantined when their attempts (in all, or by kind of source) are used up.
         """
         with self._store.read() as reading:
-            owners = reading.execute(
-                select(_jobs.owner).where(literal_column("state = 'running'")).distinct()
-            ).scalars()
+            owners = reading.execute(select(_jobs.owner).where(literal_column(schema.RUNNING)).distinct()).scalars()
             dead = [owner for owner in owners if not alive(owner or "")]
         with self._store.write() as writing:
             lost = (_jobs.owner.in_(dead)) | (_jobs.lease_until <= writing.now)
@@ -229,11 +229,16 @@ class Queue:
 
     def counts(self, source_id: int | None = None) -> dict[str, dict[JobState, int]]:
         """How many current jobs are in each state, by the name of the source; every state is named."""
+        counted = (
+            select(_jobs.source_id, _jobs.state, func.count().label("number"))
+            .where(_jobs.current)
+            .group_by(_jobs.source_id, _jobs.state)
+            .subquery()
+        )
         statement = (
-            select(sources.c.name, _jobs.state, func.count())
-            .join_from(sources, jobs, (_jobs.source_id == sources.c.id) & _jobs.current, isouter=True)
+            select(sources.c.name, counted.c.state, counted.c.number)
+            .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
             .where(sources.c.state != "removed")
-            .group_by(sources.c.name, _jobs.state)
         )
         if source_id is not None:
             statement = statement.where(sources.c.id == source_id)
@@ -283,7 +288,7 @@ def _claimed(reading: Reading, taken: Sequence[AnyRow]) -> list[ClaimedJob]:
         statement = (
             select(
                 _jobs.id,
-                items.c.id,
+                _jobs.item_id,
                 items.c.content_hash,
                 items.c.locator,
                 items.c.container,
@@ -297,16 +302,17 @@ def _claimed(reading: Reading, taken: Sequence[AnyRow]) -> list[ClaimedJob]:
             .where(_jobs.id.in_(part))
             .order_by(_jobs.due, _jobs.id)
         )
-        for job_id, item_id, content_hash, *facts, modified, attributes in reading.execute(statement):
-            item = Item(*facts, maybe_time(modified), from_json(attributes))
-            found.append(ClaimedJob(job_id, item_id, attempts[job_id], item, content_hash))
+        for row in reading.execute(statement):
+            facts = row.locator, row.container, row.version, row.identity, row.size
+            item = Item(*facts, maybe_time(row.modified), from_json(row.attributes))
+            found.append(ClaimedJob(row.id, row.item_id, attempts[row.id], item, row.content_hash))
     return found
 
 
 def _quarantine(writing: Writing, job_ids: Sequence[int], failure: FailureInfo) -> None:
     for part in in_parts(job_ids):
         rows = writing.execute(select(_jobs.id, _jobs.source_id, _jobs.failed_at).where(_jobs.id.in_(part)))
-        quarantine_rows(writing, [(row._mapping, failure) for row in rows.all()])
+        quarantine_rows(writing, [(row._asdict(), failure) for row in rows.all()])
 
 
 def _used_up(reading: Reading, max_attempts: Mapping[str, int] | int) -> ColumnElement[bool]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
 from catchment.ledger import removal
 from catchment.ledger.failing import describe, quarantine_rows, resolve
 from catchment.ledger.rows import IntakeCounts
-from catchment.ledger.schema import items, jobs
+from catchment.ledger.schema import DELETED, MISSING, items, jobs
 from catchment.ledger.store import Writing, maybe_micros, to_json
 from catchment.ledger.transitions import (
     CANCELLED,
@@ -119,8 +119,8 @@ class Recording:
     def _gone(self, unknown: Sequence[Item], seen: set[str]) -> _Gone:
         mine = items.c.source_id == self._source_id
         identities = {item.identity for item in unknown if item.identity is not None}
-        missing = self._load(mine & (items.c.state == "missing"), items.c.identity, identities)
-        deleted = self._load(mine & (items.c.state == "deleted"), items.c.locator, (i.locator for i in unknown))
+        missing = self._load(mine & literal_column(MISSING), items.c.identity, identities)
+        deleted = self._load(mine & literal_column(DELETED), items.c.locator, (i.locator for i in unknown))
         return _Gone([h for h in missing if h.locator not in seen], list(deleted))
 
     # The rules
@@ -253,7 +253,7 @@ class Recording:
             for number, row in zip(writing.ids("items", len(self._new_items)), self._new_items, strict=True):
                 row["id"] = number
                 row.update(values)
-            writing.execute(insert(items), self._new_items)
+            writing.insert(items, self._new_items)
         self._write_jobs()
         removal.withdraw_items(writing, self._withdrawn)
         removal.restore_items(writing, self._returned)
@@ -273,7 +273,7 @@ class Recording:
             job["id"] = number
             job["item_id"] = job.pop("item")["id"]
             self._tell(job["state"], job["item_id"], job=number, attempt=job["attempt"], reason=job["reason"])
-        self._writing.execute(insert(jobs), self._jobs)
+        self._writing.insert(jobs, self._jobs)
         failed = [(job, describe(change.error)) for job, change in self._failures]
         quarantine_rows(self._writing, failed)
 

@@ -18,6 +18,8 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
+    String,
     Table,
     Text,
     UniqueConstraint,
@@ -47,7 +49,12 @@ def _one_of(column: str, *values: str) -> CheckConstraint:
     return CheckConstraint(f"{column} IN ({', '.join(repr(v) for v in values)})", name=f"{column}_is_known")
 
 
-revision = Table("revision", metadata, Column("version_num", Text, primary_key=True))
+revision = Table(
+    "revision",
+    metadata,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="revision_pkc"),
+)
 
 counters = Table(
     "counters",
@@ -122,7 +129,10 @@ items = Table(
 )
 _partial("items_by_locator", items.c.source_id, items.c.locator, where="state <> 'deleted'", unique=True)
 Index("items_by_container", items.c.source_id, items.c.container, items.c.state)
-_partial("items_gone", items.c.source_id, items.c.locator, where="state <> 'present'")
+MISSING = "items.state = 'missing'"
+DELETED = "items.state = 'deleted'"
+_partial("items_missing", items.c.source_id, items.c.state, items.c.identity, where="state = 'missing'")
+_partial("items_deleted", items.c.source_id, items.c.state, items.c.locator, where="state = 'deleted'")
 _partial("items_by_identity", items.c.source_id, items.c.identity, where="identity IS NOT NULL")
 
 jobs = Table(
@@ -148,14 +158,13 @@ jobs = Table(
     Column("sync_id", BigInteger),
     _one_of("state", *(state.value for state in JobState)),
 )
+RUNNING = "state = 'running'"
 FRESH = "state = 'pending' AND attempt = 0"
 TRIED = "state IN ('pending', 'retrying') AND attempt > 0"
-WAITING = "state IN ('pending', 'retrying')"
 _partial("jobs_fresh", jobs.c.source_id, jobs.c.due, jobs.c.id, where=FRESH)
 _partial("jobs_tried", jobs.c.source_id, jobs.c.due, jobs.c.id, where=TRIED)
-_partial("jobs_running", jobs.c.token, where="state = 'running'")
+_partial("jobs_running", jobs.c.token, where=RUNNING)
 _partial("jobs_current", jobs.c.item_id, where="current", unique=True)
-_partial("jobs_troubled", jobs.c.source_id, where="state IN ('quarantined', 'skipped', 'cancelled')")
 Index("jobs_by_item", jobs.c.item_id)
 
 history = Table(
@@ -178,9 +187,10 @@ Index("history_by_item", history.c.item_id)
 chain = Table(
     "chain",
     metadata,
-    Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True, autoincrement=False),
+    Column("id", Integer, primary_key=True, autoincrement=False),
     Column("length", BigInteger, nullable=False),
     Column("hash", LargeBinary, nullable=False),
+    CheckConstraint("id = 1", name="only_one"),
 )
 
 quarantine = Table(
@@ -277,7 +287,7 @@ documents = Table(
     Column("removed_at", BigInteger),
 )
 Index("documents_by_content", documents.c.content_id)
-_partial("documents_live", documents.c.source_id, where="removed_at IS NULL")
+_partial("documents_live", documents.c.source_id, documents.c.content_id, where="removed_at IS NULL")
 
 holds = Table(
     "holds",

@@ -194,12 +194,10 @@ def _ask_postgres(key: str, matcher: str, substring: str | None, parameters: dic
     if substring is not None:
         return _ask_substring(key, substring, parameters)
     parameters[key] = matcher
-    weights = "'{0.1, 0.2, 0.5, 1.0}'"
+    weights = "array[0.1, 0.2, 0.5, 1.0]::float4[]"
     asked = f"to_tsquery('simple', :{key})"
-    return tuple[str, str](
-        f"SELECT id, ts_rank_cd({weights}, words, {asked}) AS score FROM {table} WHERE words @@ {asked}"
-        for table in ("chunk_index", "document_index")
-    )
+    ranked = f"SELECT id, ts_rank_cd({weights}, words, {asked}) AS score FROM {{}} WHERE words @@ {asked}"
+    return ranked.format("chunk_index"), ranked.format("document_index")
 
 
 def _ask_substring(key: str, substring: str, parameters: dict[str, Any]) -> tuple[str, str]:

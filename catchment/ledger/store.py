@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Engine, Row, create_engine, event, insert, select, text, update
+from sqlalchemy import Connection, Engine, Row, Table, create_engine, event, select, text, update
 from sqlalchemy.engine import URL, CursorResult, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.sql import Executable
@@ -70,7 +70,7 @@ def from_json(value: str | None) -> Any:
 
 def as_map(rows: Rows) -> dict[Any, Any]:
     """Rows of two columns as a mapping from the first to the second."""
-    return {first: second for first, second in rows.all()}
+    return {row[0]: row[1] for row in rows.all()}
 
 
 def link(previous: bytes, row: Sequence[Any]) -> bytes:
@@ -92,11 +92,20 @@ class Reading:
 
     def execute(self, statement: Executable, parameters: Any = None) -> Rows:
         """Run one statement, or one for each of a list of parameters."""
-        return cast("Rows", self.connection.execute(statement, parameters))
+        return self.connection.execute(statement, parameters)
 
 
 class Writing(Reading):
     """A writing transaction: all of it happens, with its history, or nothing does."""
+
+    def insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows that all have the same columns; past SQLAlchemy's bookkeeping, which costs as much as the rows."""
+        if not rows:
+            return
+        form = ":{}" if self.sqlite else "%({})s"
+        names = list(rows[0])
+        values = ", ".join(map(form.format, names))
+        self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({values})", list(rows))
 
     def __init__(self, connection: Connection, now: int) -> None:
         super().__init__(connection, now)
@@ -141,7 +150,7 @@ class Writing(Reading):
             row = (number, self.now, actor, what, source_id, item_id, job_id, sync_id, attempt, reason)
             previous = link(previous, row)
             rows.append(dict(zip(_HISTORY_COLUMNS, (*row, previous), strict=True)))
-        self.execute(insert(schema.history), rows)
+        self.insert(schema.history, rows)
         self.execute(update(schema.chain).values(length=length + len(rows), hash=previous))
 
 

@@ -87,12 +87,6 @@ class Syncs:
             elif outcome in ("failed", "quarantined"):
                 writing.execute(update(sources).where(mine).values(failures=sources.c.failures + 1))
 
-    def end_unfinished(self, sync_id: int) -> None:
-        """Close a sync as cancelled unless it is closed already; may be called again."""
-        with self._store.write() as writing:
-            mine = (syncs.c.id == sync_id) & syncs.c.outcome.is_(None)
-            writing.execute(update(syncs).where(mine).values(outcome="cancelled", ended_at=writing.now))
-
     def recent(self, source_id: int | None = None, limit: int = 20) -> list[SyncRow]:
         """The latest syncs, newest first."""
         statement = (

@@ -44,8 +44,8 @@ def in_parts(values: Iterable[Any], size: int = _AT_ONCE) -> Iterator[Sequence[A
 
 def states(expected: Iterable[JobState]) -> ColumnElement[bool]:
     """The condition that a job is in one of these states, written out so that partial indexes serve it."""
-    names = ", ".join(f"'{state.value}'" for state in sorted(expected))
-    return literal_column(f"jobs.state IN ({names})")
+    names = [f"'{state.value}'" for state in sorted(expected)]
+    return literal_column(f"jobs.state = {names[0]}" if len(names) == 1 else f"jobs.state IN ({', '.join(names)})")
 
 
 def move(
