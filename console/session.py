@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from catchment.errors import CatchmentError, NotFound, TryAgain
 
 if TYPE_CHECKING:
+    from catchment.home import Home
     from catchment.ledger import Ledger
-    from catchment.settings import Home
     from deployments.server import Running
 
 
 def home() -> Home:
     """The folder that holds all state; it may not exist yet."""
-    from catchment.settings import Home
+    from catchment.home import Home
 
     return Home.default()
 
