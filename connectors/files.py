@@ -152,7 +152,7 @@ def _open_below(root: Path, path: str, *, follow_links: bool) -> int:
     try:
         folder = os.open(root, way & ~os.O_NOFOLLOW)
     except OSError as error:
-        raise SourceUnavailable(gone(root)) from error
+        raise SourceUnavailable(gone(to_locator(root.name))) from error
     try:
         for part in parts[:-1]:
             deeper = os.open(part, way, dir_fd=folder)
@@ -164,9 +164,9 @@ def _open_below(root: Path, path: str, *, follow_links: bool) -> int:
         os.close(folder)
 
 
-def gone(root: Path) -> str:
+def gone(name: str) -> str:
     """The message for a root that is not there."""
-    return f"the folder {root.name!r} is not there; mount its disk, or correct `root` of the source"
+    return f"the folder {name!r} is not there; mount its disk, or correct `root` of the source"
 
 
 def _regular(handle: int) -> int:

@@ -87,7 +87,7 @@ class LocalFiles:
     def probe(self) -> str:
         """As `Connector.probe`."""
         count = self._tree.probe()
-        return f"{self._tree.root.name}: a folder with {count} entr{'y' if count == 1 else 'ies'} at the top"
+        return f"{self._tree.name}: a folder with {count} entr{'y' if count == 1 else 'ies'} at the top"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         """As `Connector.changes`."""

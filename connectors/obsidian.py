@@ -49,15 +49,17 @@ class Obsidian:
         """As `Connector.probe`; a folder without `.obsidian` is BadInput."""
         self._tree.probe()
         if not self._is_vault():
-            raise BadInput(f"{self._name} has no {_MARKER} folder: open it once in Obsidian, or add it as local_files")
-        return f"{self._name}: an Obsidian vault"
+            raise BadInput(
+                f"{self._tree.name} has no {_MARKER} folder: open it once in Obsidian, or add it as local_files"
+            )
+        return f"{self._tree.name}: an Obsidian vault"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         """As `Connector.changes`. A vault that has lost its `.obsidian` folder is not listed: it may be half there."""
         self._tree.probe()
         if not self._is_vault():
             raise SourceUnavailable(
-                f"{self._name} has no {_MARKER} folder any more; nothing was changed: bring the vault back, "
+                f"{self._tree.name} has no {_MARKER} folder any more; nothing was changed: bring the vault back, "
                 "open it once in Obsidian, or remove the source"
             )
         return self._tree.changes(known, deep=deep)
@@ -67,7 +69,7 @@ class Obsidian:
         data, file = self._tree.read(item)
         name = PurePath(file.name)
         title = name.stem if name.suffix.lower() in _CALLED_BY_STEM else None
-        metadata = {"vault": self._name, "vault_id": self.vault_id()}
+        metadata = {"vault": self._tree.name, "vault_id": self.vault_id()}
         return RawContent(data, name=file.name, title=title, modified=file.modified, metadata=metadata)
 
     def vault_id(self) -> str:
@@ -77,10 +79,6 @@ class Obsidian:
     def why_not(self, path: str) -> str | None:
         """Why a path relative to the vault is not listed, for a person; None if no rule speaks against it."""
         return self._tree.why_not(path)
-
-    @property
-    def _name(self) -> str:
-        return self._tree.root.name
 
     def _is_vault(self) -> bool:
         return (self._tree.root / _MARKER).is_dir()

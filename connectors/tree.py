@@ -46,6 +46,11 @@ class Tree:
     max_bytes: int
     follow_links: bool = False
 
+    @property
+    def name(self) -> str:
+        """What to call the root in a message, which must not hold a full path."""
+        return to_locator(self.root.name) or "/"
+
     def probe(self) -> int:
         """How many files and folders are at the top. Raises SourceUnavailable, LoginFailed or BadInput."""
         try:
@@ -74,6 +79,8 @@ class Tree:
 
     def read(self, item: Item) -> tuple[bytes, Entry]:
         """The content of a listed file. Raises ItemError, or SourceUnavailable when the root is gone; may be repeated."""
+        if item.locator.endswith("/"):
+            raise FetchFailed("the folder could not be listed; the next sync that can list it clears this entry")
         # A deep listing's version is the fingerprint, a plus, and the beginning of the content's hash.
         fingerprint = item.version.partition("+")[0]
         with opened(self.root, item.locator, fingerprint, follow_links=self.follow_links) as (handle, file):
@@ -94,7 +101,7 @@ class Tree:
 
     def unavailable(self, error: OSError) -> SourceUnavailable | LoginFailed | BadInput:
         """What it means that the root itself cannot be listed."""
-        name = self.root.name
+        name = self.name
         if isinstance(error, PermissionError):
             return LoginFailed(
                 f"the folder {name!r} may not be read; give the user that Catchment runs as the right to"
@@ -102,7 +109,7 @@ class Tree:
         if isinstance(error, NotADirectoryError):
             return BadInput(f"{name!r} is not a folder; give the folder that holds it as `root`")
         if isinstance(error, FileNotFoundError):
-            return SourceUnavailable(gone(self.root))
+            return SourceUnavailable(gone(self.name))
         return SourceUnavailable(
             f"the folder {name!r} cannot be read ({os.strerror(error.errno or 0)}); check its disk"
         )
@@ -147,7 +154,7 @@ class _Comparison:
             self._closed.update((to_locator(folder.child(name)), _EXCLUDED) for name in listing.closed)
             yield from self._if_changed(folder, listing)
         if self._tree.identity() != self._root:
-            raise SourceUnavailable(f"the folder {self._tree.root.name!r} was replaced while it was listed; sync again")
+            raise SourceUnavailable(f"the folder {self._tree.name!r} was replaced while it was listed; sync again")
         yield from self._gone_folders()
         yield from self._late_comers()
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a tree, after a sync the ledger has what is on the disk."""
+"""Whatever happens to a tree, after a sync the ledger has what is on the disk: the one in memory, and the real one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from catchment.ledger import IntakeCounts, Ledger, Source
+from catchment.model import Checkpoint, Priority, Root
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.memory_ledger import MemoryLedger
 
@@ -99,3 +102,52 @@ def test_after_any_history_the_ledger_has_what_is_on_the_disk(rounds: list[tuple
                 assert ledger.sync(connector).said == []
         ledger.sync(connector)
         assert ledger.documents() == _on_disk(root)
+
+
+def _list(ledger: Ledger, source: Source, connector: LocalFiles, cut: int | None = None) -> IntakeCounts | None:
+    """One listing into the real ledger; what it changed, or None when it was cut short."""
+    sync = ledger.syncs.begin(source.id, run=None, owner="test", code_version="0", alive=lambda owner: False)
+    known, pending, counts = ledger.intake.known(source.id), [], []
+    for change in islice(connector.changes(known), cut):
+        match change:
+            case Root(identity=identity):
+                assert not ledger.sources.root_changed(source.id, identity)
+            case Checkpoint(marks=marks):
+                counts.append(ledger.intake.record(sync.id, pending, marks))
+                pending = []
+            case _:
+                pending.append(change)
+    if cut is not None:
+        ledger.syncs.end(sync.id, "failed", {})
+        return None
+    assert ledger.intake.settle(sync.id, root_changed=False).held == 0
+    ledger.syncs.end(sync.id, "completed", {})
+    return counts[-1]
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(st.lists(steps, max_size=6), st.one_of(st.none(), st.integers(0, 8))), min_size=1, max_size=4)
+)
+def test_after_any_history_the_real_ledger_knows_what_is_on_the_disk(
+    rounds: list[tuple[list[Step], int | None]],
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "root"
+        root.mkdir()
+        ledger = Ledger.open(f"sqlite:///{name}/ledger.db")
+        source = ledger.sources.put("files", "local_files", Priority.NORMAL)
+        connector = LocalFiles(LocalFilesSettings(root=root))
+        for todo, cut in rounds:
+            for step, place, argument in todo:
+                step(root, place, argument)
+            _list(ledger, source, connector, cut)
+        _list(ledger, source, connector)
+        again = _list(ledger, source, connector)
+        assert again is not None
+        assert (again.new, again.changed, again.moved, again.missing) == (0, 0, 0, 0)
+        known = ledger.intake.known(source.id)
+        found = {n: k for container in known.containers() for n, k in known.within(container).items()}
+        assert {n for n, k in found.items() if not k.version.endswith("+excluded")} == set(_on_disk(root))
+        assert ledger.check() == []
+        ledger.close()

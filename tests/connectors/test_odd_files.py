@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.errors import AccessDenied, BadInput, LoginFailed, Skipped, SourceUnavailable, Vanished
+from catchment.errors import AccessDenied, BadInput, FetchFailed, LoginFailed, Skipped, SourceUnavailable, Vanished
 from catchment.model import Item, SkipReason
 from catchment.settings import Limits
 from connectors.files import to_locator, to_path
@@ -270,6 +270,22 @@ def test_a_root_that_is_no_folder_or_not_there_says_so(root: Path) -> None:
         source(root / "file").probe()
     with pytest.raises(SourceUnavailable, match="mount its disk"):
         source(root / "nothing").probe()
+
+
+def test_a_folder_that_failed_is_no_file_to_read(root: Path) -> None:
+    (root / "folder").mkdir()
+    with pytest.raises(FetchFailed, match="could not be listed"):
+        source(root).fetch(Item("folder/", "folder", "unreadable.13"))
+
+
+def test_a_root_may_be_a_link_and_may_have_any_name(ledger: MemoryLedger, root: Path, tmp_path: Path) -> None:
+    (root / "file").write_text("x")
+    (tmp_path / "way").symlink_to(root)
+    ledger.sync(source(tmp_path / "way"))
+    assert ledger.documents() == {"file": b"x"}
+    assert ledger.sync(source(root, follow_symlinks=True)).said == []
+    root.rename(tmp_path / os.fsdecode(b"caf\xe9"))
+    assert source(tmp_path / os.fsdecode(b"caf\xe9")).probe() == "caf\ufffde9: a folder with 1 entry at the top"
 
 
 def test_a_root_replaced_while_it_is_listed_deletes_nothing(ledger: MemoryLedger, root: Path) -> None:
