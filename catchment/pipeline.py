@@ -11,6 +11,7 @@ import os
 import pickle
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -312,7 +313,8 @@ class SourceSync:
         reads = {job_id: reading for job_id, reading in hashed.items() if reading.fate != "hashed"}
         out = reads.keys() | ({job.id for job, _ in large} - hashed.keys())
         reads |= {j.id: r for j, r in self._run(opened, read, [(j, t) for j, t in tasks if j.id not in out])}
-        self._add(parsed=sum(r.fate == "parsed" for r in reads.values()))
+        fates = Counter(reading.fate for reading in reads.values())
+        self._add(parsed=fates["parsed"], reused=fates["stored"])
         self._cache.put(dict(entry for job_id, r in reads.items() for entry in _entries(job_id, r)))
         opened.reads |= {job_id: replace(r, document=None) for job_id, r in reads.items()}
 

@@ -1,0 +1,252 @@
+"""The engine as a benchmark or a test drives it: no server, a real ledger file, real files, real parser processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import LedgerUnavailable, NotNow, SourceUnavailable
+from catchment.ledger import Ledger
+from catchment.model import JobState
+from catchment.pipeline import HELD_AFTER, SourceSync, open_sync
+from catchment.settings import Home, Limits, Policy, Priority, RetryPolicy
+from tests.engine.hostile import Hostile
+
+NOW = RetryPolicy(backoff="immediate", attempts=2)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def reads(tmp_path: Path) -> Callable[[], dict[str, int]]:
+    """How often each file was read so far."""
+    place = tmp_path / "reads"
+    place.mkdir()
+    return lambda: {path.name: path.stat().st_size for path in place.iterdir()}
+
+
+@contextmanager
+def syncing(home: Home, folder: Path, policy: Policy | None = None) -> Iterator[SourceSync]:
+    connector = Hostile(Hostile.settings(root=folder))
+    with open_sync(home, connector, "papers", policy or Policy(retry=NOW), Priority.NORMAL) as sync:
+        yield sync
+
+
+def work(sync: SourceSync, batch: int = 250) -> None:
+    while (token := sync.claim(batch)) is not None:
+        sync.deliver(token)
+
+
+def full_sync(home: Home, folder: Path, policy: Policy | None = None) -> dict[str, int]:
+    with syncing(home, folder, policy) as sync:
+        sync.discover()
+        work(sync)
+        for job in list(sync.troubles):
+            while (trouble := sync.process_alone(job).trouble) and trouble.retry_at is not None:
+                pass
+        return sync.end()
+
+
+def ledger(home: Home) -> Ledger:
+    return Ledger.open(home.database_url)
+
+
+def test_a_hostile_batch_leaves_its_neighbours_alone(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    for n in range(196):
+        (folder / f"note {n}.md").write_text(f"Note number {n}")
+    for name in ("unreadable", "hangs", "swells", "kills"):
+        (folder / f"{name}.md").write_text(name)
+    policy = Policy(retry=NOW, limits=Limits(stall_seconds=2, total_seconds=4, memory_mb=512))
+    summary = full_sync(home, folder, policy)
+    assert (summary["succeeded"], summary["quarantined"]) == (196, 4)
+    found = {entry.item: entry.reason for entry in ledger(home).quarantine.list()}
+    assert found == {
+        "unreadable.md": "permission_denied",
+        "hangs.md": "timeout",
+        "swells.md": "resource_exhausted",
+        "kills.md": "process_killed",
+    }
+    assert {name: n for name, n in reads().items() if name.startswith("note")} == {
+        f"note {n}.md": 1 for n in range(196)
+    }
+    assert ledger(home).check(deep=True) == []
+
+
+def test_a_second_sync_of_an_unchanged_folder_reads_nothing(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    (folder / "a.md").write_text("A")
+    full_sync(home, folder)
+    before = reads()
+    summary = full_sync(home, folder)
+    assert reads() == before
+    assert summary["listed"] == summary["succeeded"] == 0
+
+
+def test_what_was_parsed_before_a_failure_downstream_is_not_read_again(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(20):
+        (folder / f"note {n}.md").write_text(f"Note number {n}")
+    with syncing(home, folder) as sync:
+        sync.discover()
+        token = sync.claim(50)
+        assert token is not None
+        sync.extract(token)
+        with monkeypatch.context() as patch:
+            patch.setattr(sync._ledger.queue, "deliver", _disk_full)
+            with pytest.raises(LedgerUnavailable):
+                sync.deliver(token)
+    with syncing(home, folder) as sync:
+        sync.discover()
+        work(sync)
+        assert sync.end()["succeeded"] == 20
+    assert set(reads().values()) == {1}
+
+
+def _disk_full(*_arguments: object) -> None:
+    raise LedgerUnavailable("the disk is full; make room and sync again")
+
+
+def test_a_killed_sync_goes_on_where_it_was_and_parses_nothing_twice(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    for n in range(60):
+        (folder / f"note {n}.md").write_text(f"Note number {n}")
+    child = os.fork()
+    if child == 0:
+        with syncing(home, folder) as sync:
+            sync.discover()
+            for _ in range(2):
+                token = sync.claim(20)
+                assert token is not None
+                sync.extract(token)
+            os.kill(os.getpid(), 9)
+    os.waitpid(child, 0)
+    counts = ledger(home).queue.counts()["papers"]
+    assert counts["running"] == 40
+    summary = full_sync(home, folder)
+    assert summary["succeeded"] == 60
+    assert set(reads().values()) == {1}
+    assert ledger(home).check(deep=True) == []
+
+
+def test_a_passing_failure_is_tried_again_and_leaves_no_trace(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    (folder / "flaky.md").write_text("It works the second time")
+    summary = full_sync(home, folder)
+    assert (summary["succeeded"], summary["quarantined"]) == (1, 0)
+    assert ledger(home).quarantine.list() == []
+    assert reads() == {"flaky.md": 2}
+
+
+def test_a_long_wait_is_left_to_a_later_sync(home: Home, folder: Path, reads: Callable[[], dict[str, int]]) -> None:
+    (folder / "flaky.md").write_text("It works the second time")
+    slow = Policy(retry=RetryPolicy(backoff="fixed", initial=600, maximum=600))
+    with syncing(home, folder, slow) as sync:
+        sync.discover()
+        work(sync)
+        (trouble,) = sync.troubles.values()
+        assert trouble.waits(at_most=5) is None
+        assert sync.next_retry() is not None
+        assert sync.tried_before(10) == []
+        assert sync.end()["retrying"] == 1
+
+
+def test_a_copy_is_parsed_once_and_found_in_both_places(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    text = "The same long words. " * 5_000
+    (folder / "first.md").write_text(text)
+    full_sync(home, folder)
+    (folder / "second.md").write_text(text)
+    with syncing(home, folder) as sync:
+        sync.discover()
+        work(sync)
+        assert sync.end()["reused"] == 1
+    (hit,) = ledger(home).library.search("same long words")
+    assert sorted(hit.places) == [("papers", "first.md"), ("papers", "second.md")]
+
+
+def test_a_rename_costs_no_read_and_keeps_the_document(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    (folder / "old.md").write_text("A note that moves")
+    full_sync(home, folder)
+    (before,) = ledger(home).library.search("moves")
+    (folder / "sub").mkdir()
+    (folder / "old.md").rename(folder / "sub" / "new.md")
+    summary = full_sync(home, folder)
+    assert (summary["moved"], summary["read"], summary["deleted"]) == (1, 0, 0)
+    (after,) = ledger(home).library.search("moves")
+    assert (after.document, after.item, after.title) == (before.document, "sub/new.md", "new")
+
+
+def test_a_file_moved_by_copy_and_delete_keeps_its_document(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    (folder / "old.md").write_text("A note that moves to another disk")
+    full_sync(home, folder)
+    (before,) = ledger(home).library.search("another disk")
+    (folder / "new.md").write_bytes((folder / "old.md").read_bytes())
+    (folder / "old.md").unlink()
+    full_sync(home, folder)
+    (after,) = ledger(home).library.search("another disk")
+    assert (after.document, after.item) == (before.document, "new.md")
+
+
+def test_an_emptied_folder_deletes_nothing_until_an_operator_says_so(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    for n in range(30):
+        (folder / f"note {n}.md").write_text(f"Note number {n}")
+    full_sync(home, folder)
+    for path in folder.iterdir():
+        path.unlink()
+    assert full_sync(home, folder)["held"] == 30
+    assert len(ledger(home).library.search("number", limit=50)) == 30
+    source = ledger(home).sources.get("papers")
+    ledger(home).intake.apply_hold(source.id, "ada", "they are really gone")
+    assert ledger(home).library.search("number") == []
+
+
+def test_a_source_that_keeps_failing_is_held_and_left_alone_until_resumed(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    (folder / "a.md").write_text("A")
+    full_sync(home, folder)
+    folder.rename(folder.with_name("unplugged"))
+    for attempt in range(1, HELD_AFTER + 1):
+        with syncing(home, folder) as sync, pytest.raises(SourceUnavailable) as error:
+            sync.discover()
+        with syncing(home, folder) as sync:
+            assert sync.end_failed(error.value) is (attempt == HELD_AFTER)
+    with pytest.raises(NotNow, match="catchment sources resume papers"), syncing(home, folder):
+        pass
+    ledger(home).sources.resume("papers", "ada")
+    folder.with_name("unplugged").rename(folder)
+    assert full_sync(home, folder)["deleted"] == 0
+
+
+def test_a_sync_that_was_left_hands_its_jobs_back(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    (folder / "a.md").write_text("A")
+    with syncing(home, folder) as sync:
+        sync.discover()
+        assert sync.claim(5) is not None
+    counts = ledger(home).queue.counts()["papers"]
+    assert counts.get(JobState.PENDING) == 1
+    assert counts.get(JobState.RUNNING, 0) == 0
