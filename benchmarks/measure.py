@@ -1,0 +1,161 @@
+"""Measuring commands as children: wall time, processor time and memory of the whole process tree, in turn, by medians."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+_SAMPLE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command whose last line of output is JSON; its `seconds` are the work without the start of the program.
+
+    `prepare` puts things as they must be before each run, unmeasured.
+    """
+
+    name: str
+    command: Sequence[str]
+    prepare: Callable[[], object] = lambda: None
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run. Seconds; megabytes of memory that the tree had for itself at its peak (shared pages counted in parts)."""
+
+    wall: float
+    cpu: float
+    peak_mb: float
+    said: dict[str, Any]
+
+    @property
+    def work(self) -> float:
+        return float(self.said.get("seconds", self.wall))
+
+
+@dataclass(frozen=True)
+class Result:
+    """Medians of the runs of a case, with the fastest and the slowest work, and what the last run said."""
+
+    name: str
+    work: float
+    fastest: float
+    slowest: float
+    wall: float
+    cpu: float
+    peak_mb: float
+    rounds: int
+    said: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def in_turn(cases: Sequence[Case], rounds: int, *, rest: float = 0.5) -> list[Result]:
+    """Run the cases one after the other, `rounds` times after one round to warm up, resting `rest` seconds between."""
+    samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
+    for number in range(rounds + 1):
+        for case in cases:
+            case.prepare()
+            time.sleep(rest)
+            sample = once(case)
+            if number:
+                samples[case.name].append(sample)
+    return [_summarize(name, taken) for name, taken in samples.items()]
+
+
+def once(case: Case) -> Sample:
+    """Run a case. Raises SystemExit with what it printed if it fails."""
+    start = time.perf_counter()
+    with subprocess.Popen(
+        case.command, stdout=subprocess.PIPE, text=True, env=os.environ | case.environment
+    ) as process:
+        watcher = _Watcher(process.pid)
+        watcher.start()
+        output = process.stdout.read() if process.stdout else ""
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - start
+        peak = watcher.stop()
+    if process.returncode:
+        sys.exit(f"{case.name} failed with status {process.returncode}: {output[-2_000:]}")
+    return Sample(wall, usage.ru_utime + usage.ru_stime, peak / 1_024, json.loads(output.strip().rpartition("\n")[2]))
+
+
+def hardware() -> dict[str, Any]:
+    """The machine and what runs on it."""
+    model = next((line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "")
+    memory = next((int(line.split()[1]) >> 20 for line in _lines("/proc/meminfo") if "MemTotal" in line), 0)
+    return {
+        "processor": model or platform.processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gb": memory,
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def _summarize(name: str, samples: Sequence[Sample]) -> Result:
+    work = [sample.work for sample in samples]
+    return Result(
+        name,
+        statistics.median(work),
+        min(work),
+        max(work),
+        statistics.median(sample.wall for sample in samples),
+        statistics.median(sample.cpu for sample in samples),
+        statistics.median(sample.peak_mb for sample in samples),
+        len(samples),
+        samples[-1].said,
+    )
+
+
+class _Watcher(threading.Thread):
+    """Adds up, ten times a second, the memory of a process and all that descend from it."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._pid = pid
+        self._done = threading.Event()
+        self._peak = 0
+
+    def run(self) -> None:
+        while not self._done.wait(_SAMPLE_SECONDS):
+            self._peak = max(self._peak, sum(_pss(pid) for pid in _tree(self._pid)))
+
+    def stop(self) -> int:
+        """The peak in KB; 0 where the system does not tell."""
+        self._done.set()
+        self.join()
+        return self._peak
+
+
+def _tree(root: int) -> list[int]:
+    found = [root]
+    for pid in found:
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += [int(child) for line in _lines(children) for child in line.split()]
+    return found
+
+
+def _pss(pid: int) -> int:
+    return next((int(line.split()[1]) for line in _lines(f"/proc/{pid}/smaps_rollup") if line.startswith("Pss:")), 0)
+
+
+def _lines(path: str | Path) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:  # the process has ended, or this system has no such file
+        return []

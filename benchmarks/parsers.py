@@ -1,0 +1,37 @@
+"""What the sandbox itself costs: many small tasks that do nothing, 2 KB in and 3 KB out. Prints JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from catchment.sandbox import Sandbox
+from catchment.settings import Limits
+
+
+def answer(data: bytes) -> bytes:
+    """As much as a parsed note is larger than its file."""
+    return data + data[:1_024]
+
+
+def pass_through(count: int) -> dict[str, float]:
+    """Send `count` tasks through a warm sandbox."""
+    tasks = [os.urandom(2_048) for _ in range(count)]
+    with Sandbox() as sandbox:
+        list(sandbox.run(answer, tasks[:100], Limits()))
+        start, used = time.perf_counter(), time.process_time()
+        received = sum(
+            len(outcome) for _, outcome in sandbox.run(answer, tasks, Limits()) if isinstance(outcome, bytes)
+        )
+        seconds, used = time.perf_counter() - start, time.process_time() - used
+    if received != count * 3_072:
+        sys.exit("a task gave no result")
+    return {"seconds": seconds, "parent_microseconds_per_task": used / count * 1e6}
+
+
+if __name__ == "__main__":
+    from benchmarks import parsers  # the other process has to find `answer`, and would not find it in `__main__`
+
+    print(json.dumps(parsers.pass_through(int(sys.argv[1]))))
