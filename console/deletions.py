@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Decide about deletions that were held back.", rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(help="The source.", autocompletion=session.source_names)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)]
 Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
 
 @app.command("list")
 def list_held(
     name: Annotated[
-        str | None, typer.Argument(help="Only of this source.", autocompletion=session.source_names)
+        str | None, typer.Argument(metavar="NAME", help="Only of this source.", autocompletion=session.source_names)
     ] = None,
     as_json: values.Json = False,
 ) -> None:

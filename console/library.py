@@ -17,7 +17,9 @@ Document = Annotated[str, typer.Argument(metavar="DOCUMENT|LOCATOR", help="A doc
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(help='Words; "a phrase" in quotes, prefix*, -without.')],
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORDS...", help='Words; "a phrase" in quotes, prefix*, -without.')
+    ],
     source: Annotated[
         str | None, typer.Option(help="Only in this source.", autocompletion=session.source_names)
     ] = None,

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Add, see and steer what is read.", rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(help="The name of the source.", autocompletion=session.source_names)]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name of the source.", autocompletion=session.source_names)
+]
 Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
 
@@ -30,8 +32,8 @@ def _kinds(incomplete: str) -> list[str]:
 @app.command()
 def add(
     *,
-    kind: Annotated[str, typer.Argument(help="local_files or obsidian.", autocompletion=_kinds)],
-    location: Annotated[str, typer.Argument(help="The folder or the vault.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="local_files or obsidian.", autocompletion=_kinds)],
+    location: Annotated[str, typer.Argument(metavar="LOCATION", help="The folder or the vault.")],
     name: Annotated[str, typer.Option("--name", help="A short name: lower-case letters, digits, - and _.")],
     every: Annotated[str | None, typer.Option(help="Sync every so often: 15m, 2h, 1d.")] = None,
     cron: Annotated[str | None, typer.Option(help='Sync at these times: "0 7 * * *".')] = None,

@@ -92,7 +92,7 @@ def _print(server: Running | None, sources: list[dict[str, Any]]) -> None:
 def _row(source: Mapping[str, Any]) -> tuple[object, ...]:
     jobs, last = source["jobs"], source["last_sync"]
     waiting = sum(jobs.get(state, 0) for state in _UNFINISHED)
-    told = f"{last['outcome'] or 'running'}, {render.when(last['ended'] or last['began'])}" if last else "never"
+    told = f"{last['outcome'] or 'running'} {render.when(last['ended'] or last['began'])}" if last else "never"
     return (
         source["name"],
         source["kind"],

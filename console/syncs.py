@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sync(
-    name: Annotated[str, typer.Argument(help="The source.", autocompletion=session.source_names)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done and say what it did.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Compare contents, not only sizes and times.")] = False,
     as_json: values.Json = False,

@@ -22,7 +22,9 @@ _ITEMS_SHOWN = 5
 
 
 def why(
-    path: Annotated[str, typer.Argument(help="A file, an item's path in its source, or only its name.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A file, an item's path in its source, or only its name.")
+    ],
     source: Annotated[
         str | None, typer.Option(help="Only in this source.", autocompletion=session.source_names)
     ] = None,
