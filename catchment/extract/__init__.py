@@ -6,11 +6,13 @@ frontmatter says; `chunks` cuts passages; `vault` tells where links lead and how
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from catchment.extract import markdown, notes, plain, properties
 from catchment.extract.chunks import chunks
 from catchment.extract.mask import mask
-from catchment.model import Document, Entity, Extraction, Link
-from catchment.normalize.formats import NOTES, SOURCE_TEXT
+from catchment.model import Document, Entity, Extraction, Link, LinkKind
+from catchment.normalize.formats import CANVAS, NOTES, SOURCE_TEXT
 
 EXTRACTOR = "1"
 """Changes whenever the extraction of some document changes."""
@@ -36,6 +38,8 @@ def extract(document: Document) -> Extraction:
     entities += plain.symbols(text, document.media_type)
     entities += plain.emails(masked)
     entities += plain.dates(masked)
+    if document.media_type == CANVAS:
+        links = [replace(link, kind=LinkKind.CANVAS) if link.kind is LinkKind.EMBED else link for link in links]
     links.sort(key=_place)
     entities.sort(key=_place)
     if said:

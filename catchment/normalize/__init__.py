@@ -1,20 +1,93 @@
 """Raw content to documents: the type is found from the content, the text becomes Markdown. Pure: no files, no network.
 
-One module for each way of reading, and `formats` for which type is read how. Libraries are imported where they are needed,
-so that a process that only sees notes stays small.
+`formats` knows the types and how each is read, and each way of reading has a module. Libraries are imported where they are
+first needed, so that a process that only sees notes stays small.
 """
 
 from __future__ import annotations
 
-from catchment.model import Document, RawContent
+from catchment.errors import Skipped
+from catchment.model import Document, RawContent, SkipReason
+from catchment.normalize.decode import decode
+from catchment.normalize.formats import READERS, Reader, media_type
+from catchment.normalize.language import language
 from catchment.normalize.markdown import markdown
 
+__all__ = ["NORMALIZER", "media_type", "normalize"]
+
 NORMALIZER = "1"
+"""Changes whenever the document of some content changes, by our code or by a library's."""
+
+_MAX_DEPTH = 2
 
 
 def normalize(raw: RawContent) -> Document:
-    return markdown(raw.data)
+    """Read content into a document; the same bytes under the same kind of name always give the same document.
+
+    `title`, `modified` and `metadata` of the source are not looked at: they belong to the item, and one content may lie in
+    two places. Raises ParseError for damaged or encrypted content, ResourceExhausted for a bomb, and Skipped (unsupported)
+    for a type that holds no text.
+    """
+    return _read(raw.data, raw.name, raw.media_type, 0)
 
 
-def media_type(data: bytes, name: str) -> str:
-    return "text/markdown"
+def _read(data: bytes, name: str, hint: str | None, depth: int) -> Document:
+    kind = media_type(data, name)
+    if kind == "text/plain" and "." not in name and hint in READERS:
+        kind = hint
+    reader = READERS.get(kind)
+    if reader is None:
+        raise Skipped(SkipReason.UNSUPPORTED)
+    if not data:
+        return Document(text="", media_type=kind)
+    match reader:
+        case Reader.NOTE:
+            return markdown(data)
+        case Reader.TEXT:
+            return _text(data, kind)
+        case Reader.ARCHIVE if kind == "application/gzip":
+            return _compressed(data, name, depth)
+    return _structured(data, kind, reader)
+
+
+def _structured(data: bytes, kind: str, reader: Reader) -> Document:
+    """Read with a module of its own, imported only now."""
+    match reader:
+        case Reader.HTML:
+            from catchment.normalize.html import html
+
+            return html(data, kind)
+        case Reader.MAIL:
+            from catchment.normalize.mail import mail
+
+            return mail(data)
+        case Reader.CANVAS | Reader.NOTEBOOK:
+            from catchment.normalize.canvas import canvas, notebook
+
+            return canvas(data) if reader is Reader.CANVAS else notebook(data)
+        case Reader.IMAGE:
+            from catchment.normalize.images import image
+
+            return image(data, kind)
+        case Reader.ARCHIVE:
+            from catchment.normalize.archives import archive
+
+            return archive(data, kind)
+    from catchment.normalize.office import office
+
+    return office(data, kind)
+
+
+def _text(data: bytes, kind: str) -> Document:
+    text, warnings = decode(data)
+    return Document(text=text, media_type=kind, language=language(text) if kind == "text/plain" else None, warnings=warnings)
+
+
+def _compressed(data: bytes, name: str, depth: int) -> Document:
+    """What a gzip file holds, read as if it lay there itself."""
+    from catchment.normalize.archives import inflated
+
+    if depth >= _MAX_DEPTH:
+        raise Skipped(SkipReason.UNSUPPORTED)
+    inner = name.removesuffix(".gz") if name.lower().endswith(".gz") else name[:-4] + ".tar"
+    return _read(inflated(data), inner, None, depth + 1)

@@ -15,9 +15,12 @@ _SAMPLE = 8_192
 _TEXT_CONTROLS = bytes({9, 10, 11, 12, 13, 27})
 
 
-def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """The text, without its byte order mark and with LF line ends, and the warnings. Never fails."""
-    text, warnings = _decode(data)
+def decode(data: bytes, declared: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """The text, without its byte order mark and with LF line ends, and the warnings. Never fails.
+
+    `declared` is the encoding that the content names itself; it counts where the bytes are not UTF-8.
+    """
+    text, warnings = _decode(data, declared)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x00" in text:
@@ -37,7 +40,7 @@ def is_text(data: bytes) -> bool:
     return controls * 50 <= len(head)
 
 
-def _decode(data: bytes) -> tuple[str, tuple[str, ...]]:
+def _decode(data: bytes, declared: str | None) -> tuple[str, tuple[str, ...]]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             text = data[len(mark) :].decode(encoding, "replace")
@@ -46,6 +49,8 @@ def _decode(data: bytes) -> tuple[str, tuple[str, ...]]:
         return data.decode(), ()
     except UnicodeDecodeError:
         pass
+    if declared and (text := _declared(data, declared)) is not None:
+        return text, ()
     text = data.decode("utf-8", "replace")
     damaged = text.count("\ufffd")
     beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
@@ -55,3 +60,11 @@ def _decode(data: bytes) -> tuple[str, tuple[str, ...]]:
         return data.decode("cp1252"), ("not UTF-8; read as Windows-1252",)
     except UnicodeDecodeError:
         return data.decode("latin-1"), ("not UTF-8; read as Latin-1",)
+
+
+def _declared(data: bytes, encoding: str) -> str | None:
+    """The text in the encoding that the content names; None where that is unknown or not true."""
+    try:
+        return data.decode(encoding)
+    except (LookupError, ValueError):
+        return None

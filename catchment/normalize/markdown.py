@@ -42,7 +42,7 @@ def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document
         media_type=media_type,
         title=_title(said, body),
         language=_said(said, _LANGUAGE) or language(body),
-        author=_said(said, _AUTHOR),
+        author=_unlinked(_said(said, _AUTHOR) or "") or None,
         created=_moment(said, _CREATED),
         modified=_moment(said, _MODIFIED),
         properties=said,
@@ -58,9 +58,14 @@ def _title(said: Mapping[str, Any], body: str) -> str | None:
     if "```" in body or "~~~" in body:
         body = _CODE_FENCE.sub("", body)
     for found in _HEADING.finditer(body):
-        if title := _LINKED.sub(lambda link: link[1] or link[2] or "", found[1]).strip():
+        if title := _unlinked(found[1]):
             return title
     return None
+
+
+def _unlinked(text: str) -> str:
+    """The text with the labels of its links in their place."""
+    return _LINKED.sub(lambda link: link[1] or link[2] or "", text).strip()
 
 
 def _said(said: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:

@@ -1,0 +1,84 @@
+"""Archives: a bounded list of what is in them; a single compressed file is read as what it holds. Nothing is unpacked to disk."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable
+
+from catchment.errors import ParseError, ResourceExhausted
+from catchment.model import Document
+
+MAX_MEMBERS = 10_000
+MAX_BYTES = 512 * 1024 * 1024
+MAX_INFLATED = 64 * 1024 * 1024
+_RATIO, _RATIO_FROM = 200, 10 * 1024 * 1024
+_DIRECTORY_ENTRY = 46
+_TOO_LARGE = "it unpacks to far more than its size; unpack it by hand if you trust it"
+
+
+def refuse_bomb(data: bytes) -> None:
+    """Raise ResourceExhausted for a zip file that would unpack to too much, ParseError for a damaged one."""
+    members = _directory(data)
+    total = sum(member.file_size for member in members)
+    if total > MAX_BYTES or (total > _RATIO_FROM and total > _RATIO * len(data)):
+        raise ResourceExhausted(_TOO_LARGE)
+
+
+def archive(data: bytes, media_type: str) -> Document:
+    """The names of what is in a zip or tar file, as a list."""
+    if media_type == "application/zip":
+        names: Iterable[str] = (member.filename for member in _directory(data))
+    else:
+        names = _tar_names(data)
+    return _listing(names, media_type)
+
+
+def inflated(data: bytes) -> bytes:
+    """What a gzip file holds. Raises ResourceExhausted beyond 64 MB, ParseError for a damaged one."""
+    machine = zlib.decompressobj(wbits=31)
+    try:
+        content = machine.decompress(data, MAX_INFLATED)
+    except zlib.error as error:
+        raise ParseError("the compressed file is damaged; fetch it again") from error
+    if machine.unconsumed_tail:
+        raise ResourceExhausted(_TOO_LARGE)
+    if not machine.eof:
+        raise ParseError("the compressed file ends too early; fetch it again")
+    return content
+
+
+def _directory(data: bytes) -> list[zipfile.ZipInfo]:
+    """The entries of a zip file; the number is checked before they are read into memory."""
+    end = data.rfind(b"PK\x05\x06")
+    declared = int.from_bytes(data[end + 12 : end + 16], "little") if end >= 0 else 0
+    if declared // _DIRECTORY_ENTRY > MAX_MEMBERS:
+        named = data.count(b"PK\x01\x02", 0, end)
+        if named > MAX_MEMBERS:
+            raise ResourceExhausted(f"it holds more than {MAX_MEMBERS} files; unpack it by hand if you want them read")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as opened:
+            return opened.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, UnicodeDecodeError) as error:
+        raise ParseError("the zip file is damaged; fetch or save it again") from error
+
+
+def _tar_names(data: bytes) -> list[str]:
+    names: list[str] = []
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as opened:
+            for member in opened:
+                if len(names) >= MAX_MEMBERS:
+                    raise ResourceExhausted(f"it holds more than {MAX_MEMBERS} files; unpack it by hand if you want them read")
+                names.append(member.name + ("/" if member.isdir() else ""))
+    except (tarfile.TarError, ValueError, EOFError) as error:
+        raise ParseError("the tar file is damaged; fetch it again") from error
+    return names
+
+
+def _listing(names: Iterable[str], media_type: str) -> Document:
+    printable = ("".join(letter if letter.isprintable() else "\ufffd" for letter in name) for name in names)
+    lines = [f"- {name}" for name in printable]
+    return Document(text="\n".join(lines), media_type=media_type, properties={"files": len(lines)})

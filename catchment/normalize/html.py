@@ -1,0 +1,211 @@
+"""Web pages to Markdown: headings, lists, tables, quotations, code and links stay; scripts, styles and layout go."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from catchment.model import Document
+from catchment.normalize.decode import decode
+from catchment.normalize.language import language
+from catchment.normalize.markdown import iso_moment
+
+_DROPPED = frozenset(
+    {"script", "style", "template", "head", "svg", "math", "iframe", "object", "canvas", "noscript", "select", "button", "-comment"}
+)
+_BLOCKS = frozenset(
+    "address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form header"
+    " hr html legend li main nav ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6".split()
+)
+_LEAVES = frozenset({"-text", "img"})
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
+_BLANK_LINES = re.compile(r"\n{3,}")
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+_AUTHOR = ("author", "dc.creator", "article:author")
+_CREATED = ("article:published_time", "date", "dc.date", "dcterms.created")
+_MODIFIED = ("article:modified_time", "last-modified", "dcterms.modified")
+
+
+def html(data: bytes, media_type: str = "text/html") -> Document:
+    """A page as a document. Never fails: what browsers repair is repaired."""
+    hint = _CHARSET.search(data[:4_096])
+    text, warnings = decode(data, hint[1].decode("ascii", "replace") if hint else None)
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(text)
+    body = markdown_of(tree)
+    said = _meta(tree)
+    heading = tree.css_first("h1")
+    title = tree.css_first("title")
+    words = (title.text() if title else "") or (heading.text() if heading else "")
+    return Document(
+        text=body,
+        media_type=media_type,
+        title=_SPACE.sub(" ", words).strip() or None,
+        language=_language(tree) or language(body),
+        author=next((said[key] for key in _AUTHOR if key in said), None),
+        created=_moment(said, _CREATED),
+        modified=_moment(said, _MODIFIED),
+        properties={key: said[key] for key in ("description", "keywords") if key in said},
+        warnings=warnings,
+    )
+
+
+def markdown_of(tree: Any) -> str:
+    """The page's body as Markdown. Iterative: a page may nest deeper than Python's stack."""
+    writer = _Writer()
+    root = tree.body or tree.root
+    top = root.mem_id if root is not None else 0
+    node = root
+    while node is not None:
+        if node.tag not in _DROPPED:
+            writer.enter(node)
+            if node.child is not None and node.tag not in _LEAVES:
+                node = node.child
+                continue
+            writer.leave(node)
+        while node is not None and node.mem_id != top and node.next is None:
+            node = node.parent
+            if node is not None:
+                writer.leave(node)
+        node = node.next if node is not None and node.mem_id != top else None
+    return writer.text()
+
+
+class _Writer:
+    """Puts the text together line by line as the walk enters and leaves the elements."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._line: list[str] = []
+        self._lists: list[int | None] = []
+        self._quotes = 0
+        self._verbatim = 0
+        self._links: list[tuple[int, str]] = []
+        self._lead = ""
+
+    def text(self) -> str:
+        self._end_line()
+        return _BLANK_LINES.sub("\n\n", "\n".join(self._lines)).strip("\n")
+
+    def enter(self, node: Any) -> None:
+        tag = node.tag
+        if tag == "-text":
+            self._words(node.text_content or "")
+        elif tag == "br":
+            self._line.append("\n" if self._verbatim else " \n")
+        elif tag == "img":
+            self._image(node.attributes)
+        elif tag == "a":
+            self._links.append((len(self._line), (node.attributes.get("href") or "").strip()))
+        elif tag in ("td", "th"):
+            self._line.append(" | " if any(self._line) else "")
+        elif tag in _BLOCKS:
+            self._open(tag)
+
+    def leave(self, node: Any) -> None:
+        tag = node.tag
+        if tag == "a" and self._links:
+            self._close_link()
+        elif tag in _BLOCKS:
+            self._end_line()
+            self._close(tag)
+
+    def _open(self, tag: str) -> None:
+        self._end_line()
+        if tag in ("ul", "ol"):
+            self._lists.append(0 if tag == "ol" else None)
+        elif tag == "li":
+            self._lead = self._bullet()
+        elif tag == "blockquote":
+            self._quotes += 1
+        elif tag == "pre":
+            self._emit("```")
+            self._verbatim += 1
+        elif tag == "hr":
+            self._emit("---")
+        elif tag in _HEADINGS:
+            self._emit("")
+            self._lead = _HEADINGS[tag]
+
+    def _close(self, tag: str) -> None:
+        if tag in ("ul", "ol") and self._lists:
+            self._lists.pop()
+        elif tag == "blockquote":
+            self._quotes -= 1
+        elif tag == "pre":
+            self._verbatim -= 1
+            self._emit("```")
+        if tag in ("p", "pre", "blockquote", "table", "figure", "dl") or tag in _HEADINGS or (tag in ("ul", "ol") and not self._lists):
+            self._emit("")
+        self._lead = ""
+
+    def _bullet(self) -> str:
+        indent = "  " * min(max(len(self._lists) - 1, 0), 8)
+        if self._lists and (number := self._lists[-1]) is not None:
+            self._lists[-1] = number + 1
+            return f"{indent}{number + 1}. "
+        return f"{indent}- "
+
+    def _words(self, text: str) -> None:
+        if self._verbatim:
+            self._line.append(text)
+        elif words := _SPACE.sub(" ", text):
+            self._line.append(words if self._line else words.lstrip())
+
+    def _image(self, attributes: dict[str, str | None]) -> None:
+        alt = _SPACE.sub(" ", attributes.get("alt") or "").strip()
+        source = (attributes.get("src") or "").strip()
+        if alt and source and not source.startswith("data:"):
+            self._line.append(f"![{alt}]({_destination(source)})")
+        elif alt:
+            self._line.append(alt)
+
+    def _close_link(self) -> None:
+        start, address = self._links.pop()
+        words = "".join(self._line[start:])
+        label = words.strip()
+        if label and address and not address.startswith(("#", "javascript:", "data:")) and not self._verbatim:
+            ends = words[: len(words) - len(words.lstrip())], words[len(words.rstrip()) :]
+            self._line[start:] = [f"{ends[0]}[{label}]({_destination(address)}){ends[1]}"]
+
+    def _end_line(self) -> None:
+        self._links = [(0, address) for _, address in self._links]
+        text, self._line = "".join(self._line), []
+        if self._verbatim:
+            if text.strip("\n"):
+                self._emit(text.strip("\n"))
+            return
+        text = "\n".join(_SPACE.sub(" ", line).strip() for line in text.split("\n")).strip()
+        if text:
+            self._emit(self._lead + text)
+            self._lead = ""
+
+    def _emit(self, text: str) -> None:
+        mark = "> " * min(self._quotes, 8)
+        self._lines += ((mark + line).rstrip() if mark else line for line in text.split("\n"))
+
+
+def _destination(address: str) -> str:
+    return f"<{address}>" if re.search(r"[\s()]", address) else address
+
+
+def _meta(tree: Any) -> dict[str, str]:
+    said: dict[str, str] = {}
+    for node in tree.css("meta"):
+        key = (node.attributes.get("name") or node.attributes.get("property") or "").strip().lower()
+        content = _SPACE.sub(" ", node.attributes.get("content") or "").strip()
+        if key and content:
+            said.setdefault(key, content)
+    return said
+
+
+def _moment(said: dict[str, str], keys: tuple[str, ...]) -> Any:
+    return next((moment for key in keys if key in said and (moment := iso_moment(said[key]))), None)
+
+
+def _language(tree: Any) -> str | None:
+    root = tree.css_first("html")
+    code = (root.attributes.get("lang") or "") if root else ""
+    return code[:2].lower() if re.match(r"[A-Za-z]{2}(?:[-_]|$)", code) else None
