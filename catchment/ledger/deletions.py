@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
-from sqlalchemy import delete, func, insert, literal_column, select, update
+from sqlalchemy import func, insert, literal_column, select, update
 
 from catchment.errors import NotFound
 from catchment.ledger import removal
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Hold, Settled
-from catchment.ledger.schema import DELETED, MISSING, documents, holds, items, jobs, quarantine, sources, syncs
+from catchment.ledger.schema import DELETED, MISSING, holds, items, jobs, sources, syncs
 from catchment.ledger.store import Reading, Store, Writing, from_micros
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, in_parts, move
 
 _FEW = 10
 _SHARE = 0.1
-_DAY = 86_400_000_000
 
 
 class Deletions:
@@ -89,14 +89,13 @@ class Deletions:
             writing.record("hold dropped", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
             return len(gone)
 
-    def purge(self, days: float) -> int:
+    def purge(self, older_than: timedelta) -> int:
         """See `Intake.purge`."""
         with self._store.write() as writing:
-            limit = writing.now - int(days * _DAY)
+            limit = writing.now - older_than // timedelta(microseconds=1)
             old = items.c.id.in_(select(items.c.id).where(literal_column(DELETED), items.c.gone_at <= limit))
             numbers = list(writing.execute(select(items.c.id).where(old)).scalars())
-            for part in in_parts(numbers):
-                _forget(writing, part)
+            removal.forget_items(writing, numbers)
             return len(numbers)
 
 
@@ -156,14 +155,3 @@ def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: st
         writing.execute(update(items).where(items.c.id.in_(part)).values(state="deleted"))
         for item_id in part:
             writing.record("deleted", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id, reason=reason)
-
-
-def _forget(writing: Writing, item_ids: Sequence[int]) -> None:
-    mine = documents.c.item_id.in_(item_ids)
-    content_ids = writing.execute(select(documents.c.content_id).where(mine).distinct()).scalars().all()
-    old_jobs = select(jobs.c.id).where(jobs.c.item_id.in_(item_ids))
-    writing.execute(delete(documents).where(mine))
-    writing.execute(delete(quarantine).where(quarantine.c.job_id.in_(old_jobs)))
-    writing.execute(delete(jobs).where(jobs.c.item_id.in_(item_ids)))
-    writing.execute(delete(items).where(items.c.id.in_(item_ids)))
-    removal.drop_unused(writing, content_ids)

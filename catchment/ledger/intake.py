@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 
 from sqlalchemy import delete, func, or_, select
 
-from catchment.errors import NotFound
+from catchment.errors import NotFound, Refused
 from catchment.ledger.deletions import Deletions
 from catchment.ledger.known import KnownSource
 from catchment.ledger.recording import Recording
@@ -51,12 +52,14 @@ class Intake:
         """
         with self._store.write() as writing:
             sync = writing.execute(
-                select(syncs.c.source_id, syncs.c.owner, sources.c.priority)
+                select(syncs.c.source_id, syncs.c.owner, sources.c.priority, sources.c.state)
                 .join(sources, sources.c.id == syncs.c.source_id)
                 .where(syncs.c.id == sync_id)
             ).first()
             if sync is None:
                 raise NotFound(f"There is no sync {sync_id}; begin one first")
+            if sync.state == "removed":
+                raise Refused("This source was removed; add it again to ingest it")
             recording = Recording(writing, sync.source_id, sync_id, sync.owner, sync.priority)
             counts = recording.take(changes)
             _keep_marks(writing, sync.source_id, cursor)
@@ -81,9 +84,9 @@ class Intake:
         """Keep what is held, until the next listing decides afresh; how many items. Raises NotFound when nothing is held."""
         return self._deletions.drop(source_id, actor, reason)
 
-    def purge(self, before: float) -> int:
-        """Forget deleted items whose tombstone is older than `before` days, with their withdrawn documents; how many."""
-        return self._deletions.purge(before)
+    def purge(self, older_than: timedelta) -> int:
+        """Forget deleted items whose tombstone is older than this, with their withdrawn documents; how many."""
+        return self._deletions.purge(older_than)
 
     def find(self, text: str, source: str | None = None) -> list[ItemRow]:
         """Items by locator: the exact one, else those whose last parts or file name it is, in any state; 50 at most."""

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from sqlalchemy import ColumnElement, bindparam, delete, exists, select, update
 
 from catchment.ledger import search
-from catchment.ledger.schema import chunks, contents, documents, entities, items, links
+from catchment.ledger.schema import chunks, contents, documents, entities, items, jobs, links, quarantine
 from catchment.ledger.store import Writing
 from catchment.ledger.transitions import in_parts
 
@@ -18,11 +18,6 @@ def withdraw_items(writing: Writing, item_ids: Iterable[int]) -> None:
     for part in in_parts(item_ids):
         _withdraw(writing, documents.c.item_id.in_(part))
         writing.execute(update(items).where(items.c.id.in_(part)).values(content_hash=None))
-
-
-def withdraw_source(writing: Writing, source_id: int) -> None:
-    """Take every document of a source out of every listing and search."""
-    _withdraw(writing, documents.c.source_id == source_id)
 
 
 def _withdraw(writing: Writing, which: ColumnElement[bool]) -> None:
@@ -65,6 +60,20 @@ def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
             search.forget_names(writing, live)
             writing.execute(update(documents).where(documents.c.id == bindparam("document")), rows)
             search.learn_names(writing, live)
+
+
+def forget_items(writing: Writing, item_ids: Iterable[int]) -> None:
+    """Delete items with all that came of them; the history alone stays."""
+    for part in in_parts(item_ids):
+        mine = documents.c.item_id.in_(part)
+        content_ids = writing.execute(select(documents.c.content_id).where(mine).distinct()).scalars().all()
+        old_jobs = select(jobs.c.id).where(jobs.c.item_id.in_(part))
+        search.forget_names(writing, mine)
+        writing.execute(delete(documents).where(mine))
+        writing.execute(delete(quarantine).where(quarantine.c.job_id.in_(old_jobs)))
+        writing.execute(delete(jobs).where(jobs.c.item_id.in_(part)))
+        writing.execute(delete(items).where(items.c.id.in_(part)))
+        drop_unused(writing, content_ids)
 
 
 def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:

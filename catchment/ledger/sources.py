@@ -10,7 +10,7 @@ from sqlalchemy import delete, insert, select, update
 from catchment.errors import NotFound, Refused
 from catchment.ledger import removal
 from catchment.ledger.rows import Source, SourceState
-from catchment.ledger.schema import holds, items, jobs, marks, quarantine, sources
+from catchment.ledger.schema import holds, items, jobs, marks, sources
 from catchment.ledger.store import AnyRow, Reading, Store, Writing
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, move
 from catchment.model import Priority
@@ -82,30 +82,13 @@ class Sources:
                 writing.record(event, actor=actor, source_id=source.id, reason=reason)
 
     def remove(self, name: str, actor: str, reason: str) -> None:
-        """Forget this source: its jobs are cancelled, its documents leave the library, its cursor is dropped."""
+        """Forget this source: its jobs, its documents and its cursor are gone for good; only the history tells of them."""
         with self._store.write() as writing:
             source = find(writing, name)
             mine = jobs.c.source_id == source.id
-            move(
-                writing,
-                mine & jobs.c.current,
-                UNFINISHED | {QUARANTINED},
-                CANCELLED,
-                actor=actor,
-                reason="source removed",
-            )
-            resolved = select(jobs.c.id).where(mine)
-            writing.execute(
-                update(quarantine)
-                .where(quarantine.c.job_id.in_(resolved), quarantine.c.resolved_at.is_(None))
-                .values(resolved_at=writing.now, resolution="source removed")
-            )
-            removal.withdraw_source(writing, source.id)
-            writing.execute(
-                update(items)
-                .where(items.c.source_id == source.id, items.c.state != "deleted")
-                .values(state="deleted", gone_at=writing.now, content_hash=None)
-            )
+            move(writing, mine, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="source removed")
+            numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
+            removal.forget_items(writing, numbers)
             writing.execute(delete(marks).where(marks.c.source_id == source.id))
             writing.execute(
                 update(holds)

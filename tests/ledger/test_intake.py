@@ -1,0 +1,249 @@
+"""What a connector says becomes items and jobs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from catchment.contracts import Known
+from catchment.errors import AccessDenied, FetchFailed, NotFound, Refused
+from catchment.ledger import IntakeCounts
+from catchment.model import Failure, JobState, KnownItem, Priority, Skip, SkipReason, Tombstone, Upsert
+from tests.ledger.world import TIMEOUT, World, delivered, locators, note, notes
+
+
+def test_a_new_item_becomes_one_job_however_often_it_is_recorded(world: World) -> None:
+    assert world.see(note("a.md"), note("b/c.md")) == IntakeCounts(new=2, enqueued=2)
+    assert world.see(note("a.md"), note("b/c.md")) == IntakeCounts(unchanged=2)
+    assert locators(world.claim()) == ["a.md", "b/c.md"]
+
+
+def test_an_item_recorded_twice_at_once_is_one_item(world: World) -> None:
+    assert world.see(note("a.md", "v1"), note("a.md", "v2")) == IntakeCounts(new=1, enqueued=1)
+    assert world.claim().jobs[0].item.version == "v2"
+
+
+def test_a_changed_attribute_costs_a_row_and_no_job(world: World) -> None:
+    world.ingest(note("a.md"))
+    assert world.see(note("a.md", attributes={"flags": ["seen"]})) == IntakeCounts(attributes=1)
+    assert world.claim().jobs == ()
+    assert world.ledger.intake.find("a.md")[0].attributes == {"flags": ["seen"]}
+
+
+def test_a_new_version_supersedes_the_unfinished_job_of_the_old_one(world: World) -> None:
+    world.see(note("a.md", "v1"))
+    old = world.claim()
+    assert world.see(note("a.md", "v2")) == IntakeCounts(changed=1, enqueued=1)
+    assert world.state(old.jobs[0].id) == "superseded"
+    assert world.deliver(old).stale == [old.jobs[0].id]
+    assert world.claim().jobs[0].item.version == "v2"
+
+
+def test_going_back_to_an_earlier_version_is_a_change_like_any_other(world: World) -> None:
+    for version in ("v1", "v2", "v1"):
+        world.ingest(note("a.md", version))
+    assert world.found("says v1") == ["a.md"]
+
+
+def test_what_was_recorded_before_a_checkpoint_is_kept_with_its_marks(world: World) -> None:
+    world.record(Upsert(note("a.md")), inbox="7", sent="3")
+    world.record(inbox="8", sent=None)
+    world.reopen()
+    assert world.ledger.intake.known(world.source.id).marks() == {"inbox": "8"}
+
+
+def test_nothing_of_a_recording_that_fails_is_kept(world: World) -> None:
+    with pytest.raises(NotFound):
+        world.ledger.intake.record(999, [Upsert(note("a.md"))], {"inbox": "7"})
+    assert world.ledger.intake.known(world.source.id).marks() == {}
+    assert world.ledger.intake.find("a.md") == []
+
+
+def test_a_connector_is_told_what_is_known_of_its_source(world: World) -> None:
+    other = world.ledger.sources.put("other", "local_files", Priority.LOW)
+    world.ledger.intake.record(world.begin(other).id, [Upsert(note("x/other.md"))], {"x": "1"})
+    world.ingest(note("x/a.md", identity="i1"))
+    world.record(
+        Upsert(note("x/y/b.md")), Skip(note("x/c.bin"), SkipReason.UNSUPPORTED), Tombstone("nothing.md"), m="1"
+    )
+    known: Known = world.ledger.intake.known(world.source.id)
+    assert known.marks() == {"m": "1"}
+    assert known.containers() == {"x", "x/y"}
+    within = known.within("x")
+    assert set(within) == {"x/a.md", "x/c.bin"}
+    assert within["x/a.md"] == KnownItem("v1", "i1", world.ledger.library.show("x/a.md").content_hash)
+    assert world.ledger.intake.known_identities(world.source.id, ["i1", "i2"]) == {"i1"}
+
+
+def test_a_moved_item_keeps_its_document_and_history_and_costs_no_job(world: World) -> None:
+    world.ingest(note("old/Plan.md", identity="i1"))
+    before = world.ledger.library.show("old/Plan.md")
+    assert world.record(Upsert(note("new/Goal.md", "v9", "i1")), Tombstone("old/Plan.md")) == IntakeCounts(
+        moved=1, missing=1
+    )
+    assert world.settle().deleted == 0
+    after = world.ledger.library.show("new/Goal.md")
+    assert (after.document, after.item_id) == (before.document, before.item_id)
+    assert after.title == "Goal"
+    assert world.claim().jobs == ()
+    assert world.found("goal") == ["new/Goal.md"]
+    assert world.found("plan says") == ["new/Goal.md"], "the text still says Plan"
+    assert world.item_events("new/Goal.md")[-2:] == ["missing", "moved"]
+    assert world.see(note("new/Goal.md", "v9", "i1")) == IntakeCounts(unchanged=1)
+
+
+def test_a_move_is_recognized_when_the_tombstone_came_first(world: World) -> None:
+    world.ingest(note("a.md", identity="i1"))
+    world.lose("a.md")
+    assert world.see(note("b.md", identity="i1")).moved == 1
+
+
+def test_a_moved_title_of_its_own_stays(world: World) -> None:
+    world.see(note("a.md", identity="i1"))
+    batch = world.claim()
+    world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, "words", title="My plan")])
+    world.record(Tombstone("a.md"), Upsert(note("b.md", identity="i1")))
+    assert world.ledger.library.show("b.md").title == "My plan"
+
+
+def test_a_moved_item_that_was_not_finished_is_done_at_its_new_place(world: World) -> None:
+    world.see(note("a.md", identity="i1"))
+    old = world.claim()
+    assert world.record(Tombstone("a.md"), Upsert(note("b.md", identity="i1"))).enqueued == 1
+    assert world.deliver(old).succeeded == []
+    assert locators(world.claim()) == ["b.md"]
+
+
+def test_a_second_file_with_the_same_identity_is_no_move(world: World) -> None:
+    world.ingest(note("a.md", identity="i1"))
+    assert world.see(note("link.md", identity="i1")) == IntakeCounts(new=1, enqueued=1)
+    assert world.lose("a.md").missing == 1
+    assert world.settle().deleted == 1
+
+
+def test_a_moved_item_may_take_the_place_of_a_deleted_one(world: World) -> None:
+    world.ingest(note("a.md", identity="i1"), note("b.md", identity="i2"))
+    world.lose("b.md")
+    world.settle()
+    assert world.record(Tombstone("a.md"), Upsert(note("b.md", identity="i1"))).moved == 1
+    assert world.ledger.library.show("b.md").title == "b"
+
+
+def test_a_deleted_item_leaves_the_library_and_comes_back_as_itself(world: World) -> None:
+    world.ingest(note("a.md"), note("b.md"))
+    before = world.ledger.library.show("a.md")
+    world.lose("a.md")
+    assert world.settle().deleted == 1
+    assert world.found("says") == ["b.md"]
+    assert world.ledger.library.names(world.source.id)[0].locator == "b.md"
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.sync = world.begin()
+    assert world.see(note("a.md")) == IntakeCounts(revived=1)
+    assert world.ledger.library.show("a.md") == before
+    assert world.found("a") == ["a.md"]
+
+
+def test_a_deleted_item_that_comes_back_changed_keeps_its_document(world: World) -> None:
+    world.ingest(note("a.md"))
+    before = world.ledger.library.show("a.md").document
+    world.lose("a.md")
+    world.settle()
+    world.ingest(note("a.md", "v2"))
+    assert world.ledger.library.show("a.md").document == before
+
+
+def test_work_on_an_item_that_is_gone_stops_and_starts_again_when_it_is_back(world: World) -> None:
+    world.see(note("a.md"))
+    batch = world.claim()
+    world.lose("a.md")
+    assert world.deliver(batch).stale == [batch.jobs[0].id]
+    assert world.see(note("a.md")) == IntakeCounts(revived=1, enqueued=1)
+    assert locators(world.claim()) == ["a.md"]
+
+
+def test_a_skipped_item_is_recorded_with_its_reason_and_loses_its_document(world: World) -> None:
+    world.ingest(note("a.md"))
+    skip = Skip(note("a.md"), SkipReason.TOO_LARGE)
+    assert world.record(skip) == IntakeCounts(changed=1, skipped=1)
+    assert world.record(skip) == IntakeCounts(unchanged=1)
+    item = world.ledger.intake.find("a.md")[0]
+    assert (item.job_state, item.job_reason, item.document) == (JobState.SKIPPED, "too_large", None)
+    assert world.found("says") == []
+
+
+def test_an_item_that_is_wanted_again_is_done_although_it_did_not_change(world: World) -> None:
+    world.record(Skip(note("a.md"), SkipReason.EXCLUDED))
+    assert world.see(note("a.md")).enqueued == 1
+
+
+def test_an_item_whose_listing_failed_waits_in_quarantine_or_is_tried_again(world: World) -> None:
+    denied = Failure(note("secret.md"), AccessDenied("Permission denied; allow reading it"))
+    failed = Failure(note("slow.md"), FetchFailed("It did not answer"))
+    assert world.record(denied, failed) == IntakeCounts(new=2, failed=2)
+    assert world.record(denied, failed) == IntakeCounts(unchanged=2)
+    entry = world.ledger.quarantine.list()[0]
+    assert (entry.item, entry.reason, entry.attempts, entry.run) == ("secret.md", "permission_denied", 1, "run-1")
+    assert world.ledger.queue.waiting(world.source.id).later == 1
+    world.clock.forward(minutes=5)
+    assert locators(world.claim(first_attempts=False)) == ["slow.md"]
+
+
+def test_an_item_whose_listing_failed_and_that_changes_leaves_quarantine(world: World) -> None:
+    world.record(Failure(note("a.md", "v1"), AccessDenied("Permission denied")))
+    world.see(note("a.md", "v2"))
+    assert world.ledger.quarantine.list() == []
+    assert locators(world.claim()) == ["a.md"]
+
+
+def test_a_removed_source_leaves_nothing_to_find_and_starts_afresh_when_it_is_back(world: World) -> None:
+    world.ingest(*notes(3))
+    world.see(note("later.md"))
+    world.record(m="1")
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.ledger.sources.remove("notes", "anna", "not wanted")
+    assert world.ledger.sources.all() == []
+    assert world.found("says") == []
+    assert world.ledger.library.counts() == {}
+    assert world.ledger.check(deep=True) == []
+    world.source = world.ledger.sources.put("notes", "local_files", Priority.HIGH)
+    world.sync = world.begin()
+    assert world.ledger.intake.known(world.source.id).marks() == {}
+    assert world.see(*notes(3)) == IntakeCounts(new=3, enqueued=3)
+
+
+def test_a_sync_of_a_source_that_was_removed_meanwhile_records_nothing(world: World) -> None:
+    world.ledger.sources.remove("notes", "anna", "not wanted")
+    with pytest.raises(Refused, match="add it again"):
+        world.see(note("a.md"))
+
+
+def test_an_item_is_found_by_locator_by_its_end_and_by_its_name(world: World) -> None:
+    world.see(note("p/Plan.md"), note("q/Plan.md"), note("100%_sure.md"))
+    assert [row.locator for row in world.ledger.intake.find("q/Plan.md")] == ["q/Plan.md"]
+    assert {row.locator for row in world.ledger.intake.find("Plan.md")} == {"p/Plan.md", "q/Plan.md"}
+    assert {row.locator for row in world.ledger.intake.find("Plan", source="notes")} == {"p/Plan.md", "q/Plan.md"}
+    assert [row.locator for row in world.ledger.intake.find("100%_sure")] == ["100%_sure.md"]
+    assert world.ledger.intake.find("_lan.md") == []
+
+
+def test_a_tombstone_is_forgotten_after_thirty_days_with_all_that_it_kept(world: World) -> None:
+    world.ingest(note("a.md"), note("b.md"))
+    world.lose("a.md")
+    world.settle()
+    world.clock.forward(days=29)
+    assert world.ledger.intake.purge(timedelta(days=30)) == 0
+    world.clock.forward(days=2)
+    assert world.ledger.intake.purge(timedelta(days=30)) == 1
+    assert world.ledger.intake.find("a.md") == []
+    assert world.ledger.library.counts()["notes"].contents == 1
+    assert world.ledger.check(deep=True) == []
+
+
+def test_a_failure_of_the_newer_version_leaves_the_last_good_document(world: World) -> None:
+    world.ingest(note("a.md", "v1"))
+    world.see(note("a.md", "v2"))
+    batch = world.claim()
+    world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=None)
+    assert world.found("says v1") == ["a.md"]
+    assert world.ledger.quarantine.list()[0].document == world.ledger.library.show("a.md").document

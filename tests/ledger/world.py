@@ -1,0 +1,171 @@
+"""A ledger, a clock that the test moves, and short ways to say what a connector and a pipeline would."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from catchment.ledger import (
+    Acks,
+    Batch,
+    ClaimedJob,
+    Delivered,
+    FailureInfo,
+    IntakeCounts,
+    Ledger,
+    Settled,
+    Source,
+    Sync,
+)
+from catchment.model import (
+    Chunk,
+    Document,
+    Entity,
+    Extraction,
+    Failure,
+    FailureClass,
+    Item,
+    Link,
+    Priority,
+    Reason,
+    Skip,
+    Tombstone,
+    Upsert,
+)
+
+START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+NORMALIZER = "1"
+
+
+class Clock:
+    """Seconds since 1970, as the test says."""
+
+    def __init__(self) -> None:
+        self.now = START.timestamp()
+
+    def __call__(self) -> float:
+        return self.now
+
+    def forward(self, **by: float) -> None:
+        self.now += timedelta(**by).total_seconds()
+
+    @property
+    def moment(self) -> datetime:
+        return datetime.fromtimestamp(self.now, UTC)
+
+
+def note(locator: str, version: str = "v1", identity: str | None = None, **more: object) -> Item:
+    """A file called `locator`, in its folder."""
+    return Item(locator, locator.rpartition("/")[0], version, identity, **more)  # type: ignore[arg-type]
+
+
+def content(text: str) -> str:
+    """The hash of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def delivered(
+    job_id: int,
+    text: str,
+    *,
+    title: str = "a title",
+    links: Sequence[Link] = (),
+    entities: Sequence[Entity] = (),
+    metadata: Mapping[str, object] | None = None,
+) -> Delivered:
+    """A job that became a document with this text, in one passage."""
+    chunks = (Chunk(0, len(text), "Heading"),) if text else ()
+    return Delivered(
+        job_id,
+        content(text),
+        NORMALIZER,
+        Document(text, "text/markdown"),
+        Extraction(chunks, tuple(links), tuple(entities)),
+        title,
+        None,
+        metadata or {},
+    )
+
+
+PARSE_ERROR = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", "The file is damaged")
+TIMEOUT = FailureInfo(Reason.TIMEOUT, FailureClass.TRANSIENT, "TimedOut", "It took 60 s", retry_helps=True)
+
+
+@dataclass
+class World:
+    """One source in one ledger, with a sync that is open."""
+
+    url: str
+    clock: Clock
+    ledger: Ledger
+    source: Source = field(init=False)
+    sync: Sync = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.source = self.ledger.sources.put("notes", "obsidian", Priority.NORMAL)
+        self.sync = self.begin()
+
+    def begin(self, source: Source | None = None) -> Sync:
+        chosen = source or self.source
+        return self.ledger.syncs.begin(chosen.id, run="run-1", owner="worker", code_version="1", alive=lambda _: False)
+
+    def reopen(self) -> None:
+        """As after a crash: nothing of the process is left but the file."""
+        self.ledger.close()
+        self.ledger = Ledger.open(self.url, clock=self.clock)
+
+    def record(self, *changes: Upsert | Tombstone | Skip | Failure, **marks: str | None) -> IntakeCounts:
+        return self.ledger.intake.record(self.sync.id, changes, marks)
+
+    def see(self, *items: Item) -> IntakeCounts:
+        return self.record(*map(Upsert, items))
+
+    def lose(self, *locators: str) -> IntakeCounts:
+        return self.record(*map(Tombstone, locators))
+
+    def settle(self, *, root_changed: bool = False) -> Settled:
+        return self.ledger.intake.settle(self.sync.id, root_changed=root_changed)
+
+    def claim(self, limit: int = 100, *, owner: str = "worker", **which: object) -> Batch:
+        return self.ledger.queue.claim(self.source.id, limit, owner=owner, **which)  # type: ignore[arg-type]
+
+    def deliver(self, batch: Batch, text: str | None = None) -> Acks:
+        """Deliver every job of a batch; each with a text of its own unless one is given."""
+        return self.ledger.queue.deliver(batch.token, [self.done(job, text) for job in batch.jobs])
+
+    def done(self, job: ClaimedJob, text: str | None = None) -> Delivered:
+        name = job.item.locator.rpartition("/")[2].removesuffix(".md")
+        return delivered(job.id, text or f"What {name} says in {job.item.version}", title=name)
+
+    def ingest(self, *items: Item, text: str | None = None) -> None:
+        """Take these items all the way into the library."""
+        self.see(*items)
+        self.deliver(self.claim(10_000), text)
+
+    def found(self, words: str) -> list[str]:
+        """Where a search finds something."""
+        return [hit.item for hit in self.ledger.library.search(words)]
+
+    def state(self, job_id: int) -> str:
+        return self.ledger.queue.job(job_id).state.value
+
+    def events(self, job_id: int) -> list[str]:
+        return [event.event for event in self.ledger.history.of_job(job_id)]
+
+    def item_events(self, locator: str) -> list[str]:
+        return [event.event for event in self.ledger.history.of_item(self.ledger.intake.find(locator)[0].id)]
+
+
+def jobs_of(batch: Batch) -> list[int]:
+    return [job.id for job in batch.jobs]
+
+
+def locators(batch: Batch) -> list[str]:
+    return [job.item.locator for job in batch.jobs]
+
+
+def notes(count: int, start: int = 0, folder: str = "n") -> Iterable[Item]:
+    """Items n/0.md, n/1.md, …, each with an identity of its own."""
+    return [note(f"{folder}/{n}.md", identity=f"{folder}{n}") for n in range(start, start + count)]
