@@ -1,0 +1,63 @@
+"""The commands that need the running server: a source from `add` to `remove`, as a person would do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from catchment.home import Home
+    from deployments.server import Running
+    from tests.console.conftest import Cli
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def online(cli: Cli, server: Running, server_home: Home, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The command line in the home whose server runs."""
+    monkeypatch.setenv("CATCHMENT_HOME", str(server_home.path))
+    return cli
+
+
+def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, server: Running, tmp_path: Path) -> None:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "bees.md").write_text("# Bees\n\nThe queen excluder stays in until August.\n")
+    (folder / "cut.pdf").write_bytes(b"%PDF-1.7\n1 0 obj\n<< /Type /Catalog >>\n")
+
+    added = online("sources", "add", "local_files", str(folder), "--name", "console-papers", "--every", "1d")
+    assert (added.code, "`catchment sync console-papers --wait`" in added.out) == (0, True), added
+
+    synced = online("sync", "console-papers", "--wait")
+    assert synced.code == 0, synced
+    assert "console-papers: completed" in synced.err
+    assert synced.out.startswith("console-papers: 1 in the library, 1 quarantined\n")
+    assert [hit["item"] for hit in online("search", "excluder", "--json").json] == ["bees.md"]
+    [entry] = online("quarantine", "list", "--source", "console-papers", "--json").json
+    assert (entry["item"], entry["reason"]) == ("cut.pdf", "parse_error")
+
+    status = online("status", "--json").json
+    assert status["server"] == {"running": True, "url": server.url}
+
+    assert online("sources", "pause", "console-papers").code == 0
+    assert online("sync", "console-papers", "--wait").code == 5
+    assert online("sources", "resume", "console-papers").code == 0
+
+    folder.rename(tmp_path / "unmounted")
+    failed = online("sync", "console-papers", "--wait", "--json")
+    assert (failed.code, failed.json["state"]) == (1, "Failed")
+    assert "mount its disk" in failed.err
+    assert [hit["item"] for hit in online("search", "excluder", "--json").json] == ["bees.md"], "nothing was deleted"
+
+    assert online("sources", "remove", "console-papers", "--yes").code == 0
+    assert online("sync", "console-papers").code == 4
+    assert online("search", "excluder", "--json").json == []
+
+
+def test_up_says_that_it_runs_already(online: Cli, server: Running) -> None:
+    said = online("up", "--detach")
+    assert (said.code, server.url in said.out) == (0, True)
