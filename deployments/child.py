@@ -42,16 +42,18 @@ def _serve(descriptor: int) -> None:
     import uvicorn
     from prefect.server.api.server import create_app
 
+    from deployments.confined import confined
     from deployments.immediate import begin_immediately
 
     begin_immediately()
+    listening = socket.socket(fileno=descriptor)
     config = uvicorn.Config(
-        create_app(final=True),
+        confined(create_app(final=True), listening.getsockname()[1]),
         log_level="warning",
         # Open event streams never end by themselves; a stop must not wait for them.
         timeout_graceful_shutdown=3,
     )
-    uvicorn.Server(config).run(sockets=[socket.socket(fileno=descriptor)])
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def _work() -> None:

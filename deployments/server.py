@@ -38,7 +38,7 @@ class Running:
 
     def run_url(self, run_id: str) -> str:
         """Where the Prefect UI shows a flow run."""
-        return f"{self.url}/runs/flow-run/{run_id}"
+        return f"{self.url}/v2/runs/flow-run/{run_id}"
 
 
 def running(home: Home) -> Running | None:

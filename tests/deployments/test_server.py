@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -119,6 +120,33 @@ def test_the_server_wants_the_login_and_listens_on_the_loopback_alone(server: Ru
         assert client.post("/flows/filter", json=body).status_code == httpx.codes.OK
     addresses = {c.laddr.ip for c in psutil.Process(server.server_pid).net_connections() if c.status == "LISTEN"}
     assert addresses == {"127.0.0.1"}
+
+
+@pytest.mark.server
+def test_the_pages_of_the_ui_may_talk_to_this_server_alone(server: Running) -> None:
+    page = httpx.get(f"{server.url}/v2/", trust_env=False)
+    assert page.status_code == httpx.codes.OK
+    rules = dict(rule.strip().split(" ", 1) for rule in page.headers["content-security-policy"].split(";"))
+    assert rules["connect-src"] == f"'self' {server.url} {server.url.replace('http', 'ws')}"
+    assert rules["default-src"] == "'self' data: blob:"
+
+
+@pytest.mark.server
+async def test_many_writers_at_once_wait_for_each_other_and_none_is_turned_away(server: Running) -> None:
+    user, _, password = server.login.partition(":")
+    async with httpx.AsyncClient(base_url=server.api_url, auth=(user, password), trust_env=False, timeout=30) as client:
+        flow = (await client.post("/flows/", json={"name": "many-writers"})).json()
+
+        async def write() -> list[int]:
+            made = await client.post("/flow_runs/", json={"flow_id": flow["id"], "state": {"type": "PENDING"}})
+            moves = [
+                await client.post(f"/flow_runs/{made.json()['id']}/set_state", json={"state": {"type": state}})
+                for state in ("RUNNING", "COMPLETED")
+            ]
+            return [answer.status_code for answer in (made, *moves)]
+
+        codes = await asyncio.gather(*(write() for _ in range(40)))
+    assert {code for answers in codes for code in answers} == {201}
 
 
 @pytest.mark.server
