@@ -1,0 +1,51 @@
+"""What can be told of the disk under a folder: whether it is a network's, and whether it is still the same one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+# statfs(2): the numbers of file systems whose files another computer may change without this kernel being told.
+_NETWORK = {
+    0x6969: "NFS",
+    0x517B: "SMB",
+    0xFF534D42: "SMB",
+    0xFE534D42: "SMB",
+    0x5346414F: "AFS",
+    0x6B414653: "AFS",
+    0x00C36400: "Ceph",
+    0x01021997: "9P",
+    0x786F4256: "a folder shared with this virtual machine",
+    0x65735546: "FUSE",
+    0x73757245: "Coda",
+    0x47504653: "GPFS",
+    0x0BD00BD0: "Lustre",
+}
+_ROOM = 512
+
+
+def network_name(magic: int) -> str | None:
+    """What a network's file system of this number is called; None for a disk of this machine."""
+    return _NETWORK.get(magic & 0xFFFFFFFF)
+
+
+def network_disk(path: Path) -> str | None:
+    """The name of the network file system that a path is on; None if it is on none, or if the system cannot tell."""
+    if not sys.platform.startswith("linux"):
+        return None
+    answer = ctypes.create_string_buffer(_ROOM)
+    if ctypes.CDLL(None).statfs(os.fsencode(path), answer):
+        return None
+    # The first field is a long on every common Linux.
+    return network_name(ctypes.c_long.from_buffer(answer).value)
+
+
+def same_disk(path: Path) -> tuple[int, int] | None:
+    """Differs once another disk or another folder is at the path; None when there is no folder."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if path.is_dir() else None

@@ -1,0 +1,138 @@
+"""One watched source: its folders, its way to the next sync, and how well it is watched."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from catchment.home import Home
+from connectors.local_files import FolderSettings
+from deployments.sources_file import SourceEntry
+from deployments.watch.debounce import Debounce
+from deployments.watch.disks import network_disk, same_disk
+from deployments.watch.report import Watching, WatchState
+from deployments.watch.rules import Rules
+from deployments.watch.tree import Descriptor, Sign, Tree
+
+_ANSWERS_MISSED = 2
+_GONE = WatchState(
+    Watching.GONE,
+    "its folder is not there",
+    "mount its disk, or correct `root` of the source; it is watched again as soon as it is back",
+)
+_REFUSED = WatchState(
+    Watching.LIMITED, "its folder may not be read", "give the user that Catchment runs as the right to read it"
+)
+_NO_INSTANCE = WatchState(
+    Watching.LIMITED,
+    "this user may open no further inotify instance, so nothing is watched",
+    "sudo sysctl fs.inotify.max_user_instances=512; until then the schedule finds what changed",
+)
+_TROUBLES = {errno.EMFILE: _NO_INSTANCE, errno.EACCES: _REFUSED, errno.EPERM: _REFUSED}
+
+Tell = Callable[[str | Sign], None]
+
+
+class WatchedSource:
+    """A source that is a folder, from the moment that it is to be watched. All times are of one monotonic clock."""
+
+    def __init__(self, entry: SourceEntry, settings: FolderSettings, home: Home, tell: Tell) -> None:
+        self.entry = entry
+        self.debounce = Debounce()
+        self._root: Path = settings.root
+        self._rules = Rules(entry.kind, settings, home)
+        self._tell = tell
+        self._tree: Tree | None = None
+        self._disk: tuple[int, int] | None = None
+        self._network: str | None = None
+        self._trouble: OSError | None = None
+
+    def check(self, now: float, descriptor: Callable[[], Descriptor]) -> None:
+        """Watch the root if it is there and is not watched yet; whenever that begins anew, everything may have changed.
+
+        `descriptor` gives the inotify instance, or raises OSError. May be called at any time.
+        """
+        disk = same_disk(self._root)
+        if self._tree is not None and disk == self._disk:
+            return
+        self.close()
+        is_another, self._disk = disk != self._disk, disk
+        if disk is None:
+            return
+        self._network = network_disk(self._root)
+        try:
+            self._tree = Tree(descriptor(), self._root, self._rules.watches, self._tell)
+        except OSError as error:
+            self._trouble = error
+        else:
+            self._begin(self._tree)
+        if is_another or self._tree is not None:
+            self.debounce.rescan(now)
+
+    def complete(self) -> None:
+        """Watch also what could not be watched before."""
+        if self._tree is not None:
+            self._begin(self._tree)
+
+    def heard(self, now: float, sign: str | Sign) -> None:
+        """Take what the tree told. `Sign.ROOT` is answered by a `check` soon after."""
+        if sign is Sign.LOST:
+            self.rebuild(now)
+        elif sign is Sign.ROOT:
+            self.close()
+        elif not self.debounce.needs(sign) or self._rules.counts(sign):
+            self.debounce.changed(now, sign)
+            if self._rules.decides(sign):
+                self.complete()
+
+    def rebuild(self, now: float) -> None:
+        """Begin again: what happened meanwhile is not known."""
+        if self._tree is not None:
+            self._tree.stop()
+            self._begin(self._tree)
+        self.debounce.rescan(now)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        if self._tree is not None:
+            self._tree.stop()
+            self._tree = None
+
+    def state(self) -> WatchState:
+        """How well the source is watched."""
+        if self._tree is None:
+            return self._why_not_watched()
+        folders = self._tree.folders
+        reason = remedy = ""
+        if self._tree.exhausted:
+            reason = f"this user may watch no further folder; {folders} of this source are watched"
+            remedy = "sudo sysctl fs.inotify.max_user_watches=524288; until then the schedule finds the rest"
+        elif self._tree.unreadable:
+            reason = f"{self._tree.unreadable} of its folders may not be read"
+            remedy = "give the user that Catchment runs as the right to read them, or exclude them"
+        elif self._network is not None:
+            reason = f"its disk is {self._network}, which does not tell what other computers change"
+            remedy = "give it a schedule that is short enough for you; the sync finds what changed"
+        elif self.debounce.unanswered >= _ANSWERS_MISSED:
+            reason = "no sync begins after a change"
+            remedy = "see in the UI whether its automation is switched on, and `catchment doctor`"
+        return WatchState(Watching.LIMITED if reason else Watching.WATCHING, reason, remedy, folders)
+
+    def _begin(self, tree: Tree) -> None:
+        self._trouble = None
+        try:
+            tree.start()
+        except OSError as error:
+            self._trouble = error
+            self.close()
+
+    def _why_not_watched(self) -> WatchState:
+        if self._disk is None or self._trouble is None:
+            return _GONE
+        number = self._trouble.errno or 0
+        return _TROUBLES.get(
+            number,
+            WatchState(Watching.LIMITED, f"it cannot be watched ({os.strerror(number)})", "the schedule finds changes"),
+        )

@@ -1,0 +1,198 @@
+"""The folders of one source under inotify: those that the source's rules want, new ones as they come.
+
+Made on watchdog's inotify descriptor and not on its observer: that one holds every rename back for half a second, also tells
+when a file is only read, watches folders that nobody wants, and keeps silent when the system's limits are reached.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from watchdog.observers.inotify_c import (
+    CallbackId,
+    InotifyConstants,
+    InotifyEvent,
+    Mask,
+    WatchCallback,
+    WatchDescriptor,
+)
+
+_MASK = Mask(
+    InotifyConstants.IN_CREATE
+    | InotifyConstants.IN_MODIFY
+    | InotifyConstants.IN_CLOSE_WRITE
+    | InotifyConstants.IN_ATTRIB
+    | InotifyConstants.IN_DELETE
+    | InotifyConstants.IN_DELETE_SELF
+    | InotifyConstants.IN_MOVE
+    | InotifyConstants.IN_MOVE_SELF
+    | InotifyConstants.IN_ONLYDIR
+)
+_OF_ITSELF = InotifyConstants.IN_DELETE_SELF | InotifyConstants.IN_MOVE_SELF | InotifyConstants.IN_UNMOUNT
+_ids = itertools.count(1)
+
+
+class Descriptor(Protocol):
+    """An inotify instance, shared by all trees."""
+
+    def add_callback(self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId) -> WatchDescriptor: ...
+
+    def remove_callbacks(self, callbacks: list[tuple[WatchDescriptor, CallbackId]]) -> None: ...
+
+
+class Sign(Enum):
+    """What a tree tells besides the path of a change."""
+
+    LOST = "events were lost"
+    ROOT = "the root itself went away"
+
+
+class Tree(WatchCallback):
+    """Watches a root and the wanted folders below it from `start` until `stop`.
+
+    `tell` is called from another thread, with the path of each change relative to the root ("" for the root), or a `Sign`.
+    `wants` says whether a folder is to be watched. Links to folders are not followed.
+    """
+
+    def __init__(
+        self,
+        descriptor: Descriptor,
+        root: Path,
+        wants: Callable[[str], bool],
+        tell: Callable[[str | Sign], None],
+    ) -> None:
+        self._descriptor = descriptor
+        self._root = os.fsencode(root)
+        self._wants = wants
+        self._tell = tell
+        self._lock = threading.RLock()
+        self._folders: dict[bytes, tuple[WatchDescriptor, CallbackId]] = {}
+        self._paths: dict[WatchDescriptor, bytes] = {}
+        self.exhausted = False
+        """Whether the system's limit kept folders from being watched."""
+        self.unreadable = 0
+        """How many folders may not be read, and so are not watched."""
+
+    @property
+    def folders(self) -> int:
+        """How many folders are watched."""
+        return len(self._folders)
+
+    def start(self) -> None:
+        """Watch what is not watched yet; may be called again. Raises OSError when the root itself cannot be watched."""
+        with self._lock:
+            self.exhausted, self.unreadable = False, 0
+            if b"" not in self._folders and not self._watch(b"") and not self.exhausted:
+                raise PermissionError(errno.EACCES, "the root may not be read")
+            self._watch_below(b"")
+
+    def stop(self) -> None:
+        """Watch nothing any more; may be called again."""
+        with self._lock:
+            self._forget(b"")
+
+    def on_event(self, event: InotifyEvent) -> None:
+        """As `WatchCallback.on_event`."""
+        with self._lock:
+            folder = self._paths.get(event.wd)
+            if folder is None:
+                return
+            if event.name:
+                path = folder + b"/" + event.name if folder else event.name
+                if event.is_directory:
+                    self._follow(event, path)
+            elif folder == b"" and event.mask & _OF_ITSELF:
+                self._tell(Sign.ROOT)
+                return
+            elif event.mask & InotifyConstants.IN_UNMOUNT:
+                path = folder
+            else:
+                # A folder's own folder tells the same, with its name.
+                return
+        self._tell(os.fsdecode(path))
+
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:
+        """As `WatchCallback.on_watch_deleted`."""
+        with self._lock:
+            folder = self._paths.pop(wd, None)
+            if folder is not None and self._folders.get(folder, (None,))[0] == wd:
+                del self._folders[folder]
+        if folder == b"":
+            self._tell(Sign.ROOT)
+
+    def on_queue_overflow(self) -> None:
+        """As `WatchCallback.on_queue_overflow`: the kernel dropped events, those of new folders among them."""
+        self._tell(Sign.LOST)
+
+    def _follow(self, event: InotifyEvent, path: bytes) -> None:
+        if event.is_delete or event.is_moved_from:
+            self._forget(path)
+            return
+        if event.is_create or event.is_moved_to:
+            # A folder of this path that went away is forgotten late if something still holds it open.
+            self._forget(path)
+        # A change of attributes may have made a folder readable.
+        if path not in self._folders and self._wants(os.fsdecode(path)) and self._watch(path):
+            self._watch_below(path)
+
+    def _watch_below(self, top: bytes) -> None:
+        """Watch each folder before it is listed, so that what comes into it meanwhile is told."""
+        waiting = [top]
+        while waiting:
+            for path in self._children(waiting.pop()):
+                if path in self._folders or self._watch(path):
+                    waiting.append(path)
+
+    def _children(self, folder: bytes) -> Iterator[bytes]:
+        """The wanted folders in a folder; none if it is gone or may not be read."""
+        try:
+            with os.scandir(self._on_disk(folder)) as entries:
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            return
+        for name in names:
+            path = folder + b"/" + name if folder else name
+            if self._wants(os.fsdecode(path)):
+                yield path
+
+    def _watch(self, path: bytes) -> bool:
+        # The root may be a link; a folder below it that became one is not followed.
+        mask = Mask(_MASK | InotifyConstants.IN_DONT_FOLLOW) if path else _MASK
+        id_ = CallbackId(next(_ids))
+        try:
+            wd = self._descriptor.add_callback(self._on_disk(path), mask, self, id_)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.ENOMEM):
+                self.exhausted = True
+            elif not path:
+                raise
+            # Else it went away meanwhile, of which its own folder tells.
+            return False
+        if wd == -1:
+            # What watchdog answers where access is refused.
+            self.unreadable += 1
+            return False
+        self._folders[path] = (wd, id_)
+        self._paths[wd] = path
+        return True
+
+    def _forget(self, top: bytes) -> None:
+        """Drop the watches of a folder and of all below it."""
+        below = top + b"/" if top else b""
+        if top and top not in self._folders:
+            return
+        gone = [path for path in self._folders if path == top or path.startswith(below)]
+        watches = [self._folders.pop(path) for path in gone]
+        for wd, _ in watches:
+            self._paths.pop(wd, None)
+        self._descriptor.remove_callbacks(watches)
+
+    def _on_disk(self, path: bytes) -> bytes:
+        return self._root + b"/" + path if path else self._root

@@ -1,0 +1,199 @@
+"""The loop of the watcher: the sources file, the trees, the clock and the server on one side, `Debounce` on the other."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from watchdog.observers.inotify_c import InotifyFD
+
+from catchment.errors import CatchmentError, TryAgain
+from catchment.home import Home
+from connectors.local_files import FolderSettings
+from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.watch.question import Server
+from deployments.watch.report import Watching, WatchState, report_file, write
+from deployments.watch.source import WatchedSource
+from deployments.watch.tree import Descriptor, Sign
+
+_CHECK = 5.0
+"""Seconds between two looks at the sources file, the roots and the clock; nothing tells of them."""
+_COMPLETE = 60.0
+"""Seconds between two attempts to watch what a limit of the system kept from being watched."""
+_FALLBACK = 900.0
+"""Seconds between two syncs of a watched source that has no schedule: they find what the kernel never told."""
+_SLEPT = 2.0
+_AT_ONCE = 2_000
+"""Changes that are taken before the clock is looked at again."""
+
+Announce = Callable[[str], None]
+
+
+class Watcher:
+    """Watches what sources.yaml says, from `run` until `stop`. `announce` takes lines for the log, without paths."""
+
+    def __init__(
+        self, home: Home, announce: Announce, *, open_descriptor: Callable[[], Descriptor] | None = None
+    ) -> None:
+        self._home = home
+        self._announce = announce
+        self._open = open_descriptor or _inotify
+        self._descriptor: Descriptor | None = None
+        self._server = Server(home)
+        self._heard: SimpleQueue[tuple[str, str | Sign] | None] = SimpleQueue()
+        self._sources: dict[str, WatchedSource] = {}
+        self._unwatchable: dict[str, WatchState] = {}
+        self._file: tuple[int, int, int] | None = None
+        self._deployments: dict[str, str] | None = None
+        self._said: dict[str, WatchState] | None = None
+        self._asleep = _asleep()
+        self._check_at = 0.0
+        self._complete_at = 0.0
+        self._scanned: dict[str, float] = {}
+
+    def stop(self) -> None:
+        """End `run` soon; may be called from a signal handler."""
+        self._heard.put(None)
+
+    def run(self) -> None:
+        """Watch until `stop`."""
+        try:
+            while self._take(self._wait()):
+                now = time.monotonic()
+                if now >= self._check_at:
+                    self._check(now)
+                for source in self._sources.values():
+                    if source.debounce.wants_look(now):
+                        self._ask(source)
+                self._report()
+        finally:
+            for source in self._sources.values():
+                source.close()
+            if isinstance(self._descriptor, InotifyFD):
+                self._descriptor.stop()
+            self._server.close()
+            report_file(self._home).unlink(missing_ok=True)
+
+    def _wait(self) -> float:
+        wakes = [source.debounce.wake_at() for source in self._sources.values()]
+        return max(0.0, min([self._check_at, *wakes]) - time.monotonic())
+
+    def _take(self, seconds: float) -> bool:
+        """Take what was heard, waiting this long for the first of it; False when it is time to end."""
+        with contextlib.suppress(Empty):
+            for count in range(_AT_ONCE):
+                heard = self._heard.get(timeout=seconds) if count == 0 else self._heard.get_nowait()
+                if heard is None:
+                    return False
+                name, sign = heard
+                if source := self._sources.get(name):
+                    source.heard(time.monotonic(), sign)
+                    if isinstance(sign, Sign):
+                        self._check_at = 0.0
+        return True
+
+    def _check(self, now: float) -> None:
+        self._check_at = now + _CHECK
+        self._reload()
+        slept, self._asleep = _asleep() - self._asleep > _SLEPT, _asleep()
+        complete = now >= self._complete_at
+        if complete:
+            self._complete_at = now + _COMPLETE
+        for name, source in self._sources.items():
+            source.check(now, self._opened)
+            if slept:
+                source.rebuild(now)
+            elif complete and source.state().state is Watching.LIMITED:
+                source.complete()
+            if not source.entry.schedules and now >= self._scanned.setdefault(name, now) + _FALLBACK:
+                self._scanned[name] = now
+                source.debounce.rescan(now)
+        if self._deployments is None:
+            self._ensure()
+
+    def _opened(self) -> Descriptor:
+        if self._descriptor is None:
+            self._descriptor = self._open()
+        return self._descriptor
+
+    def _reload(self) -> None:
+        """Read the sources file if it is another one than before; one that is wrong changes nothing."""
+        found = _signature(self._home)
+        if found == self._file:
+            return
+        self._file = found
+        try:
+            entries = SourcesFile.load(self._home.sources_file).entries
+        except CatchmentError as error:
+            self._announce(f"the sources are watched as before: {error}")
+            return
+        wanted = {entry.name: entry for entry in entries if entry.watch}
+        for name in [name for name, source in self._sources.items() if source.entry != wanted.get(name)]:
+            self._sources.pop(name).close()
+        self._unwatchable = {}
+        for name, entry in wanted.items():
+            if isinstance(entry.settings, FolderSettings):
+                if name not in self._sources:
+                    self._sources[name] = WatchedSource(entry, entry.settings, self._home, self._listener(name))
+            else:
+                self._unwatchable[name] = _no_folder(entry)
+        self._deployments = None
+
+    def _listener(self, name: str) -> Callable[[str | Sign], None]:
+        return lambda sign: self._heard.put((name, sign))
+
+    def _ask(self, source: WatchedSource) -> None:
+        name = source.entry.name
+        try:
+            standing = self._server.look(source.entry.kind, name)
+            if standing.deployment is not None and (self._deployments or {}).get(name) != standing.deployment:
+                # It was deployed, or deployed anew, since the automations were made.
+                self._ensure()
+            if source.debounce.looked(time.monotonic(), standing):
+                self._server.emit(name)
+                source.debounce.emitted(time.monotonic(), standing)
+        except TryAgain:
+            source.debounce.failed(time.monotonic())
+
+    def _ensure(self) -> None:
+        try:
+            self._deployments = self._server.ensure([source.entry for source in self._sources.values()])
+        except TryAgain:
+            self._deployments = None
+
+    def _report(self) -> None:
+        states = {name: source.state() for name, source in self._sources.items()} | self._unwatchable
+        if states == self._said:
+            return
+        for name, state in states.items():
+            before = (self._said or {}).get(name)
+            if before is None or (before.state, before.reason) != (state.state, state.reason):
+                self._announce(f"{name}: {state.state}" + (f": {state.reason}; {state.remedy}" if state.reason else ""))
+        self._said = states
+        write(self._home, states)
+
+
+def _no_folder(entry: SourceEntry) -> WatchState:
+    return WatchState(Watching.LIMITED, f"a source of kind {entry.kind} has no folder to watch", "give it a schedule")
+
+
+def _inotify() -> Descriptor:
+    descriptor = InotifyFD()
+    descriptor.start()
+    return descriptor
+
+
+def _asleep() -> float:
+    """How long this machine has been asleep since it was started, in seconds, where the system tells."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0.0 if clock is None else time.clock_gettime(clock) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def _signature(home: Home) -> tuple[int, int, int] | None:
+    try:
+        found = home.sources_file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

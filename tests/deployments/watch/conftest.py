@@ -1,0 +1,171 @@
+"""A watcher on real folders, and a small stand-in for the server's API that tells what it was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catchment.home import Home
+from catchment.process import identity
+from connectors.local_files import LocalFilesSettings
+from deployments.prefect_file import Schedule
+from deployments.server import Running, record
+from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.watch.report import WatchState, read
+from deployments.watch.watcher import Watcher
+
+PATIENCE = 20.0
+
+
+def until(condition: Callable[[], Any], what: str) -> None:
+    """Wait until it is so; fails with `what` when it does not become so."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+@dataclass
+class StandinServer:
+    """Answers what the watcher asks of the server. Runs begin and end when a test says so, or at once."""
+
+    immediate: bool = True
+    events: list[str] = field(default_factory=list)
+    runs: list[dict[str, str]] = field(default_factory=list)
+    automations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    most_waiting: int = 0
+    port: int = 0
+
+    def answer(self, path: str, body: Any) -> tuple[int, Any]:
+        if path.startswith("/api/deployments/name/"):
+            return 200, {"id": path.rpartition("/")[2], "paused": False}
+        if path == "/api/events":
+            self._take(body)
+            return 204, None
+        if path == "/api/flow_runs/filter":
+            wanted = body["flow_runs"].get("state")
+            found = [
+                run
+                for run in reversed(self.runs)
+                if run["deployment"] in body["deployments"]["id"]["any_"]
+                and (wanted is None or run["state_type"] in wanted["type"]["any_"])
+            ]
+            return 200, found[: body["limit"]]
+        if path == "/api/automations/filter":
+            return 200, [{"id": key, **value} for key, value in self.automations.items()]
+        if path == "/api/automations/":
+            self.automations[str(len(self.automations))] = body
+            return 201, body
+        self.automations.pop(path.rpartition("/")[2])
+        return 204, None
+
+    def turn(self, state: str) -> None:
+        """The newest run goes on to another state."""
+        self.runs[-1]["state_type"] = state
+
+    def _take(self, events: list[dict[str, Any]]) -> None:
+        for event in events:
+            name = event["resource"]["prefect.resource.name"]
+            self.events.append(name)
+            state = "COMPLETED" if self.immediate else "SCHEDULED"
+            self.runs.append({"id": str(len(self.runs)), "deployment": name, "state_type": state})
+        waiting = sum(run["state_type"] == "SCHEDULED" for run in self.runs)
+        self.most_waiting = max(self.most_waiting, waiting)
+
+
+@contextmanager
+def serving(standin: StandinServer) -> Iterator[None]:
+    """Let the stand-in answer, at the port it had before if it had one."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            status, said = standin.answer(self.path, json.loads(self.rfile.read(length) or b"null"))
+            content = b"" if said is None else json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def do_DELETE(self) -> None:
+            self.do_POST()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+
+    with Server(("127.0.0.1", standin.port), Handler) as server:
+        standin.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        yield
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def standin(home: Home) -> Iterator[StandinServer]:
+    standin = StandinServer()
+    with serving(standin):
+        announce_server(home, standin.port)
+        yield standin
+
+
+def announce_server(home: Home, port: int) -> None:
+    """Let the home say that this process is its server."""
+    record(home, Running(port, 0, datetime.now(UTC), 0, 0, "standin:password"), identity())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The folder of the source `notes`."""
+    (tmp_path / "notes" / "Projects").mkdir(parents=True)
+    (tmp_path / "notes" / "Projects" / "Plan.md").write_text("plan")
+    return tmp_path / "notes"
+
+
+def add_source(home: Home, name: str, root: Path, **settings: Any) -> None:
+    """Write a watched source down."""
+    file = SourcesFile.load(home.sources_file)
+    schedule = Schedule.model_validate({"interval": 900, "timezone": "UTC", "slug": "main"})
+    given = LocalFilesSettings.model_validate({"root": root, **settings})
+    file.add(SourceEntry(name, "local_files", given, (schedule,), watch=True))
+    file.save()
+
+
+@contextmanager
+def watching(home: Home, **options: Any) -> Iterator[list[str]]:
+    """A watcher at work; the lines of its log."""
+    lines: list[str] = []
+    watcher = Watcher(home, lines.append, **options)
+    thread = threading.Thread(target=watcher.run)
+    thread.start()
+    try:
+        yield lines
+    finally:
+        watcher.stop()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def state_of(home: Home, name: str) -> WatchState | None:
+    """How the living watcher says that it watches a source."""
+    return (read(home) or {}).get(name)
