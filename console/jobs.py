@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,9 +54,9 @@ def show_job(
     """Show one job and its history."""
     with session.reading() as ledger:
         row = ledger.queue.job(job)
-        events = ledger.history.of_job(job)
+        history = [event_json(event) for event in ledger.history.of_job(job)]
     if as_json:
-        render.show_json({**_job(row), "history": [event_json(event) for event in events]})
+        render.show_json({**_job(row), "history": history})
         return
     render.show_fields(
         {
@@ -72,13 +73,13 @@ def show_job(
         }
     )
     render.say()
-    show_events(events)
+    show_events(history)
 
 
-def show_events(events: list[Event]) -> None:
+def show_events(history: Sequence[Mapping[str, Any]]) -> None:
     """Print a history, the oldest event first."""
     headers = ("WHEN", "WHAT", "BY", "WHY")
-    render.show_table(headers, [(event.at, event.event, event.actor, event.reason) for event in events])
+    render.show_table(headers, [(event["at"], event["event"], event["actor"], event["reason"]) for event in history])
 
 
 def event_json(event: Event) -> dict[str, Any]:

@@ -8,6 +8,7 @@ Nothing heavy is imported here or at the top of a command's module: a command im
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import os
 import sys
@@ -16,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from catchment.errors import CatchmentError, LoginFailed
+from catchment.errors import CatchmentError, LoginFailed, TryAgain
 from console import deletions, demo, jobs, library, quarantine, render, server, sources, status, syncs, upkeep, why
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
@@ -124,11 +125,19 @@ def _report(error: Exception, debug: bool) -> int:
         render.note(f"catchment: {render.clean(error.format_message()).rstrip('.')}; see `{path} --help`")
         return error.exit_code
     if isinstance(error, OSError) and error.strerror:
-        render.note(f"catchment: {error.strerror}{f': {error.filename}' if error.filename else ''}")
-        return LoginFailed.exit_code if isinstance(error, PermissionError) else 1
+        return _report_system(error)
     more = "" if debug else "; run the same with --debug to see where"
     render.note(f"catchment: unexpected {type(error).__name__}: {render.clean(error)[:200]}{more}")
     return 1
+
+
+def _report_system(error: OSError) -> int:
+    """What the operating system refused: a full disk can be tried again, a right that is missing is exit code 3."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "; make room and try again" if full else ""
+    where = f": {render.clean(error.filename)}" if error.filename else ""
+    render.note(f"catchment: {error.strerror}{where}{remedy}")
+    return TryAgain.exit_code if full else LoginFailed.exit_code if isinstance(error, PermissionError) else 1
 
 
 def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:

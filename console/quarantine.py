@@ -63,6 +63,7 @@ def show_entry(job: Job, as_json: values.Json = False) -> None:
             "last failed": entry.last_failed,
             "a retry": "can help" if entry.retry_helps else "will not help until the item or the program changes",
             "notes": "; ".join(entry.notes),
+            "run": session.run_address(entry.run),
         }
     )
     if entry.traceback:
@@ -164,4 +165,4 @@ def _entry(entry: Entry, *, whole: bool = False) -> dict[str, Any]:
         "retry_helps": entry.retry_helps,
         "cluster": entry.cluster,
     }
-    return {**shown, "traceback": entry.traceback, "notes": entry.notes} if whole else shown
+    return {**shown, "traceback": entry.traceback, "notes": entry.notes, "run": entry.run} if whole else shown

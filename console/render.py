@@ -89,8 +89,8 @@ def show_ndjson(values: Iterable[object]) -> None:
 
 
 def show_fields(fields: Mapping[str, object]) -> None:
-    """Write names and values one below the other; those that are None or empty are left out."""
-    present = {name: text for name, value in fields.items() if (text := _cell(value))}
+    """Write names and values one below the other; those that are None or empty are left out, moments are told in full."""
+    present = {name: text for name, value in fields.items() if (text := _in_full(value))}
     if not present:
         return
     indent = max(map(len, present)) + 2
@@ -177,6 +177,10 @@ def _plain(value: object) -> Any:
     if isinstance(value, (tuple, set, frozenset)):
         return sorted(value) if isinstance(value, (set, frozenset)) else list(value)
     raise TypeError(type(value).__name__)
+
+
+def _in_full(value: object) -> str:
+    return f"{value.astimezone():%Y-%m-%d %H:%M:%S}, {when(value)}" if isinstance(value, datetime) else _cell(value)
 
 
 def _cell(value: object) -> str:

@@ -60,6 +60,12 @@ def needs_server() -> Running:
     raise TryAgain("no server is running; start it with `catchment up --detach`")
 
 
+def run_address(run: str | None) -> str | None:
+    """Where the Prefect UI shows a run, while a server runs; else only the run's id."""
+    server = running() if run else None
+    return server.run_url(run) if server and run else run
+
+
 def operator() -> str:
     """Who is asking, as the history records it."""
     try:

@@ -48,6 +48,8 @@ def why(
         return
     for told in found[:_ITEMS_SHOWN]:
         _print(told)
+        jobs.show_events(told["history"])
+        render.say()
     if len(found) > _ITEMS_SHOWN:
         render.note(f"{len(found) - _ITEMS_SHOWN} more are called so; give more of the path")
     for reason in reasons:
@@ -147,6 +149,7 @@ def _print(told: Mapping[str, Any]) -> None:
             "attempts": told["attempts"],
             "next attempt": told["next_attempt"],
             "seen by sync": told["sync"],
+            "run": session.run_address(told["run"]),
             "code version": told["code_version"],
             "content": told["content_hash"],
         }

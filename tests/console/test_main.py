@@ -76,7 +76,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         (TryAgain("it broke; mend it"), 10),
         (SourceUnavailable("it broke; mend it"), 10),
         (LedgerUnavailable("it broke; mend it"), 10),
-        (OSError(28, "it broke; mend it"), 1),
+        (OSError(5, "it broke; mend it"), 1),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
@@ -172,7 +172,7 @@ def test_a_full_disk_behind_the_output_is_said(state: Path) -> None:
             timeout=60,
             check=False,
         )
-    assert (done.returncode, done.stderr) == (1, "catchment: No space left on device\n")
+    assert (done.returncode, done.stderr) == (10, "catchment: No space left on device; make room and try again\n")
 
 
 def test_an_interrupt_from_outside_ends_with_130_and_no_traceback(state: Path) -> None:
