@@ -77,6 +77,9 @@ class Keeper(threading.Thread):
             while self._open:
                 self._go_round()
         finally:  # even if it ends by a defect, nobody must wait for ever
+            self._ear.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                self._obey(0)
             self._end_runs(TryAgain(CLOSED))
             self._lose_server()
             self._selector.close()
@@ -249,7 +252,7 @@ class Keeper(threading.Thread):
             run.put(index, payload, ok=kind == far.RESULT)
             worker.touch()
         elif kind == far.READY:
-            worker.pid, worker.resident = far.HELLO.unpack(payload)
+            worker.pid, worker.held = far.HELLO.unpack(payload)
             worker.touch()
             self._vain = 0
         elif kind == far.LEAVING:
@@ -281,7 +284,7 @@ class Keeper(threading.Thread):
                 self._condemn(worker, timed_out("stall_seconds", limits.stall_seconds))
             elif now - worker.began > limits.total_seconds:
                 self._condemn(worker, timed_out("total_seconds", limits.total_seconds))
-            elif watch and worker.resident_now() - worker.resident > limits.memory_mb << 20:
+            elif watch and worker.growth() > limits.memory_mb << 20:
                 self._condemn(worker, too_big(limits))
 
     def _condemn(self, worker: Worker, verdict: CatchmentError) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import queue
-import resource
 import signal
 import socket
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from catchment.errors import CatchmentError, ProcessKilled, ResourceExhausted, TimedOut
+from catchment.sandbox_worker import held_bytes
 from catchment.settings import Limits
 
 _UNREAD_BYTES = 32 << 20
@@ -79,7 +78,7 @@ class Worker:
     inbox: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
     pid: int = 0
-    resident: int = 0
+    held: int = 0
     began: float = 0.0
     moved: float = 0.0
     usable: bool = True
@@ -90,12 +89,9 @@ class Worker:
     def touch(self) -> None:
         self.began = self.moved = time.monotonic()
 
-    def resident_now(self) -> int:
-        try:
-            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
-        except OSError:  # it died, or this system does not tell
-            return 0
-        return int(pages) * resource.getpagesize()
+    def growth(self) -> int:
+        """Bytes of memory that it holds now more than at first."""
+        return held_bytes(self.pid) - self.held
 
 
 def timed_out(limit: str, seconds: float) -> TimedOut:

@@ -129,7 +129,7 @@ class _Child:
 
 @dataclass(slots=True)
 class _Server:
-    """Forks, kills and buries workers; every process id is used only before its process is reaped."""
+    """Forks, kills and buries workers; a worker is killed by its number only before it is reaped."""
 
     control: Connection
     children: dict[int, _Child] = field(default_factory=dict)
@@ -234,10 +234,11 @@ class _Server:
     def _bury(self) -> None:
         os.read(self.bell[0], 4_096)
         for child in list(self.children.values()):
-            if os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            ended, status = os.waitpid(child.pid, os.WNOHANG)
+            if not ended:
                 continue
-            _kill_group(child.pid)  # what it started dies with it; unreaped, its number is still its own
-            _, status = os.waitpid(child.pid, 0)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)  # what it started: as long as that lives, the number is not reused
             self._listen(child)
             self._stop_listening(child)
             os.close(child.complaints)

@@ -26,7 +26,7 @@ LENGTH = struct.Struct("<Q")
 FRAME = struct.Struct("<cfQ")
 """In front of each message of a worker: its kind, the seconds that the task took, the length of what follows."""
 HELLO = struct.Struct("<IQ")
-"""With READY: the worker's process, and the bytes it has resident before any task."""
+"""With READY: the worker's process, and the bytes it holds before any task."""
 
 READY, RESULT, ERROR, PROGRESS, LEAVING = b"W", b"R", b"E", b"P", b"L"
 KINDS = frozenset((READY, RESULT, ERROR, PROGRESS, LEAVING))
@@ -80,7 +80,7 @@ def work(connection: Connection) -> None:
     """Run the tasks that come until the other side hangs up, or until a fresh process would do better."""
     _Pulse.connection = connection
     memory = _Memory()
-    _send(connection, READY, HELLO.pack(os.getpid(), memory.resident))
+    _send(connection, READY, HELLO.pack(os.getpid(), held_bytes(os.getpid())))
     done = 0
     while header := _receive(connection, LENGTH.size):
         reference, memory_mb, tasks = pickle.loads(_receive(connection, LENGTH.unpack(header)[0]))
@@ -152,7 +152,7 @@ class _Memory:
     """How much this process may take. The limit counts private writable memory, which threads' reserves are not."""
 
     def __init__(self) -> None:
-        self.resident, self._data = _memory_now()
+        self._data = _writable_bytes()
         self._hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         self._set = 0
         self._peak_at_start = self._peak()
@@ -177,14 +177,23 @@ class _Memory:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1_024)
 
 
-def _memory_now() -> tuple[int, int]:
-    """Resident and private writable bytes of this process; zeros where the system does not tell."""
+def held_bytes(process: int) -> int:
+    """Memory that a process occupies and no file stands behind; 0 where it has ended or the system does not tell."""
     try:
-        fields = Path("/proc/self/statm").read_text().split()
+        status = Path(f"/proc/{process}/status").read_text()
     except OSError:
-        return 0, 0
-    page = resource.getpagesize()
-    return int(fields[1]) * page, int(fields[5]) * page
+        return 0
+    lines = (line.split() for line in status.splitlines() if line.startswith(("RssAnon:", "RssShmem:")))
+    return sum(int(line[1]) << 10 for line in lines)
+
+
+def _writable_bytes() -> int:
+    """What the limit on data counts: private writable memory of this process, occupied or not; 0 as above."""
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[5]
+    except OSError:
+        return 0
+    return int(pages) * resource.getpagesize()
 
 
 def _send(connection: Connection, kind: bytes, payload: bytes = b"", seconds: float = 0.0) -> None:

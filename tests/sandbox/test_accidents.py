@@ -14,7 +14,7 @@ from tests.sandbox import jobs
 from tests.sandbox.conftest import wait_until
 
 LIMITS = Limits(memory_mb=256)
-IMPATIENT = Limits(stall_seconds=2, memory_mb=256)
+IMPATIENT = Limits(stall_seconds=1.5, memory_mb=256)
 
 
 def run_deeds(sandbox: Sandbox, folder: Path, deeds: list[str], limits: Limits = LIMITS) -> dict[int, str | Failed]:
