@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from catchment.ledger import Ledger
 from catchment.ledger.schema import metadata
@@ -32,44 +36,48 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """A private PostgreSQL server on a socket of its own, with one ledger; its URL."""
     if not _BINARIES.is_dir():
         pytest.skip("PostgreSQL 15 is not installed")
-    folder = tmp_path_factory.mktemp("pg")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
-    data, user = folder / "data", "postgres" if os.geteuid() == 0 else os.environ.get("USER", "postgres")
-    data.mkdir()
-    if os.geteuid() == 0:
-        shutil.chown(folder, user)
-        shutil.chown(data, user)
-    as_user: list[str] = ["runuser", "-u", user, "--"] if os.geteuid() == 0 else []
-    settings = f"-c listen_addresses='' -k {folder} -c fsync=off -c max_connections=30"
+    user = "postgres" if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="ledger-pg-") as name:
+        folder = Path(name)
+        if user:
+            shutil.chown(folder, user)
+        data = folder / "data"
+        made = ("-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C")
+        subprocess.run(
+            [_BINARIES / "initdb", "-D", data, *made], check=True, capture_output=True, cwd=folder, user=user
+        )
+        settings = ("-c", "listen_addresses=", "-k", folder, "-c", "fsync=off")
+        with (
+            (folder / "log").open("wb") as log,
+            subprocess.Popen(
+                [_BINARIES / "postgres", "-D", data, *settings], stdout=log, stderr=log, cwd=folder, user=user
+            ) as server,
+        ):
+            try:
+                url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
+                _wait_for(url, server)
+                Ledger.open(url).close()
+                yield url
+            finally:
+                server.send_signal(signal.SIGINT)
 
-    def control(*command: str) -> None:
-        subprocess.run([*as_user, *command], check=True, capture_output=True, cwd=folder)
 
-    control(
-        str(_BINARIES / "initdb"),
-        "-D",
-        str(data),
-        "-A",
-        "trust",
-        "-U",
-        "postgres",
-        "--no-sync",
-        "-E",
-        "UTF8",
-        "--locale=C",
-    )
-    control(str(_BINARIES / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log"), "-o", settings, "start")
-    try:
-        url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
-        Ledger.open(url).close()
-        yield url
-    finally:
-        control(str(_BINARIES / "pg_ctl"), "-D", str(data), "-m", "immediate", "stop")
+def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 30
+    engine = create_engine(url)
+    while True:
+        try:
+            engine.connect().close()
+        except OperationalError:
+            assert server.poll() is None and time.monotonic() < deadline, "PostgreSQL did not start"
+            time.sleep(0.05)
+        else:
+            engine.dispose()
+            return
 
 
 def empty(url: str) -> None:

@@ -1,0 +1,121 @@
+"""The guard against mass deletion: what looks like an unmounted disk deletes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from catchment.errors import NotFound
+from catchment.ledger import Settled
+from tests.ledger.world import World, note, notes
+
+
+def next_sync(world: World) -> None:
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.sync = world.begin()
+
+
+def test_an_emptied_folder_deletes_nothing(world: World) -> None:
+    world.ingest(*notes(11))
+    world.lose(*(item.locator for item in notes(11)))
+    assert world.settle() == Settled(0, 11)
+    assert len(world.found("says")) == 11
+    hold = world.ledger.intake.holds()[0]
+    assert (hold.source, hold.count, hold.reason) == ("notes", 11, "11 of 11 items are gone")
+
+
+@pytest.mark.parametrize(("total", "gone", "deleted"), [(11, 10, 10), (300, 30, 30), (300, 31, 0), (10, 10, 10)])
+def test_few_deletions_are_applied_and_many_are_held(world: World, total: int, gone: int, deleted: int) -> None:
+    world.see(*notes(total))
+    world.lose(*(item.locator for item in notes(gone)))
+    assert world.settle() == Settled(deleted, gone - deleted)
+
+
+def test_small_deletions_are_held_with_the_large_one_until_it_is_decided(world: World) -> None:
+    world.see(*notes(50))
+    world.lose(*(item.locator for item in notes(20)))
+    world.settle()
+    next_sync(world)
+    world.lose("n/20.md")
+    assert world.settle() == Settled(0, 21)
+    assert [hold.count for hold in world.ledger.intake.holds(world.source.id)] == [21]
+
+
+def test_another_root_deletes_not_even_one(world: World) -> None:
+    sources = world.ledger.sources
+    assert sources.root_changed(world.source.id, "disk 1") is False
+    world.ingest(*notes(3))
+    assert sources.root_changed(world.source.id, "disk 2") is True
+    world.lose("n/0.md")
+    assert world.settle(root_changed=True) == Settled(0, 1)
+    assert sources.root_changed(world.source.id, "disk 2") is True, "the old one is still remembered"
+    assert sources.root_changed(world.source.id, "disk 1") is False
+
+
+def test_a_disk_that_is_mounted_again_ends_the_hold_and_costs_nothing(world: World) -> None:
+    world.ingest(*notes(20))
+    world.lose(*(item.locator for item in notes(20)))
+    world.settle()
+    next_sync(world)
+    assert world.see(*notes(20)).revived == 20
+    assert world.settle() == Settled(0, 0)
+    assert world.ledger.intake.holds() == []
+    assert world.claim().jobs == ()
+
+
+def test_another_root_with_everything_in_it_is_accepted(world: World) -> None:
+    sources = world.ledger.sources
+    sources.root_changed(world.source.id, "disk 1")
+    world.ingest(*notes(3))
+    sources.root_changed(world.source.id, "disk 2")
+    assert world.settle(root_changed=True) == Settled(0, 0)
+    assert sources.root_changed(world.source.id, "disk 2") is False
+    sources.accept_root(world.source.id, "disk 3")
+    assert sources.get("notes").root == "disk 3"
+
+
+def test_a_held_deletion_is_applied_when_an_operator_says_so(world: World) -> None:
+    sources = world.ledger.sources
+    sources.root_changed(world.source.id, "disk 1")
+    world.ingest(*notes(20))
+    sources.root_changed(world.source.id, "disk 2")
+    world.lose(*(item.locator for item in notes(15)))
+    world.settle(root_changed=True)
+    assert world.ledger.intake.apply_hold(world.source.id, "anna", "moved house") == 15
+    assert len(world.found("says")) == 5
+    assert world.ledger.intake.holds() == []
+    assert sources.root_changed(world.source.id, "disk 2") is False
+    last = world.ledger.history.of_item(world.ledger.intake.find("n/0.md")[0].id)[-1]
+    assert (last.event, last.actor, last.reason) == ("deleted", "anna", "moved house")
+
+
+def test_a_held_deletion_that_is_dropped_is_decided_afresh_by_the_next_listing(world: World) -> None:
+    world.ingest(*notes(20))
+    world.see(note("unfinished.md"))
+    world.lose("unfinished.md", *(item.locator for item in notes(20)))
+    world.settle()
+    assert world.ledger.intake.drop_hold(world.source.id, "anna", "a mistake") == 21
+    assert world.ledger.intake.holds() == []
+    assert {known.version for known in world.ledger.intake.known(world.source.id).within("n").values()} == {""}
+    next_sync(world)
+    counts = world.see(*notes(20), note("unfinished.md"))
+    assert (counts.enqueued, counts.revived, counts.new) == (1, 0, 0)
+    assert world.settle() == Settled(0, 0)
+
+
+def test_where_nothing_is_held_there_is_nothing_to_decide(world: World) -> None:
+    with pytest.raises(NotFound, match="deletions list"):
+        world.ledger.intake.apply_hold(world.source.id, "anna", "because")
+    with pytest.raises(NotFound, match="deletions list"):
+        world.ledger.intake.drop_hold(world.source.id, "anna", "because")
+
+
+def test_the_quarantine_entry_of_a_deleted_item_closes(world: World) -> None:
+    from tests.ledger.world import PARSE_ERROR
+
+    world.see(note("bad.pdf"))
+    batch = world.claim()
+    world.ledger.queue.fail(batch.token, batch.jobs[0].id, PARSE_ERROR, retry_at=None)
+    world.lose("bad.pdf")
+    assert len(world.ledger.quarantine.list()) == 1
+    world.settle()
+    assert world.ledger.quarantine.list() == []

@@ -1,0 +1,251 @@
+"""Claims, leases, and every way in which a claim ends."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from catchment.errors import IllegalTransition, NotFound, StaleLease
+from catchment.ledger import Recovered, SkippedOutcome, Waiting
+from catchment.model import JobState, Priority, SkipReason, Upsert
+from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, delivered, jobs_of, locators, note, notes
+
+
+def test_jobs_come_out_in_the_order_they_went_in(world: World) -> None:
+    for name in ("c.md", "a.md", "b.md"):
+        world.see(note(name))
+        world.clock.forward(seconds=1)
+    assert locators(world.claim(2)) == ["c.md", "a.md"]
+    assert locators(world.claim(2)) == ["b.md"]
+    assert world.claim(2).jobs == ()
+
+
+def test_a_waiting_job_of_low_priority_is_overtaken_for_an_hour_and_no_longer(world: World) -> None:
+    world.ledger.sources.put("notes", "obsidian", Priority.LOW)
+    world.see(note("low.md"))
+    world.ledger.sources.put("notes", "obsidian", Priority.HIGH)
+    world.clock.forward(minutes=59)
+    world.see(note("high.md"))
+    world.clock.forward(minutes=2)
+    world.see(note("late.md"))
+    assert locators(world.claim(1)) == ["high.md"]
+    assert locators(world.claim(1)) == ["low.md"]
+
+
+def test_a_claim_takes_only_its_own_source(world: World) -> None:
+    other = world.ledger.sources.put("other", "local_files", Priority.HIGH)
+    world.ledger.intake.record(world.begin(other).id, [Upsert(note("x.md"))], {})
+    assert world.claim().jobs == ()
+
+
+def test_a_claim_can_ask_for_first_attempts_or_for_later_ones_or_for_certain_jobs(world: World) -> None:
+    world.see(*notes(4))
+    batch = world.claim(2)
+    world.ledger.queue.release(batch.token)
+    tried = set(jobs_of(batch))
+    retry = world.claim(first_attempts=False)
+    assert set(jobs_of(retry)) == tried
+    assert [job.attempt for job in retry.jobs] == [2, 2]
+    third = world.claim(1, first_attempts=True)
+    assert world.claim(jobs=jobs_of(third)).jobs == ()
+    assert world.claim(jobs=[]).jobs == ()
+    assert len(world.claim().jobs) == 1
+
+
+def test_every_claim_has_a_newer_token(world: World) -> None:
+    tokens = [world.claim().token for _ in range(3)]
+    world.reopen()
+    assert tokens == sorted({*tokens}) and world.claim().token > tokens[-1]
+
+
+def test_a_late_acknowledgement_with_an_old_token_changes_nothing(world: World) -> None:
+    world.see(note("a.md"))
+    old = world.claim()
+    world.ledger.queue.release(old.token)
+    new = world.claim()
+    assert world.deliver(old, "old words").stale == jobs_of(old)
+    with pytest.raises(StaleLease):
+        world.ledger.queue.fail(old.token, old.jobs[0].id, PARSE_ERROR, retry_at=None)
+    assert world.ledger.queue.renew(old.token, jobs_of(old), timedelta(minutes=1)) == 0
+    assert world.found("words") == []
+    assert world.deliver(new, "new words").succeeded == jobs_of(new)
+    assert world.deliver(new, "again").stale == jobs_of(new)
+
+
+def test_a_failed_job_leaves_its_batch_and_is_ready_again_when_its_time_comes(world: World) -> None:
+    world.see(*notes(3))
+    batch = world.claim()
+    failed = batch.jobs[1].id
+    at = world.clock.moment + timedelta(seconds=30)
+    assert world.ledger.queue.fail(batch.token, failed, TIMEOUT, retry_at=at) is JobState.RETRYING
+    assert world.deliver(batch).stale == [failed]
+    assert world.ledger.queue.waiting(world.source.id) == Waiting(0, 1, at)
+    assert world.ledger.queue.ready_retries(world.source.id, 10) == []
+    world.clock.forward(seconds=30)
+    assert world.ledger.queue.waiting(world.source.id) == Waiting(1, 0, None)
+    assert world.ledger.queue.ready_retries(world.source.id, 10) == [failed]
+    again = world.claim()
+    assert [(job.id, job.attempt) for job in again.jobs] == [(failed, 2)]
+    assert world.deliver(again).succeeded == [failed]
+
+
+def test_a_released_batch_waits_again_and_its_attempt_stays_counted(world: World) -> None:
+    world.see(*notes(2))
+    batch = world.claim()
+    assert world.ledger.queue.release(batch.token) == 2
+    assert world.ledger.queue.release(batch.token) == 0
+    assert [job.attempt for job in world.claim().jobs] == [2, 2]
+
+
+def test_jobs_of_a_dead_worker_wait_again_until_their_attempts_are_used_up(world: World) -> None:
+    world.see(*notes(2))
+    world.claim(1, owner="dead")
+    kept = world.claim(1, owner="alive")
+
+    def recover() -> Recovered:
+        return world.ledger.queue.recover(None, lambda owner: owner == "alive", {"obsidian": 2})
+
+    assert recover() == Recovered(1, 0)
+    killer = world.claim(owner="dead").jobs[0]
+    assert killer.attempt == 2
+    assert recover() == Recovered(0, 1)
+    assert world.ledger.quarantine.list()[0].reason == "process_killed"
+    assert world.deliver(kept).succeeded == jobs_of(kept)
+
+
+def test_a_lease_that_was_not_renewed_ends(world: World) -> None:
+    world.see(*notes(2))
+    renewed, hung = world.claim(1), world.claim(1)
+    world.clock.forward(minutes=4)
+    assert world.ledger.queue.renew(renewed.token, jobs_of(renewed), timedelta(minutes=5)) == 1
+    world.clock.forward(minutes=2)
+    assert world.ledger.queue.recover(world.source.id, lambda _: True, 3) == Recovered(1, 0)
+    assert world.state(hung.jobs[0].id) == "pending"
+    assert world.state(renewed.jobs[0].id) == "running"
+
+
+def test_a_lease_that_has_ended_is_named_by_the_check(world: World) -> None:
+    world.see(note("a.md"))
+    world.claim()
+    world.clock.forward(minutes=6)
+    assert world.ledger.check() == ["Job 1 is running and its lease has ended; the next sync takes it back"]
+    world.ledger.queue.recover(None, lambda _: True, 3)
+
+
+def test_a_cancelled_job_stays_cancelled_until_the_item_changes(world: World) -> None:
+    world.see(note("a.md"))
+    world.ledger.queue.cancel(1, "anna", "not now")
+    assert world.see(note("a.md")).unchanged == 1
+    assert world.claim().jobs == ()
+    with pytest.raises(IllegalTransition, match="Job 1 is cancelled and cannot be cancelled"):
+        world.ledger.queue.cancel(1, "anna", "again")
+    assert world.see(note("a.md", "v2")).enqueued == 1
+
+
+def test_a_job_that_is_not_there_is_said_to_be_not_there(world: World) -> None:
+    with pytest.raises(NotFound, match="no job 7"):
+        world.ledger.queue.job(7)
+    with pytest.raises(NotFound, match="no job 7"):
+        world.ledger.queue.cancel(7, "anna", "because")
+
+
+def test_a_job_that_succeeded_never_changes(world: World) -> None:
+    world.ingest(note("a.md"))
+    before = world.ledger.queue.job(1)
+    with pytest.raises(IllegalTransition):
+        world.ledger.queue.cancel(1, "anna", "because")
+    with pytest.raises(IllegalTransition):
+        world.ledger.quarantine.retry([1], "anna")
+    world.see(note("a.md", "v2"))
+    after = world.ledger.queue.job(1)
+    assert (after.state, after.finished, after.current) == (before.state, before.finished, False)
+
+
+def test_an_item_that_is_unchanged_after_all_keeps_its_document(world: World) -> None:
+    world.ingest(note("a.md"))
+    before = world.ledger.library.show("a.md")
+    world.see(note("a.md", "v2"))
+    batch = world.claim()
+    assert batch.jobs[0].content_hash == before.content_hash
+    acks = world.ledger.queue.deliver(batch.token, [SkippedOutcome(batch.jobs[0].id, SkipReason.UNCHANGED, "h")])
+    assert acks.skipped == jobs_of(batch)
+    assert world.ledger.library.show("a.md") == before
+
+
+def test_an_item_that_turns_out_unsupported_loses_its_document(world: World) -> None:
+    world.ingest(note("a.md"))
+    world.see(note("a.md", "v2"))
+    batch = world.claim()
+    world.ledger.queue.deliver(batch.token, [SkippedOutcome(batch.jobs[0].id, SkipReason.UNSUPPORTED)])
+    assert world.found("says") == []
+    assert world.see(note("a.md", "v2")).unchanged == 1
+
+
+def test_a_deletion_and_a_return_in_another_version_with_the_same_content_bring_the_document_back(world: World) -> None:
+    world.ingest(note("a.md"), text="the same words")
+    before = world.ledger.library.show("a.md").document
+    world.lose("a.md")
+    world.settle()
+    world.see(note("a.md", "v2"))
+    batch = world.claim()
+    assert batch.jobs[0].content_hash is None, "there is no document that could be kept"
+    world.ledger.queue.deliver(batch.token, [SkippedOutcome(batch.jobs[0].id, SkipReason.UNCHANGED)])
+    assert world.ledger.library.show("a.md").document == before
+
+
+def test_the_queue_counts_its_jobs_by_source_and_state(world: World) -> None:
+    world.ledger.sources.put("empty", "local_files", Priority.LOW)
+    world.see(*notes(3))
+    world.deliver(world.claim(1))
+    counts = world.ledger.queue.counts()
+    assert counts["notes"] == dict.fromkeys(JobState, 0) | {JobState.PENDING: 2, JobState.SUCCEEDED: 1}
+    assert counts["empty"] == dict.fromkeys(JobState, 0)
+    assert list(world.ledger.queue.counts(world.source.id)) == ["notes"]
+
+
+def test_jobs_are_listed_newest_first_by_source_state_and_age(world: World) -> None:
+    world.see(note("old.md"))
+    world.clock.forward(hours=1)
+    since = world.clock.moment
+    world.see(note("new.md"))
+    batch = world.claim(1)
+    queue = world.ledger.queue
+    assert [job.item for job in queue.jobs()] == ["new.md", "old.md"]
+    assert [job.item for job in queue.jobs(since=since)] == ["new.md"]
+    assert [job.item for job in queue.jobs(state=JobState.RUNNING, source="notes")] == ["old.md"]
+    assert queue.jobs(source="other") == []
+    job = queue.job(batch.jobs[0].id)
+    assert (job.token, job.owner) == (batch.token, "worker")
+    assert job.lease_until == since + timedelta(minutes=5)
+
+
+def test_every_step_of_a_job_is_in_its_history(world: World) -> None:
+    world.see(note("a.md"))
+    batch = world.claim()
+    world.ledger.queue.fail(batch.token, 1, TIMEOUT, retry_at=world.clock.moment)
+    batch = world.claim()
+    world.ledger.queue.fail(batch.token, 1, PARSE_ERROR, retry_at=None)
+    world.ledger.quarantine.retry([1], "anna", "new parser")
+    world.deliver(world.claim())
+    events = world.ledger.history.of_job(1)
+    assert [(e.event, e.attempt) for e in events] == [
+        ("pending", 0),
+        ("running", 1),
+        ("retrying", 1),
+        ("running", 2),
+        ("quarantined", 2),
+        ("pending", 2),
+        ("running", 3),
+        ("succeeded", 3),
+    ]
+    assert (events[5].actor, events[5].reason, events[5].at) == ("anna", "new parser", world.clock.moment)
+
+
+def test_a_batch_whose_content_was_purged_meanwhile_goes_back_to_the_queue(world: World) -> None:
+    world.see(note("a.md"))
+    batch = world.claim()
+    gone = delivered(batch.jobs[0].id, "words")
+    without = type(gone)(gone.job_id, gone.content_hash, gone.normalizer, None, None, "a", None, {})
+    assert world.ledger.queue.deliver(batch.token, [without]).stale == jobs_of(batch)
+    assert world.state(batch.jobs[0].id) == "pending"
