@@ -12,11 +12,11 @@ from itertools import pairwise
 FILLER = "\x00"
 """Stands for each blanked character: neither a word nor white space. No document holds one."""
 
-_SUSPECT = re.compile(r"[`$\\]|%%|~~~|<!--|\n[ \t]*\n(?: {4}|\t)|\A(?: {4}|\t)")
-_OPENING = re.compile(
-    r"\\.|`+|\$\$?|%%|<!--|(?m:^)(?P<lead>(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]))*+[ \t]*+)(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})",
-    re.MULTILINE,
-)
+_MARKS = ("`", "$", "%%", "~~~", "<!--")
+_INDENTED = ("\n    ", "\n\t")
+_OPENING = re.compile(r"([`~$%<\\])\1*+")
+_LEAD = re.compile(r"(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]))*+[ \t]*+\Z")
+_LONGEST_LEAD = 100
 _BACKTICKS = re.compile(r"`+")
 _BLANK_LINE = re.compile(r"\n[ \t>]*(?=\n)")
 _MATH_END = re.compile(r"(?<![\s\\])\$(?![0-9])")
@@ -25,10 +25,9 @@ _LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)|\[\^")
 
 def mask(text: str) -> str:
     """The text with code, comments and mathematics blanked out; of the same length."""
-    if not _SUSPECT.search(text):
-        return text
-    spans = _Spans(text).found()
-    spans = _with_indented_code(text, spans) if "    " in text or "\t" in text else spans
+    spans = _Spans(text).found() if any(mark in text for mark in _MARKS) else []
+    if any(mark in text for mark in _INDENTED) or text.startswith(("    ", "\t")):
+        spans = _with_indented_code(text, spans)
     if not spans:
         return text
     parts, done = [], 0
@@ -57,29 +56,44 @@ class _Spans:
     def found(self) -> list[tuple[int, int]]:
         spans, position = [], 0
         while opening := _OPENING.search(self._text, position):
-            start = opening.start() if opening["fence"] is None else opening.end("lead")
-            end = self._end(opening, start)
-            if end is None:
-                position = opening.end()
-                continue
-            spans.append((start, end))
-            position = end
+            start, position = opening.span()
+            if opening[1] == "\\":
+                position += len(opening[0]) % 2
+            elif (end := self._end(opening[0], start)) is not None:
+                spans.append((start, end))
+                position = end
         return spans
 
-    def _end(self, opening: re.Match[str], start: int) -> int | None:
-        token = opening["fence"] or opening[0]
-        if opening["fence"] is not None:
-            return self._fence_end(token, opening["lead"], opening.end())
-        match token[0]:
-            case "`":
-                return self._code_span_end(start, len(token))
-            case "$" if token == "$":
+    def _end(self, run: str, start: int) -> int | None:
+        """Where the stretch that a run of one character opens ends; None where it opens nothing."""
+        after = start + len(run)
+        match run[0]:
+            case "`" | "~":
+                if len(run) >= 3 and (lead := self._lead(start)) is not None and self._is_fence(run, after):
+                    return self._fence_end(run, lead, after)
+                return self._code_span_end(start, len(run)) if run[0] == "`" else None
+            case "$" if len(run) == 1:
                 return self._inline_math_end(start)
-            case "$" | "%":
-                return self._next(token, start + 2)
-            case "<":
-                return self._next("-->", start + 4)
+            case "$" | "%" if len(run) > 1:
+                return after if len(run) >= 4 else self._next(run[:2], after)
+            case "<" if self._text.startswith("!--", after):
+                return self._next("-->", after + 3)
         return None
+
+    def _lead(self, start: int) -> str | None:
+        """What stands before `start` on its line if that is only indentation, quotation and list marks."""
+        earliest = max(0, start - _LONGEST_LEAD)
+        line = self._text.rfind("\n", earliest, start) + 1
+        if not line and earliest:
+            return None
+        lead = self._text[line:start]
+        return lead if _LEAD.match(lead) else None
+
+    def _is_fence(self, token: str, after: int) -> bool:
+        if token[0] == "~":
+            return True
+        end = self._text.find("\n", after)
+        return self._text.find("`", after, end if end >= 0 else len(self._text)) < 0
 
     def _next(self, closer: str, position: int) -> int | None:
         """Where the next `closer` ends; a search that found none is not made again."""

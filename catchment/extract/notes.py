@@ -14,7 +14,7 @@ _WIKILINK = re.compile(r"\[\[((?:[^\[\]\n]++|\](?!\])|\[(?!\[))++)\]\]")
 _TAG = re.compile(r"#([^\s\x00\u2000-\u200c\u200e-\u206f\u2e00-\u2e7f'!\"#$%&()*+,.:;<=>?@^`{|}~\[\]\\]++)")
 _CALLOUT = re.compile(r"\n[ \t]*>[ \t>]*\[!([^\]\n]+)\][+-]?[ \t]*([^\n]*)")
 _TASK = re.compile(r"\n[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[([^\]\n])\][ \t]+([^\n]*)")
-_BLOCK = re.compile(r"[ \t\n]\^([A-Za-z0-9-]+)[ \t]*(?=\n|\Z)")
+_BLOCK = re.compile(r"\^([A-Za-z0-9-]+)[ \t]*(?=\n|\Z)")
 _FOOTNOTE = re.compile(r"\n[ \t>]*\[\^([^\]\s]+)\]:")
 _INLINE_FOOTNOTE = re.compile(r"\^\[((?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\]")
 _FIELD_LINE = re.compile(
@@ -65,9 +65,10 @@ def entities(text: str, masked: str, prose: str) -> Iterator[Entity]:
         yield from _tasks(text, lines)
     if "::" in prose:
         yield from _fields(text, prose)
-    if " ^" in masked or "\n^" in masked or "\t^" in masked or masked.startswith("^"):
-        for match in _BLOCK.finditer(lines):
-            yield Entity(EntityKind.BLOCK, match[1], "", match.start(1) - 2, match.end(1) - 1)
+    if "^" in masked:
+        for match in _BLOCK.finditer(masked):
+            if match.start() == 0 or masked[match.start() - 1].isspace():
+                yield Entity(EntityKind.BLOCK, match[1], "", match.start(), match.end(1))
     if "[^" in masked or "^[" in masked:
         yield from _footnotes(text, masked)
 

@@ -14,7 +14,8 @@ _SCHEME = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+-]{1,15}\Z")
 _SENTENCE_MARKS = ".,;:!?'*_~"
 _AFTER_AT = re.compile(r"@((?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24})(?![\w-])")
 _MAILBOX = re.compile(r"(?<![\w.%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}\Z")
-_DATE = re.compile(r"[12][0-9]{3}-[01][0-9]-[0-3][0-9](?![0-9-]|[^\WT]|\.[0-9])")
+_MONTH_AND_DAY = re.compile(r"-[01][0-9]-[0-3][0-9](?![0-9-]|[^\WT]|\.[0-9])")
+_YEAR = re.compile(r"(?<![\w.-])[12][0-9]{3}\Z")
 
 _SYMBOLS = {
     "text/x-python": re.compile(r"\n[ \t]*+(?:async +)?(?:def|class) +(\w+)"),
@@ -51,15 +52,18 @@ def emails(text: str) -> Iterator[Entity]:
 
 def dates(text: str) -> Iterator[Entity]:
     """Days written as ISO 8601 has it; other ways of writing are ambiguous."""
-    for found in _DATE.finditer(text):
-        start = found.start()
-        if start and (text[start - 1].isalnum() or text[start - 1] in "-._"):
+    if "-" not in text:
+        return
+    for found in _MONTH_AND_DAY.finditer(text):
+        year = _YEAR.search(text, max(0, found.start() - 5), found.start())
+        if year is None:
             continue
+        value = year[0] + found[0]
         try:
-            date.fromisoformat(found[0])
+            date.fromisoformat(value)
         except ValueError:
             continue
-        yield Entity(EntityKind.DATE, found[0], "", start, found.end())
+        yield Entity(EntityKind.DATE, value, "", year.start(), found.end())
 
 
 def symbols(text: str, media_type: str) -> Iterator[Entity]:

@@ -21,13 +21,12 @@ _MAX_DEPTH = 8
 
 def links(properties: Mapping[str, Any]) -> Iterator[Link]:
     """The wikilinks and addresses in the values."""
-    for text in _texts(properties):
-        if "[[" in text:
-            for found in _WIKILINK.finditer(text):
-                if link := wikilink(LinkKind.FRONTMATTER, found[1]):
-                    yield link
-        for url in plain.urls(text):
-            yield Link(LinkKind.URL, url.target)
+    text = "\n".join(_texts(properties))
+    for found in _WIKILINK.finditer(text) if "[[" in text else ():
+        if link := wikilink(LinkKind.FRONTMATTER, found[1]):
+            yield link
+    for url in plain.urls(text):
+        yield Link(LinkKind.URL, url.target)
 
 
 def entities(properties: Mapping[str, Any]) -> Iterator[Entity]:
@@ -40,9 +39,9 @@ def entities(properties: Mapping[str, Any]) -> Iterator[Entity]:
             yield from (Entity(EntityKind.ALIAS, alias) for alias in _members(value))
         elif name in _PEOPLE:
             yield from (Entity(EntityKind.PERSON, person) for person in _people(value))
-    for text in _texts(properties):
-        for found in (*plain.emails(text), *plain.dates(text)):
-            yield Entity(found.kind, found.value)
+    text = "\n".join(_texts(properties))
+    for kind, value in dict.fromkeys((found.kind, found.value) for found in (*plain.emails(text), *plain.dates(text))):
+        yield Entity(kind, value)
 
 
 def _tags(value: Any) -> list[str]:

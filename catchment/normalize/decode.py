@@ -12,7 +12,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SAMPLE = 8_192
-_TEXT_CONTROLS = bytes({9, 10, 11, 12, 13, 27})
+_CONTROLS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 27})
 
 
 def decode(data: bytes, declared: str | None = None) -> tuple[str, tuple[str, ...]]:
@@ -36,7 +36,7 @@ def is_text(data: bytes) -> bool:
         return True
     if b"\x00" in head:
         return False
-    controls = sum(head.count(bytes((byte,))) for byte in range(1, 32) if byte not in _TEXT_CONTROLS) if head else 0
+    controls = len(head) - len(head.translate(None, _CONTROLS))
     return controls * 50 <= len(head)
 
 
