@@ -116,19 +116,18 @@ def test_closing_ends_a_run_and_every_process(tmp_path: Path) -> None:
     sandbox.close()
 
 
-def test_a_killed_parent_leaves_no_process(tmp_path: Path) -> None:
-    code = (
-        "import sys; from catchment.sandbox import Sandbox; from catchment.settings import Limits;"
-        "from tests.sandbox import jobs;"
-        "list(Sandbox(2).run(jobs.announce, sys.argv[1:], Limits()))"
-    )
-    paths = [tmp_path / "a", tmp_path / "b"]
-    with subprocess.Popen([sys.executable, "-c", code, *map(str, paths)], cwd=ROOT) as parent:
-        pids = [wait_for_number(path) for path in paths]
+def test_a_killed_parent_leaves_no_process_even_if_a_fork_of_it_lives_on(tmp_path: Path) -> None:
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    command = [sys.executable, "-m", "tests.sandbox.parent", *paths]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        fork = int(parent.stdout.readline())
+        pids = [int(Path(path).read_text()) for path in paths]
         pids.append(psutil.Process(pids[0]).ppid())
         assert pids[-1] != parent.pid
         parent.kill()
-    wait_until(lambda: all(is_gone(pid) for pid in pids))
+        wait_until(lambda: all(is_gone(pid) for pid in pids))
+        os.kill(fork, signal.SIGKILL)
 
 
 def test_a_killed_server_costs_only_the_tasks_that_were_running(sandbox: Sandbox, tmp_path: Path) -> None:
