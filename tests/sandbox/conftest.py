@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -30,10 +31,17 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-@pytest.fixture
-def sandbox() -> Iterator[Sandbox]:
+@contextmanager
+def leaving_nothing_behind() -> Iterator[Sandbox]:
+    """A sandbox of two workers; once it is closed, no process and no descriptor of it is left."""
     before = descriptors()
     with Sandbox(2) as sandbox:
         yield sandbox
     assert processes() == []
     assert descriptors() == before
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    with leaving_nothing_behind() as sandbox:
+        yield sandbox

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,17 @@ from catchment.model import FailureClass, Reason
 from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Limits
 from tests.sandbox import jobs
-from tests.sandbox.conftest import wait_until
+from tests.sandbox.conftest import leaving_nothing_behind, wait_until
 
 LIMITS = Limits(memory_mb=256)
 IMPATIENT = Limits(stall_seconds=1.5, memory_mb=256)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """One for all accidents, so that each also shows that those before it left nothing behind."""
+    with leaving_nothing_behind() as sandbox:
+        yield sandbox
 
 
 def run_deeds(sandbox: Sandbox, folder: Path, deeds: list[str], limits: Limits = LIMITS) -> dict[int, str | Failed]:
