@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from connectors.obsidian import ObsidianSettings
 from prefect import flow
 from prefect.client.schemas.objects import State
 
 from catchment.settings import SourceName
+from connectors.obsidian import ObsidianSettings
 from flows.sync import bring_up_to_date
 
 

@@ -12,6 +12,7 @@ from prefect.runtime import flow_run
 from catchment.errors import NotNow, SourceError
 from catchment.settings import SourceSettings
 from flows.slices import extract, normalize
+from tasks.quiet import Reported
 from tasks.report import name_run, report, schedule_retry, showing_progress
 from tasks.session import SourceSync, session
 from tasks.work import QUARANTINED, discover, process_item
@@ -32,8 +33,10 @@ async def bring_up_to_date(kind: str, name: str, settings: SourceSettings, *, de
         with session(kind, name, settings, flow_run.id) as sync:
             try:
                 return await _sync(sync, deep)
-            except SourceError as error:
-                return await _failed(sync, error)
+            except Reported as reported:
+                if not isinstance(reported.error, SourceError):
+                    raise
+                return await _failed(sync, reported.error)
     except NotNow as reason:
         await name_run(f"{name}: left alone")
         return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
@@ -77,7 +80,7 @@ async def _troubled(sync: SourceSync) -> None:
 
 async def _failed(sync: SourceSync, error: SourceError) -> State:
     held = sync.end_failed(error)
-    get_run_logger().error("%s", error)
+    get_run_logger().error("the source cannot be read: %s", type(error).__name__)
     await name_run(f"{sync.source.name}: {'held' if held else 'failed'}")
     if not held:
         return State(type=StateType.FAILED, name="Failed", message=f"{type(error).__name__}; nothing was deleted")

@@ -9,11 +9,11 @@ from prefect import Task, get_run_logger, task
 from prefect.client.schemas.objects import State, StateType, TaskRun
 from prefect.context import TaskRunContext
 
-from catchment.errors import CatchmentError, TryAgain
+from catchment.errors import LedgerUnavailable, TryAgain
 from catchment.extract import EXTRACTOR
-from catchment.model import FailureClass
 from catchment.normalize import NORMALIZER
 from catchment.retry import IN_RUN_SECONDS
+from tasks.quiet import Reported, in_thread
 from tasks.session import current
 
 QUARANTINED = "Quarantined"
@@ -21,8 +21,8 @@ QUARANTINED = "Quarantined"
 
 
 def _may_pass(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
-    """Trying again at once helps where the ledger or the source was busy, not where the answer was final."""
-    return isinstance(state.data, CatchmentError) and state.data.failure_class is FailureClass.TRANSIENT
+    """Trying again at once helps where the ledger was busy; a source that is gone stays gone for longer than that."""
+    return isinstance(state.data, Reported) and isinstance(state.data.error, LedgerUnavailable)
 
 
 _AGAIN: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_condition_fn": _may_pass}
@@ -46,7 +46,7 @@ def _except_quarantine(_task: Task[Any, Any], _run: TaskRun, state: State) -> bo
 @task(name="discover", task_run_name="discover", persist_result=False, **_AGAIN)
 async def discover(sync: int, deep: bool) -> dict[str, int]:
     """List the source and record what is different."""
-    progress = await asyncio.to_thread(current(sync).discover, deep=deep)
+    progress = await in_thread(current(sync).discover, deep=deep)
     get_run_logger().info("%d differences, %d jobs", progress.listed, progress.jobs)
     return progress.summary()
 
@@ -60,7 +60,7 @@ async def discover(sync: int, deep: bool) -> dict[str, int]:
 )
 async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Read and parse a batch."""
-    return await asyncio.to_thread(current(sync).normalize, token)
+    return await in_thread(current(sync).normalize, token)
 
 
 @task(
@@ -72,13 +72,13 @@ async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
 )
 async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Take a batch apart into chunks, links and entities."""
-    return await asyncio.to_thread(current(sync).extract, token)
+    return await in_thread(current(sync).extract, token)
 
 
 @task(name="deliver-batch", task_run_name="deliver batch {number}", persist_result=False, **_AGAIN)
 async def deliver_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Put a batch into the library."""
-    return await asyncio.to_thread(current(sync).deliver, token)
+    return await in_thread(current(sync).deliver, token)
 
 
 @task(name="item", task_run_name="item of job {job}", retry_condition_fn=_except_quarantine, persist_result=False)
@@ -89,7 +89,7 @@ async def process_item(sync: int, job: int) -> State | str:
     if trouble is None or trouble.waits(IN_RUN_SECONDS) is not None:
         if trouble is not None:
             await asyncio.sleep(trouble.waits(IN_RUN_SECONDS) or 0)
-        trouble = (await asyncio.to_thread(session.process_alone, job)).trouble
+        trouble = (await in_thread(session.process_alone, job)).trouble
     if trouble is None:
         return "done"
     log = get_run_logger()

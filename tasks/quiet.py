@@ -1,0 +1,31 @@
+"""What Prefect may see of an error: its class. Prefect logs what a task raises with everything that it was raised from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from catchment.errors import CatchmentError
+
+R = TypeVar("R")
+
+
+class Reported(CatchmentError):
+    """A step failed. `error` is the original, for this process only; the message names its class and where to read on."""
+
+    def __init__(self, name: str, error: CatchmentError | None = None) -> None:
+        super().__init__(name)
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}; what happened in full: catchment status"
+
+
+async def in_thread(step: Callable[..., R], *arguments: Any, **named: Any) -> R:
+    """Call a step of the engine off the event loop. Raises Reported in place of any error of ours."""
+    try:
+        return await asyncio.to_thread(step, *arguments, **named)
+    except CatchmentError as error:
+        reported = Reported(type(error).__name__, error)
+    raise reported

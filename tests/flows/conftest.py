@@ -1,0 +1,86 @@
+"""Flows run in this process against the session's real server, and what the server then knows of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+from catchment.settings import Home
+from deployments.api import api
+from deployments.supervisor import Running
+
+T = TypeVar("T")
+_ENDED = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a person sees of a flow run, asked from the server's API."""
+
+    client: httpx.Client
+
+    def ask(self, what: str, **query: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.client.post(f"/{what}/filter", json=query).raise_for_status().json()
+        return found
+
+    def run_of(self, source: str) -> dict[str, Any]:
+        """The latest run of a source, which is named after it."""
+        found = self.ask("flow_runs", flow_runs={"name": {"like_": f"{source}:"}}, sort="START_TIME_DESC")
+        return found[0]
+
+    def until(self, look: Callable[[], T], told: Callable[[T], bool]) -> T:
+        """What a look shows once it is told; Prefect writes task runs and logs a moment after they happened."""
+        deadline = time.monotonic() + 20
+        while not told(seen := look()):
+            assert time.monotonic() < deadline, f"after 20 s there is still only {seen}"
+            time.sleep(0.1)
+        return seen
+
+    def logs(self, runs: list[str], expected: str) -> list[str]:
+        """The log lines of runs, once the expected words are among them."""
+
+        def look() -> list[str]:
+            return [line["message"] for line in self.ask("logs", logs={"flow_run_id": {"any_": runs}}, limit=200)]
+
+        return self.until(look, lambda lines: any(expected in line for line in lines))
+
+    def tasks(self, run: str, number: int) -> list[dict[str, Any]]:
+        """The task runs of a run and of its subflows, in the order of their start, once there are as many and all ended."""
+        return self.until(
+            lambda: self._tasks(run),
+            lambda tasks: len(tasks) >= number and all(task["state"]["type"] in _ENDED for task in tasks),
+        )
+
+    def _tasks(self, run: str) -> list[dict[str, Any]]:
+        mine = {run}
+        while more := {
+            r["id"]
+            for r in self.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": sorted(mine)}})
+            if r["id"] not in mine
+        }:
+            mine |= more
+        found = self.ask("task_runs", flow_runs={"id": {"any_": sorted(mine)}}, sort="EXPECTED_START_TIME_ASC")
+        return [task for task in found if not task["state"]["state_details"]["child_flow_run_id"]]
+
+
+@pytest.fixture
+def window(server: Running, home: Home) -> Iterator[Window]:
+    """Flows of this test run on the server, with this test's own home."""
+    settings = {
+        PREFECT_API_URL: f"{server.url}/api",
+        PREFECT_API_AUTH_STRING: server.login,
+        PREFECT_HOME: home.prefect,
+    }
+    with temporary_settings(settings), api(server) as client:
+        yield Window(client)
+        # What is still to be sent has to go before the server does.
+        APILogWorker.drain_all()
+        EventsWorker.drain_all()

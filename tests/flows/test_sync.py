@@ -1,0 +1,135 @@
+"""A sync as a person sees it in Prefect: names, subflows, states, caching, and nothing private."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.client.schemas.objects import State
+
+from catchment.errors import LedgerUnavailable
+from catchment.ledger import Ledger
+from catchment.ledger.queue import Queue
+from catchment.pipeline import HELD_AFTER
+from catchment.settings import Home
+from connectors.local_files import LocalFilesSettings
+from flows.local_files import sync_local_files
+from tests.flows.conftest import Window
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "secretfolder"
+    folder.mkdir()
+    return folder
+
+
+def sync(name: str, folder: Path, **settings: Any) -> State:
+    typed = LocalFilesSettings(root=folder, **settings)
+    state: State = asyncio.run(sync_local_files(name, typed, return_state=True))  # type: ignore[call-overload]
+    return state
+
+
+def test_a_run_is_named_after_what_it_did_and_shows_its_parts(window: Window, folder: Path) -> None:
+    for n in range(3):
+        (folder / f"note {n}.md").write_text(f"# Note {n}")
+    assert sync("parts", folder).name == "Completed"
+    run = window.run_of("parts")
+    assert run["name"] == "parts: 3 in the library"
+    names = [task["name"] for task in window.tasks(run["id"], 4)]
+    assert names == ["discover", "read and parse batch 1", "extract batch 1", "deliver batch 1"]
+    subflows = window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
+    assert sorted(subflow["name"] for subflow in subflows) == ["extract slice 1", "normalize slice 1"]
+    (artifact,) = window.ask("artifacts", artifacts={"key": {"any_": ["parts-summary"]}})
+    assert '"succeeded"' in artifact["data"]
+
+
+def test_nothing_to_do_is_said_and_costs_one_task_run(window: Window, folder: Path) -> None:
+    (folder / "a.md").write_text("A")
+    sync("idle", folder)
+    sync("idle", folder)
+    run = window.run_of("idle")
+    assert run["name"] == "idle: nothing to do"
+    assert [task["name"] for task in window.tasks(run["id"], 1)] == ["discover"]
+
+
+def test_a_damaged_file_ends_quarantined_in_a_task_run_of_its_own(window: Window, folder: Path) -> None:
+    (folder / "good.md").write_text("Good")
+    (folder / "bad.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
+    assert sync("damaged", folder).name == "Completed"
+    run = window.run_of("damaged")
+    assert run["name"] == "damaged: 1 in the library, 1 quarantined"
+    (item,) = [task for task in window.tasks(run["id"], 5) if task["name"].startswith("item of job")]
+    assert (item["state"]["name"], item["state"]["type"]) == ("Quarantined", "FAILED")
+    assert item["state"]["message"] == "parse_error after attempt 1"
+
+
+def test_an_item_is_retried_in_its_task_run_as_its_policy_says(window: Window, folder: Path) -> None:
+    (folder / "big.md").write_text("word " * 2_000_000)
+    limits = {"stall_seconds": 0.01}
+    state = sync("slow", folder, limits=limits, retry={"backoff": "immediate", "attempts": 3})
+    assert state.name == "Completed"
+    run = window.run_of("slow")
+    (item,) = [task for task in window.tasks(run["id"], 5) if task["name"].startswith("item of job")]
+    assert (item["state"]["name"], item["run_count"]) == ("Quarantined", 2)
+    assert item["state"]["message"] == "timeout after attempt 3"
+
+
+def test_a_step_that_was_done_before_a_failure_downstream_is_cached(
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.md").write_text("A")
+    with monkeypatch.context() as patch:
+        patch.setattr(Queue, "deliver", _disk_full)
+        assert sync("again", folder).name == "Failed"
+    assert sync("again", folder).name == "Completed"
+    tasks = window.tasks(window.run_of("again")["id"], 4)
+    assert [task["state"]["name"] for task in tasks] == ["Completed", "Cached", "Cached", "Completed"]
+    ledger = Ledger.open(home.database_url)
+    assert len(ledger.library.search("A")) == 1
+    assert ledger.check() == []
+
+
+def _disk_full(*_arguments: object) -> None:
+    raise LedgerUnavailable("the disk is full; make room and sync again")
+
+
+def test_a_source_that_keeps_failing_ends_quarantined_and_is_left_alone(window: Window, folder: Path) -> None:
+    (folder / "a.md").write_text("A")
+    sync("unplugged", folder)
+    folder.rename(folder.with_name("elsewhere"))
+    states = [sync("unplugged", folder).name for _ in range(HELD_AFTER + 1)]
+    assert states == ["Failed"] * (HELD_AFTER - 1) + ["Quarantined", "Skipped"]
+    assert window.run_of("unplugged")["name"] == "unplugged: left alone"
+
+
+def test_nothing_private_is_in_the_window(window: Window, folder: Path) -> None:
+    (folder / "xyzzyname.md").write_text("# Xyzzytitle\n\nxyzzycontent [[xyzzylink]] ada@xyzzy.example")
+    (folder / "xyzzybroken.pdf").write_bytes(b"%PDF-1.7\nxyzzybytes")
+    sync("quiet", folder)
+    run = window.run_of("quiet")
+    tasks = window.tasks(run["id"], 5)
+    subflows = window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
+    runs = [run["id"], *(subflow["id"] for subflow in subflows)]
+    seen = repr(
+        [
+            tasks,
+            subflows,
+            {key: value for key, value in run.items() if key != "parameters"},
+            window.logs(runs, "in quarantine; to see it"),
+            window.ask("artifacts"),
+        ]
+    )
+    assert "xyzzy" not in seen.lower()
+    assert "secretfolder" not in seen
+
+
+def test_an_error_is_told_without_where_it_happened(window: Window, folder: Path) -> None:
+    folder.rmdir()
+    sync("gone", folder)
+    run = window.run_of("gone")
+    assert "secretfolder" not in repr(window.logs([run["id"]], "SourceUnavailable"))
