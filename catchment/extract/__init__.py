@@ -1,7 +1,7 @@
 """Documents to what is in them: chunks, links and entities. Pure: no files, no network, no library.
 
 `mask` blanks out code and comments; `markdown`, `notes` and `plain` find what is written in the text, `properties` what the
-frontmatter says; `chunks` cuts passages; `vault` tells where links lead, `quality` how well a vault is kept.
+frontmatter says; `chunks` cuts passages; `resolve` tells where links lead, `vault` how well a vault is kept.
 """
 
 from __future__ import annotations

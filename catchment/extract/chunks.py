@@ -43,8 +43,9 @@ def _path_at(text: str, headings: Sequence[Entity]) -> str:
 
 def _sections(text: str, headings: Sequence[Entity]) -> list[tuple[int, int, str]]:
     """Where each section starts and ends, and its heading path; the first may have none."""
-    sections, path, start = [], [], 0
-    label = ""
+    sections: list[tuple[int, int, str]] = []
+    path: list[tuple[int, str]] = []
+    start, label = 0, ""
     for heading in headings:
         if heading.start > start:
             sections.append((start, heading.start, label))

@@ -76,7 +76,8 @@ def without(masked: str, found: list[Link]) -> str:
     """The text with these links blanked out, so that nothing inside them counts again."""
     if not found:
         return masked
-    parts, done = [], 0
+    parts: list[str] = []
+    done = 0
     for link in sorted(found, key=lambda each: each.start):
         if link.start >= done:
             parts += masked[done : link.start], FILLER * (link.end - link.start)

@@ -30,7 +30,8 @@ def mask(text: str) -> str:
         spans = _with_indented_code(text, spans)
     if not spans:
         return text
-    parts, done = [], 0
+    parts: list[str] = []
+    done = 0
     for start, end in spans:
         parts += text[done:start], _blank(text[start:end])
         done = end
@@ -150,7 +151,12 @@ def _with_indented_code(text: str, spans: list[tuple[int, int]]) -> list[tuple[i
             line = text[position:stop]
             if not line.strip():
                 after_blank = True
-            elif line.startswith(("    ", "\t")) and after_blank and not in_list and (position == 0 or text[position - 1] == "\n"):
+            elif (
+                line.startswith(("    ", "\t"))
+                and after_blank
+                and not in_list
+                and (position == 0 or text[position - 1] == "\n")
+            ):
                 found.append((position, stop))
             else:
                 if not line[0].isspace():

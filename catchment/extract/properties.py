@@ -13,7 +13,9 @@ from catchment.model import Entity, EntityKind, Link, LinkKind
 _WIKILINK = re.compile(r"\[\[([^\[\]\n]++)\]\]")
 _TAGS = frozenset({"tags", "tag"})
 _ALIASES = frozenset({"aliases", "alias"})
-_PEOPLE = frozenset({"author", "authors", "people", "person", "attendees", "participants", "creator", "from", "to", "cc"})
+_PEOPLE = frozenset(
+    {"author", "authors", "people", "person", "attendees", "participants", "creator", "from", "to", "cc"}
+)
 _TAG_BREAK = re.compile(r"[,\s]+")
 _MAILBOX = re.compile(r"<[^<>]*>|\([^()]*\)|\"")
 _MAX_DEPTH = 8

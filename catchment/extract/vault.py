@@ -1,118 +1,147 @@
-"""Where links lead in a vault: Obsidian's way from what is written to a file, a heading, or a block.
-
-The order in which files are tried is that of Obsidian 1.13 (`MetadataCache.getLinkpathDest`), as its documentation and
-observations of it tell; the cases are in tests/extract/golden/links.tsv.
-"""
+"""A vault as a whole: where its links lead (`VaultIndex`), and how well it is kept (`quality_report`)."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 
-_PUNCTUATION = re.compile(r"[!\"#$%&()*+,.:;<=>?@^`{|}~/\[\]\\\s]+")
+import orjson
+
+from catchment.extract.resolve import VaultIndex, anchor_exists
+from catchment.model import Document, EntityKind, Extraction, Link, LinkKind
+
+__all__ = ["Finding", "Flaw", "QualityReport", "VaultIndex", "anchor_exists", "quality_report"]
 
 
-class VaultIndex:
-    """All files of a vault, ready to tell which of them a link leads to.
+class Flaw(StrEnum):
+    """What can be wrong in a vault."""
 
-    `paths` are relative to the vault, with `/`; folders are not among them.
-    """
+    BROKEN_LINK = "broken_link"
+    BROKEN_ANCHOR = "broken_anchor"
+    BAD_FRONTMATTER = "bad_frontmatter"
+    ORPHAN = "orphan"
+    EMPTY = "empty"
+    SAME_NAME = "same_name"
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._paths: dict[str, list[str]] = {}
-        self._by_name: dict[str, list[str]] = {}
-        for path in sorted(paths):
-            folded = _folded(path)
-            self._paths.setdefault(folded, []).append(path)
-            self._by_name.setdefault(folded.rpartition("/")[2], []).append(path)
 
-    def resolve(self, target: str, from_path: str) -> str | None:
-        """The file that `target`, written in `from_path`, leads to; None where it leads nowhere.
+_FAULTS = frozenset({Flaw.BROKEN_LINK, Flaw.BROKEN_ANCHOR, Flaw.BAD_FRONTMATTER})
+_TITLES = {
+    Flaw.BROKEN_LINK: "Links that lead nowhere",
+    Flaw.BROKEN_ANCHOR: "Links to a heading or block that is not there",
+    Flaw.BAD_FRONTMATTER: "Frontmatter that cannot be read",
+    Flaw.ORPHAN: "Notes without any link, in or out",
+    Flaw.EMPTY: "Empty notes",
+    Flaw.SAME_NAME: "Notes that share a name",
+}
 
-        `target` is a link's target: no anchor, no label, percent-encoding undone. Upper and lower case are the same; a note's
-        `.md` may be left out. `./` and `../` start at the note's folder, `/` at the vault's root. Otherwise a path from the
-        root comes first; then files whose path ends with the target: those under the note's own folder before others, the
-        shorter path before the longer. An alias is no target.
-        """
-        if not target:
-            return from_path if from_path in self._paths.get(_folded(from_path), ()) else None
-        wanted = _folded(target)
-        folder = _folded(from_path).rpartition("/")[0]
-        if wanted.startswith(("./", "../")):
-            return self._at(_joined(folder, wanted), target)
-        if wanted.startswith("/"):
-            return self._at(wanted[1:], target)
-        return self._at(wanted, target) or self._ending_with(wanted, folder)
 
-    def same_names(self) -> list[tuple[str, ...]]:
-        """The groups of notes that share a name, so that the name alone does not tell which is meant."""
-        return [tuple(group) for name, group in sorted(self._by_name.items()) if name.endswith(".md") and len(group) > 1]
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One flaw: where (a path, and a line of the note's text, 0 for its properties or the note as a whole) and what."""
 
-    def _at(self, path: str, target: str) -> str | None:
-        """The file at exactly this path, else the note; where only the case differs, the one written as in the link."""
-        for candidate in (path, f"{path}.md"):
-            if files := self._paths.get(candidate):
-                return next((file for file in files if file.removesuffix(".md").endswith(target.removesuffix(".md"))), files[0])
-        return None
+    flaw: Flaw
+    path: str
+    line: int = 0
+    detail: str = ""
 
-    def _ending_with(self, wanted: str, folder: str) -> str | None:
-        name = wanted.rpartition("/")[2]
-        for full, key in ((wanted, name), (f"{wanted}.md", f"{name}.md")):
-            files = self._by_name.get(key)
-            if not files or not name:
+
+@dataclass(frozen=True, slots=True)
+class QualityReport:
+    """What was counted and what was found, sorted."""
+
+    notes: int
+    files: int
+    links: int
+    backlinks: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 where something is broken; a note that is only empty, lonely or named like another breaks nothing."""
+        return int(any(finding.flaw in _FAULTS for finding in self.findings))
+
+    def to_json(self) -> str:
+        """The whole report as JSON."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+
+    def to_markdown(self) -> str:
+        """The report for a person to read."""
+        counts = Counter(finding.flaw for finding in self.findings)
+        lines = [
+            "# Vault quality",
+            "",
+            f"{self.notes} notes, {self.files} files in all, {self.links} links, {self.backlinks} of them between notes.",
+        ]
+        for flaw, title in _TITLES.items():
+            lines += "", f"## {title}: {counts[flaw]}", ""
+            lines += (_line(finding) for finding in self.findings if finding.flaw is flaw)
+        return "\n".join(lines).rstrip() + "\n"
+
+
+@dataclass(slots=True)
+class _Note:
+    """What is kept of a note until all are known."""
+
+    links: list[tuple[Link, int]]
+    headings: list[tuple[int, str]]
+    blocks: frozenset[str]
+    linked: bool = False
+    findings: list[Finding] = field(default_factory=list)
+
+
+def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Extraction]]) -> QualityReport:
+    """Judge a vault: `paths` are all its files, `notes` its notes and canvases as they were read, each taken once."""
+    everything = list(paths)
+    kept = {path: _note(path, document, extraction) for path, document, extraction in notes}
+    index = VaultIndex(everything)
+    findings: list[Finding] = []
+    links = backlinks = 0
+    for path, note in kept.items():
+        for link, line in note.links:
+            links += 1
+            found = index.resolve(link.target, path)
+            if found is None:
+                findings.append(Finding(Flaw.BROKEN_LINK, path, line, link.target or link.anchor))
                 continue
-            matching = [file for file in files if f"/{_folded(file)}".endswith(f"/{full}")]
-            if matching:
-                return min(matching, key=lambda file: (not _is_under(_folded(file), folder), len(file), file))
-            return None
-        return None
+            other = kept.get(found)
+            if other is None:
+                continue
+            if found != path:
+                backlinks += 1
+                note.linked = other.linked = True
+            if not anchor_exists(link.anchor, other.headings, other.blocks):
+                findings.append(Finding(Flaw.BROKEN_ANCHOR, path, line, f"{link.target}#{link.anchor}"))
+    for path, note in kept.items():
+        findings += note.findings
+        if not note.linked:
+            findings.append(Finding(Flaw.ORPHAN, path))
+    for group in index.same_names():
+        findings += (Finding(Flaw.SAME_NAME, path, 0, group[0].rpartition("/")[2]) for path in group)
+    return QualityReport(len(kept), len(everything), links, backlinks, tuple(sorted(findings)))
 
 
-def anchor_exists(anchor: str, headings: Sequence[tuple[int, str]], blocks: Iterable[str]) -> bool:
-    """Whether a note has the heading (`Heading#Sub`: one below the other) or the block (`^id`) that an anchor names.
-
-    `headings` are level and text in the order of the note. Obsidian compares without case and punctuation.
-    """
-    if not anchor:
-        return True
-    if anchor.startswith("^"):
-        return anchor[1:].strip().lower() in {block.lower() for block in blocks}
-    chain = [_words(part) for part in anchor.split("#") if part.strip()]
-    above: list[tuple[int, str]] = []
-    for level, text in headings:
-        above = [(outer, words) for outer, words in above if outer < level] + [(level, _words(text))]
-        if chain and above[-1][1] == chain[-1] and _in_order(chain[:-1], [words for _, words in above[:-1]]):
-            return True
-    return not chain
-
-
-def _words(heading: str) -> str:
-    return _PUNCTUATION.sub(" ", unicodedata.normalize("NFC", heading)).strip().lower()
+def _note(path: str, document: Document, extraction: Extraction) -> _Note:
+    ends = [place for place, letter in enumerate(document.text) if letter == "\n"]
+    note = _Note(
+        links=[
+            (link, 1 + bisect_right(ends, link.start) if link.kind is not LinkKind.FRONTMATTER else 0)
+            for link in extraction.links
+            if link.kind is not LinkKind.URL
+        ],
+        headings=[(int(each.detail), each.value) for each in extraction.entities if each.kind is EntityKind.HEADING],
+        blocks=frozenset(each.value for each in extraction.entities if each.kind is EntityKind.BLOCK),
+    )
+    if not document.text.strip() and not document.properties:
+        note.findings.append(Finding(Flaw.EMPTY, path))
+    note.findings += (
+        Finding(Flaw.BAD_FRONTMATTER, path, 1, said) for said in document.warnings if "frontmatter" in said
+    )
+    return note
 
 
-def _in_order(chain: list[str], above: list[str]) -> bool:
-    rest = iter(above)
-    return all(part in rest for part in chain)
-
-
-def _folded(path: str) -> str:
-    """The path as Obsidian compares it: composed characters, plain spaces, lower case."""
-    if not path.isascii():
-        path = unicodedata.normalize("NFC", path.replace("\xa0", " "))
-    return path.lower()
-
-
-def _joined(folder: str, relative: str) -> str:
-    """The path that a relative one means; `..` at the root stays at the root."""
-    parts = folder.split("/") if folder else []
-    for part in relative.split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part != ".":
-            parts.append(part)
-    return "/".join(parts)
-
-
-def _is_under(path: str, folder: str) -> bool:
-    return not folder or path.startswith(f"{folder}/")
+def _line(finding: Finding) -> str:
+    place = f"{finding.path}:{finding.line}" if finding.line else finding.path
+    return f"- `{place}`" + (f": {finding.detail}" if finding.detail else "")

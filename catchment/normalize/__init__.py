@@ -80,7 +80,9 @@ def _structured(data: bytes, kind: str, reader: Reader) -> Document:
 
 def _text(data: bytes, kind: str) -> Document:
     text, warnings = decode(data)
-    return Document(text=text, media_type=kind, language=language(text) if kind == "text/plain" else None, warnings=warnings)
+    return Document(
+        text=text, media_type=kind, language=language(text) if kind == "text/plain" else None, warnings=warnings
+    )
 
 
 def _compressed(data: bytes, name: str, depth: int) -> Document:

@@ -1,4 +1,7 @@
-"""Archives: a bounded list of what is in them; a single compressed file is read as what it holds. Nothing is unpacked to disk."""
+"""Archives: a bounded list of what is in them; a single compressed file is read as what it holds.
+
+Nothing is ever unpacked to disk.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,9 @@ def _tar_names(data: bytes) -> list[str]:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as opened:
             for member in opened:
                 if len(names) >= MAX_MEMBERS:
-                    raise ResourceExhausted(f"it holds more than {MAX_MEMBERS} files; unpack it by hand if you want them read")
+                    raise ResourceExhausted(
+                        f"it holds more than {MAX_MEMBERS} files; unpack it by hand if you want them read"
+                    )
                 names.append(member.name + ("/" if member.isdir() else ""))
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise ParseError("the tar file is damaged; fetch it again") from error

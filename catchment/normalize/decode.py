@@ -49,8 +49,8 @@ def _decode(data: bytes, declared: str | None) -> tuple[str, tuple[str, ...]]:
         return data.decode(), ()
     except UnicodeDecodeError:
         pass
-    if declared and (text := _declared(data, declared)) is not None:
-        return text, ()
+    if declared and (named := _declared(data, declared)) is not None:
+        return named, ()
     text = data.decode("utf-8", "replace")
     damaged = text.count("\ufffd")
     beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))

@@ -184,6 +184,9 @@ _OLE_PARTS = (
 )
 _ZIPPED = re.compile(r"application/(?:epub\+zip|zip|haansofthwpx|x-iwork|vnd\.(?:openxml|oasis|ms-.*12))")
 _OLD_OFFICE = frozenset(kind for _, kind in _OLE_PARTS) | {"application/x-hwp"}
+_SHARED_ENDING = re.compile(
+    r"application/(?:msword$|rtf$|x-iwork|vnd\.wordperfect$|vnd\.ms-(?:powerpoint|excel|outlook)$)"
+)
 _HTML_START = re.compile(rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
 _BY_NAME = {"makefile": "text/x-makefile", "dockerfile": "text/x-sh", "cmakelists.txt": "text/x-cmake"}
 _TAR_MAGIC = slice(257, 262)
@@ -193,16 +196,22 @@ def media_type(data: bytes, name: str) -> str:
     """What the content is, in the words of IANA; `application/octet-stream` where nobody can tell.
 
     A name that claims a binary format keeps its claim for content without a signature, so that a damaged file is called
-    damaged and not text.
+    damaged and not text; but for endings that text files have as well (`.dot`, `.pot`, `.key`).
     """
     claimed = _claimed(name)
     if signed := _signed(data, claimed):
         return signed
     if not is_text(data):
-        return claimed if READERS.get(claimed) in (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS) else UNKNOWN
-    if READERS.get(claimed) is not Reader.NOTE and claimed not in SOURCE_TEXT - {"text/plain"} and _HTML_START.match(data):
+        return (
+            claimed if READERS.get(claimed) in (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS) else UNKNOWN
+        )
+    if (
+        READERS.get(claimed) is not Reader.NOTE
+        and claimed not in SOURCE_TEXT - {"text/plain"}
+        and _HTML_START.match(data)
+    ):
         return "application/xhtml+xml" if claimed == "application/xhtml+xml" else "text/html"
-    return claimed if claimed != UNKNOWN else "text/plain"
+    return "text/plain" if claimed == UNKNOWN or _SHARED_ENDING.match(claimed) else claimed
 
 
 def _claimed(name: str) -> str:
@@ -232,7 +241,10 @@ def _signed(data: bytes, claimed: str) -> str | None:
 
 
 def _zipped(data: bytes, claimed: str) -> str:
-    if data[30:38] == b"mimetype" and (declared := data[38:138].partition(b"PK")[0].decode("ascii", "replace")) in READERS:
+    if (
+        data[30:38] == b"mimetype"
+        and (declared := data[38:138].partition(b"PK")[0].decode("ascii", "replace")) in READERS
+    ):
         return declared
     if b"[Content_Types].xml" in data[:4096] or b"[Content_Types].xml" in data[-65_536:]:
         directory = data[-65_536:]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -31,7 +31,7 @@ _NAMED: dict[str, bool | None] = {"null": None, "Null": None, "NULL": None}
 _NAMED |= {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
-class NotProperties(Exception):
+class PropertiesError(Exception):
     """The block is not YAML, or says something other than properties; the text shows why, without content."""
 
 
@@ -44,7 +44,7 @@ def split(text: str) -> tuple[str, int] | None:
 
 
 def properties(block: str) -> dict[str, Any]:
-    """What the block says, keys sorted. Raises NotProperties."""
+    """What the block says, keys sorted. Raises PropertiesError."""
     simple = _simple(block)
     if simple is None:
         simple = _parsed(block)
@@ -107,7 +107,7 @@ def _simple_scalar(text: str) -> Any:
 class _Loader(yaml.CSafeLoader):
     """YAML 1.2's core schema: no dates, no sexagesimal numbers, no `yes` and `on`."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
 
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", _BOOL, list("tTfF"))
@@ -132,22 +132,22 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _real)
 
 def _parsed(block: str) -> dict[str, Any]:
     if len(block) > _MAX_BLOCK:
-        raise NotProperties("frontmatter is longer than 64 KB and was left as text")
+        raise PropertiesError("frontmatter is longer than 64 KB and was left as text")
     try:
-        value = yaml.load(block, _Loader)  # noqa: S506 - a safe loader with fewer types
+        value = yaml.load(block, _Loader)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise NotProperties("frontmatter is not valid YAML and was left as text") from error
+        raise PropertiesError("frontmatter is not valid YAML and was left as text") from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise NotProperties("frontmatter is not a list of properties and was left as text")
+        raise PropertiesError("frontmatter is not a list of properties and was left as text")
     try:
         return _Plain().mapping(value, 0)
-    except _TooMuch as error:
-        raise NotProperties("frontmatter is nested too deeply and was left as text") from error
+    except _TooMuchError as error:
+        raise PropertiesError("frontmatter is nested too deeply and was left as text") from error
 
 
-class _TooMuch(Exception):
+class _TooMuchError(Exception):
     """The value is too deep or too large once its aliases are followed."""
 
 
@@ -158,13 +158,15 @@ class _Plain:
         self._nodes = 0
 
     def mapping(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
-        pairs = ((key if isinstance(key, str) else _key(key), self._plain(each, depth + 1)) for key, each in value.items())
+        pairs = (
+            (key if isinstance(key, str) else _key(key), self._plain(each, depth + 1)) for key, each in value.items()
+        )
         return dict(sorted(pairs, key=lambda pair: pair[0]))
 
     def _plain(self, value: Any, depth: int) -> Any:
         self._nodes += 1
         if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
-            raise _TooMuch
+            raise _TooMuchError
         if isinstance(value, dict):
             return self.mapping(value, depth)
         if isinstance(value, list | tuple | set):

@@ -11,12 +11,26 @@ from catchment.normalize.language import language
 from catchment.normalize.markdown import iso_moment
 
 _DROPPED = frozenset(
-    {"script", "style", "template", "head", "svg", "math", "iframe", "object", "canvas", "noscript", "select", "button", "-comment"}
+    {
+        "script",
+        "style",
+        "template",
+        "head",
+        "svg",
+        "math",
+        "iframe",
+        "object",
+        "canvas",
+        "noscript",
+        "select",
+        "button",
+        "-comment",
+    }
 )
-_BLOCKS = frozenset(
-    "address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form header"
-    " hr html legend li main nav ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6".split()
-)
+_BLOCK_NAMES = """
+    address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form header hr
+    html legend li main nav ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"""
+_BLOCKS = frozenset(_BLOCK_NAMES.split())
 _LEAVES = frozenset({"-text", "img"})
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
@@ -137,7 +151,11 @@ class _Writer:
         elif tag == "pre":
             self._verbatim -= 1
             self._emit("```")
-        if tag in ("p", "pre", "blockquote", "table", "figure", "dl") or tag in _HEADINGS or (tag in ("ul", "ol") and not self._lists):
+        if (
+            tag in ("p", "pre", "blockquote", "table", "figure", "dl")
+            or tag in _HEADINGS
+            or (tag in ("ul", "ol") and not self._lists)
+        ):
             self._emit("")
         self._lead = ""
 

@@ -35,7 +35,7 @@ def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document
         try:
             said = frontmatter.properties(head[0])
             body = text[head[1] :]
-        except frontmatter.NotProperties as error:
+        except frontmatter.PropertiesError as error:
             warnings = (*warnings, str(error))
     return Document(
         text=body,

@@ -1,0 +1,178 @@
+"""Small real files of each format, built from the standard library alone."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+
+_DOCX_TYPES = (
+    '<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    '<Default Extension="xml" ContentType="application/xml"/>{overrides}</Types>'
+)
+_RELATIONS = (
+    '<?xml version="1.0"?><Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+    "{entries}</Relationships>"
+)
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_CORE = (
+    '<?xml version="1.0"?><cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties"'
+    ' xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/"'
+    ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><dc:title>{title}</dc:title><dc:creator>Ada Berg</dc:creator>'
+    '<dcterms:created xsi:type="dcterms:W3CDTF">2024-03-01T09:30:00Z</dcterms:created></cp:coreProperties>'
+)
+
+
+def zipped(members: dict[str, str | bytes], stored: tuple[str, ...] = ()) -> bytes:
+    """A zip file with fixed times."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            entry = zipfile.ZipInfo(name, (2024, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return out.getvalue()
+
+
+def docx(body: str = "", title: str = "Water levels") -> bytes:
+    word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    body = body or (
+        '<w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:r><w:t>Spring survey</w:t></w:r></w:p>'
+        "<w:p><w:r><w:t>The gauge at the mill read two metres.</w:t></w:r></w:p>"
+    )
+    part = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+    return zipped(
+        {
+            "[Content_Types].xml": _DOCX_TYPES.format(
+                overrides=f'<Override PartName="/word/document.xml" ContentType="{part}"/>'
+                '<Override PartName="/docProps/core.xml" '
+                'ContentType="application/vnd.openxmlformats-package.core-properties+xml"/>'
+            ),
+            "_rels/.rels": _RELATIONS.format(
+                entries=f'<Relationship Id="r1" Type="{_OFFICE}/officeDocument" Target="word/document.xml"/>'
+                '<Relationship Id="r2" Type="http://schemas.openxmlformats.org/package/2006/relationships/metadata/'
+                'core-properties" Target="docProps/core.xml"/>'
+            ),
+            "docProps/core.xml": _CORE.format(title=title),
+            "word/document.xml": f'<?xml version="1.0"?><w:document xmlns:w="{word}"><w:body>{body}</w:body></w:document>',
+        }
+    )
+
+
+def xlsx() -> bytes:
+    sheet = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    main = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    return zipped(
+        {
+            "[Content_Types].xml": _DOCX_TYPES.format(
+                overrides=f'<Override PartName="/xl/workbook.xml" ContentType="{main}.sheet.main+xml"/>'
+                f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{main}.worksheet+xml"/>'
+            ),
+            "_rels/.rels": _RELATIONS.format(
+                entries=f'<Relationship Id="r1" Type="{_OFFICE}/officeDocument" Target="xl/workbook.xml"/>'
+            ),
+            "xl/workbook.xml": f'<?xml version="1.0"?><workbook xmlns="{sheet}" xmlns:r="{_OFFICE}"><sheets>'
+            '<sheet name="Honey" sheetId="1" r:id="r1"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": _RELATIONS.format(
+                entries=f'<Relationship Id="r1" Type="{_OFFICE}/worksheet" Target="worksheets/sheet1.xml"/>'
+            ),
+            "xl/worksheets/sheet1.xml": f'<?xml version="1.0"?><worksheet xmlns="{sheet}"><sheetData>'
+            '<row r="1"><c r="A1" t="inlineStr"><is><t>Hive</t></is></c><c r="B1" t="inlineStr"><is><t>Kilos</t></is></c></row>'
+            '<row r="2"><c r="A2" t="inlineStr"><is><t>North</t></is></c><c r="B2"><v>12.5</v></c></row>'
+            "</sheetData></worksheet>",
+        }
+    )
+
+
+def odt() -> bytes:
+    names = (
+        'xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+        'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"'
+    )
+    kind = "application/vnd.oasis.opendocument.text"
+    return zipped(
+        {
+            "mimetype": kind,
+            "META-INF/manifest.xml": '<?xml version="1.0"?><manifest:manifest '
+            'xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">'
+            f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/></manifest:manifest>',
+            "content.xml": f'<?xml version="1.0"?><office:document-content {names}><office:body><office:text>'
+            '<text:h text:outline-level="1">Allotment rules</text:h><text:p>Water only in the evening.</text:p>'
+            "</office:text></office:body></office:document-content>",
+        },
+        stored=("mimetype",),
+    )
+
+
+def epub() -> bytes:
+    return zipped(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": '<?xml version="1.0"?><container version="1.0" '
+            'xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="book.opf" '
+            'media-type="application/oebps-package+xml"/></rootfiles></container>',
+            "book.opf": '<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0" '
+            'unique-identifier="id"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:identifier id="id">1'
+            "</dc:identifier><dc:title>Bees in winter</dc:title><dc:creator>Ada Berg</dc:creator><dc:language>en"
+            '</dc:language></metadata><manifest><item id="one" href="one.xhtml" media-type="application/xhtml+xml"/>'
+            '</manifest><spine><itemref idref="one"/></spine></package>',
+            "one.xhtml": '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title>One</title></head>'
+            "<body><h1>The cluster</h1><p>They keep warm by shivering.</p></body></html>",
+        },
+        stored=("mimetype",),
+    )
+
+
+def pdf(words: str = "The dam was inspected in May.", title: str = "Dam report") -> bytes:
+    stream = f"BT /F1 12 Tf 72 720 Td ({words}) Tj ET".encode()
+    objects = (
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        b"<< /Title (%s) /Author (Ada Berg) /CreationDate (D:20240301093000Z) >>" % title.encode(),
+    )
+    out, places = bytearray(b"%PDF-1.4\n"), []
+    for number, content in enumerate(objects, 1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    start = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    out += b"".join(b"%010d 00000 n \n" % place for place in places)
+    out += b"trailer\n<< /Size %d /Root 1 0 R /Info 6 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, start)
+    return bytes(out)
+
+
+def png(width: int = 3, height: int = 2) -> bytes:
+    def part(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = b"".join(b"\x00" + b"\x10\x20\x30" * width for _ in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b"")
+
+
+RTF = rb"{\rtf1\ansi{\fonttbl{\f0 Arial;}}\f0 The \b orchard\b0  needs pruning.\par}"
+
+EML = b"""From: Ada Berg <ada@example.org>
+To: "Nils O." <nils@example.net>, garden@example.com
+Subject: =?utf-8?q?Wasserst=C3=A4nde?=
+Date: Fri, 01 Mar 2024 10:30:00 +0100
+Message-ID: <one@example.org>
+MIME-Version: 1.0
+Content-Type: multipart/alternative; boundary=x
+
+--x
+Content-Type: text/plain; charset=utf-8
+Content-Transfer-Encoding: quoted-printable
+
+The level is =C3=BCber zwei Meter.
+--x
+Content-Type: text/html
+
+<p>The level</p>
+--x--
+"""
