@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catchment.model import EntityKind, LinkKind
-from console import render, session, values
+from console import render, session, values, vault
 
 if TYPE_CHECKING:
     from catchment.ledger import Hit, Named, Shown
@@ -78,8 +78,10 @@ def related(document: Document, as_json: values.Json = False) -> None:
     """
     with session.reading() as ledger:
         shown = ledger.library.show(document)
-        named = {name.locator: name for name in ledger.library.names(ledger.sources.get(shown.source).id)}
-    relations = _relations(shown, named)
+        source = ledger.sources.get(shown.source).id
+        named = {name.locator: name for name in ledger.library.names(source)}
+        paths = vault.files(ledger, source)
+    relations = _relations(shown, named, paths)
     if as_json:
         render.show_json(relations)
     elif relations:
@@ -89,10 +91,10 @@ def related(document: Document, as_json: values.Json = False) -> None:
         render.note("nothing is related")
 
 
-def _relations(shown: Shown, named: Mapping[str, Named]) -> list[dict[str, Any]]:
+def _relations(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> list[dict[str, Any]]:
     from catchment.extract.vault import VaultIndex
 
-    index = VaultIndex(named)
+    index = VaultIndex(paths)
     written = [link for link in shown.links if link.kind is not LinkKind.URL and link.target]
     targets = dict.fromkeys(index.resolve(link.target, shown.item) for link in written)
     sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)

@@ -18,7 +18,21 @@ from typing import Annotated
 import typer
 
 from catchment.errors import CatchmentError, LoginFailed, TryAgain
-from console import deletions, demo, jobs, library, quarantine, render, server, sources, status, syncs, upkeep, why
+from console import (
+    deletions,
+    demo,
+    jobs,
+    library,
+    quarantine,
+    render,
+    server,
+    sources,
+    status,
+    syncs,
+    upkeep,
+    vault,
+    why,
+)
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
 
@@ -70,6 +84,7 @@ app.command()(why.why)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(deletions.app, name="deletions")
+app.add_typer(vault.app, name="vault")
 app.add_typer(upkeep.config_app, name="config")
 app.add_typer(upkeep.ledger_app, name="ledger")
 

@@ -88,6 +88,20 @@ def test_related_follows_links_both_ways(filled: Path, cli: Cli) -> None:
     assert "Bees/Swarm.md" in cli("related", "Hive.md").out
 
 
+def test_a_vault_is_reported_with_what_is_broken_in_it(filled: Path, cli: Cli) -> None:
+    said = cli("vault", "report", "notes", "--json")
+    assert said.code == 0, "an orphan breaks nothing"
+    assert (said.json["notes"], said.json["files"], said.json["backlinks"]) == (2, 6, 1)
+    assert cli("vault", "report", "notes", "--markdown").out.startswith("# Vault quality\n")
+    assert "2 notes, 6 files in all, 1 link, 1 of them between notes" in cli("vault", "report", "notes").out
+
+
+def test_only_a_vault_is_reported_as_one(filled: Path, cli: Cli, tmp_path: Path) -> None:
+    assert cli("sources", "add", "local_files", str(tmp_path), "--name", "papers").code == 0
+    said = cli("vault", "report", "papers")
+    assert (said.code, "give one of kind obsidian" in said.err) == (2, True)
+
+
 def test_status_has_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
     status = cli("status", "--json").json
     assert status["server"] == {"running": False, "url": None}
