@@ -25,14 +25,18 @@ import shlex
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import certifi
 import psutil
 
-from deployments.warm.preload import SourceFiles, load, wanted
+from deployments.warm.preload import PREFECT, SourceFiles, load, wanted
 
 RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
 STALE = "the project's code changed"
@@ -208,11 +212,13 @@ def main(descriptor: int) -> None:
     """Serve until the worker closes the socket; in a fork, execute its run instead."""
     label = _label()
     end_with_parent()
+    lean = lean_settings(os.environ)
+    os.environ.update(lean)
     link = socket.socket(fileno=descriptor)
     link.set_inheritable(False)
     names = wanted()
     forge = Forge(link, SourceFiles(names), label)
-    failed = load(("prefect.flow_engine", *names))
+    failed = load((*PREFECT, *names))
     if threading.active_count() > 1:
         # A lock that another thread holds at the fork would stay locked for ever.
         sys.exit(f"a preloaded module started a thread; take it off the preload list: {' '.join(names)}")
@@ -222,8 +228,18 @@ def main(descriptor: int) -> None:
     if order := forge.serve():
         settings_before = _settings()
         os.environ.clear()
-        os.environ.update(order.env)
+        os.environ.update(lean | order.env)
         _execute(order, fresh=_settings() == settings_before)
+
+
+def lean_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings that spare a run of this machine's own server what it has no use for; what is set already counts more."""
+    settings = {"PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false"}
+    home = environment.get("PREFECT_HOME")
+    if home and environment.get("PREFECT_API_URL", "").startswith("http://"):
+        # Each client of Prefect prepares for TLS, 35 ms for the usual list of authorities. Without TLS one will do.
+        settings["PREFECT_API_SSL_CERT_FILE"] = str(_one_authority(Path(home)))
+    return {key: value for key, value in settings.items() if key not in environment}
 
 
 def end_with_parent() -> None:
@@ -260,6 +276,18 @@ def _take_settings() -> None:
 
     refresh_global_settings_context()
     setup_logging(incremental=False)
+
+
+def _one_authority(folder: Path) -> Path:
+    path = folder / "one-authority.pem"
+    if not path.exists():
+        first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=folder)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(f"{first}{end}\n")
+        Path(temporary).replace(path)
+    return path
 
 
 def _label() -> int:
