@@ -27,8 +27,9 @@ _AHEAD_SECONDS = 0.05
 """How much work lies before a worker: enough that it never waits for us, little enough to share out evenly."""
 _GROUP_TASKS = 512
 _GROUP_BYTES = 1 << 20
-_NAP_SECONDS = 0.002
-"""Between two readings, so that one waking serves many small outcomes."""
+_SHORTEST_NAP, _LONGEST_NAP = 0.000_1, 0.008
+_CROWD_BYTES = 1 << 17
+"""A worker with so much to say was near having to wait with its next task until we listen."""
 _WATCH_SECONDS = 0.1
 _START_SECONDS = 60
 _VAIN_STARTS = 3
@@ -51,6 +52,8 @@ class Keeper(threading.Thread):
         self._count = 0
         self._vain = 0
         self._watched = 0.0
+        self._nap = _SHORTEST_NAP
+        self._crowded = False
         self._open = True
 
     def submit(self, run: Run) -> None:
@@ -97,7 +100,14 @@ class Keeper(threading.Thread):
             run.flush()
         self._runs = deque(run for run in self._runs if run.open and not run.cancelled)
         if busy and self._open:
-            time.sleep(_NAP_SECONDS)
+            self._rest()
+
+    def _rest(self) -> None:
+        """Wait a moment, so that one waking serves many outcomes, but never so long that a worker has to."""
+        self._nap = max(self._nap / 2, _SHORTEST_NAP) if self._crowded else min(self._nap * 1.2, _LONGEST_NAP)
+        self._crowded = False
+        ahead = [len(worker.queue) * worker.queue[0][0].pace for worker in self._workers.values() if worker.queue]
+        time.sleep(min(self._nap, min(ahead, default=0) / 2))
 
     def _patience(self) -> float | None:
         if any(worker.queue for worker in self._workers.values()):
@@ -226,6 +236,7 @@ class Keeper(threading.Thread):
         if not data:
             self._hang_up(worker)
             return False
+        self._crowded |= len(data) > _CROWD_BYTES
         worker.inbox += data
         worker.moved = time.monotonic()
         at = 0

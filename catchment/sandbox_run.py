@@ -42,7 +42,7 @@ class Run:
     waiting: deque[int] = field(init=False)
     outbox: queue.SimpleQueue[list[Outcome] | CatchmentError] = field(default_factory=queue.SimpleQueue)
     fresh: list[Outcome] = field(default_factory=list)
-    pace: float = 0.005
+    pace: float = 0.002
     """Seconds that a task of this run took, lately."""
     made_bytes: int = 0
     taken_bytes: int = 0

@@ -63,6 +63,7 @@ class ForkServer:
         """Have a worker forked; our end of its connection. Raises OSError."""
         near, far_end = socket.socketpair()
         with far_end:
+            far_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)  # as much as the system grants
             try:
                 socket.send_fds(self.control, [_ORDER.pack(_SPAWN, number)], [far_end.fileno()])
             except OSError:
