@@ -155,6 +155,8 @@ class _Server:
         finally:
             for child in self.children.values():
                 _kill_group(child.pid)
+            for child in self.children.values():  # so that all is over when this process is
+                os.waitpid(child.pid, 0)
 
     def _watch(self, parent: int) -> None:
         """Notice the parent's death even where a process that it forked holds a copy of the control socket."""
