@@ -40,14 +40,17 @@ class StandinServer:
     """Answers what the watcher asks of the server. Runs begin and end when a test says so, or at once."""
 
     immediate: bool = True
+    forgets: bool = False
+    on_event: Callable[[], object] = list
     events: list[str] = field(default_factory=list)
     runs: list[dict[str, str]] = field(default_factory=list)
     automations: dict[str, dict[str, Any]] = field(default_factory=dict)
-    most_waiting: int = 0
+    looks: int = 0
     port: int = 0
 
     def answer(self, path: str, body: Any) -> tuple[int, Any]:
         if path.startswith("/api/deployments/name/"):
+            self.looks += 1
             return 200, {"id": path.rpartition("/")[2], "paused": False}
         if path == "/api/events":
             self._take(body)
@@ -77,10 +80,11 @@ class StandinServer:
         for event in events:
             name = event["resource"]["prefect.resource.name"]
             self.events.append(name)
+            self.on_event()
+            if self.forgets:
+                continue
             state = "COMPLETED" if self.immediate else "SCHEDULED"
             self.runs.append({"id": str(len(self.runs)), "deployment": name, "state_type": state})
-        waiting = sum(run["state_type"] == "SCHEDULED" for run in self.runs)
-        self.most_waiting = max(self.most_waiting, waiting)
 
 
 @contextmanager
@@ -89,6 +93,7 @@ def serving(standin: StandinServer) -> Iterator[None]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1
 
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
@@ -142,12 +147,13 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "notes"
 
 
-def add_source(home: Home, name: str, root: Path, **settings: Any) -> None:
+HOURLY = (Schedule.model_validate({"interval": 3_600, "timezone": "UTC", "slug": "main"}),)
+
+
+def add_source(home: Home, name: str, root: Path, schedules: tuple[Schedule, ...] = HOURLY) -> None:
     """Write a watched source down."""
     file = SourcesFile.load(home.sources_file)
-    schedule = Schedule.model_validate({"interval": 900, "timezone": "UTC", "slug": "main"})
-    given = LocalFilesSettings.model_validate({"root": root, **settings})
-    file.add(SourceEntry(name, "local_files", given, (schedule,), watch=True))
+    file.add(SourceEntry(name, "local_files", LocalFilesSettings(root=root), schedules, watch=True))
     file.save()
 
 

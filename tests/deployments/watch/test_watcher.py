@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from catchment.home import Home
+from deployments.sources_file import SourcesFile
+from deployments.watch import watcher as watcher_module
+from deployments.watch.report import Watching, read
 from tests.deployments.watch.conftest import (
     StandinServer,
     add_source,
+    announce_server,
+    serving,
+    state_of,
     until,
     watching,
 )
@@ -84,7 +94,7 @@ def edited_without_a_trace(root: Path) -> None:
         edited_without_a_trace,
     ],
 )
-def test_a_change_is_followed_by_one_sync(
+def test_a_change_is_followed_by_a_sync(
     change: Callable[[Path], None], home: Home, root: Path, standin: StandinServer
 ) -> None:
     add_source(home, "notes", root)
@@ -92,7 +102,178 @@ def test_a_change_is_followed_by_one_sync(
         until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
         change(root)
         until(lambda: len(standin.events) == 2, "the change was not noticed")
-        # A change elsewhere is asked for apart, so that a third event of the first one would show.
-        (root / "marker.md").write_text("marker")
-        until(lambda: len(standin.events) == 3, "the marker was not noticed")
+
+
+def test_all_that_an_editor_does_to_save_is_one_sync(home: Home, root: Path, standin: StandinServer) -> None:
+    plan = root / "Projects" / "Plan.md"
+    add_source(home, "notes", root)
+    with watching(home):
+        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        # As vim does: it tries out the folder, keeps the old file beside, writes the new one, and drops the old one.
+        (plan.parent / "4913").touch()
+        (plan.parent / "4913").unlink()
+        plan.rename(plan.parent / "Plan.md~")
+        plan.write_text("another plan")
+        plan.chmod(0o600)
+        (plan.parent / "Plan.md~").unlink()
+        until(lambda: len(standin.events) == 2, "the save was not noticed")
+        deleted(root)
+        until(lambda: len(standin.events) == 3, "the next change was not noticed")
     assert standin.events == ["notes"] * 3
+
+
+def looked_again(standin: StandinServer, times: int = 2) -> None:
+    """Wait until the watcher has looked at the server, and so has decided, this many more times."""
+    before = standin.looks
+    until(lambda: standin.looks >= before + times, "the watcher does not look at the server")
+
+
+def test_a_burst_during_a_sync_leads_to_one_further_sync(home: Home, root: Path, standin: StandinServer) -> None:
+    standin.immediate = False
+    add_source(home, "notes", root)
+    with watching(home):
+        until(lambda: standin.runs, "the first look at a source is a sync")
+        standin.turn("RUNNING")
+        for number in range(20):
+            (root / f"{number}.md").write_text("burst")
+        looked_again(standin)
+        assert len(standin.events) == 1, "a sync goes on, and the next one waits for its end"
+        standin.turn("COMPLETED")
+        until(lambda: len(standin.events) == 2, "the burst was forgotten")
+        (root / "later.md").write_text("while the second one waits to begin")
+        looked_again(standin, 1)
+        standin.turn("RUNNING")
+        (root / "latest.md").write_text("while the second one goes on")
+        looked_again(standin)
+        standin.turn("COMPLETED")
+        until(lambda: len(standin.events) == 3, "the last change was forgotten")
+
+
+def test_the_last_sync_of_an_unzipped_folder_sees_all_of_it(home: Home, root: Path, standin: StandinServer) -> None:
+    archive = root.parent / "many.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for number in range(2_000):
+            file.writestr(f"many/{number % 40}/deep/{number}.md", f"note {number}")
+    seen: list[int] = []
+    standin.on_event = lambda: seen.append(sum(1 for _ in root.rglob("*.md")))
+    add_source(home, "notes", root)
+    with watching(home):
+        until(lambda: seen, "the first look at a source is a sync")
+        with zipfile.ZipFile(archive) as file:
+            file.extractall(root)
+        until(lambda: seen[-1] == 2_001, "the last sync missed files")
+        (root / "many" / "7" / "deep" / "new.md").write_text("in a folder just made")
+        until(lambda: seen[-1] == 2_002, "a new folder is not watched")
+        state = state_of(home, "notes")
+    assert state is not None
+    assert state.folders == 1 + 1 + 1 + 2 * 40
+
+
+def test_what_changes_while_the_server_is_down_is_asked_for_when_it_is_up(home: Home, root: Path) -> None:
+    standin = StandinServer()
+    add_source(home, "notes", root)
+    with watching(home) as lines:
+        until(lambda: lines, "the watcher did not begin")
+        assert lines == ["notes: watching"]
+        with serving(standin):
+            announce_server(home, standin.port)
+            until(lambda: len(standin.events) == 1, "the first look was forgotten")
+        in_place(root)
+        with serving(standin):
+            until(lambda: len(standin.events) == 2, "the change was forgotten")
+
+
+def test_a_root_that_goes_away_and_comes_back_is_watched_again(
+    home: Home, root: Path, standin: StandinServer, often: None
+) -> None:
+    add_source(home, "notes", root)
+    with watching(home) as lines:
+        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        root.rename(root.parent / "elsewhere")
+        until(lambda: (state := state_of(home, "notes")) and state.state is Watching.GONE, "nobody noticed")
+        (root.parent / "elsewhere").rename(root)
+        until(lambda: len(standin.events) == 2, "its return was not noticed")
+        in_place(root)
+        until(lambda: len(standin.events) == 3, "it is not watched again")
+    assert [line.partition(";")[0] for line in lines] == [
+        "notes: watching",
+        "notes: gone: its folder is not there",
+        "notes: watching",
+    ]
+
+
+def test_a_root_whose_parent_folder_is_moved_is_gone(
+    home: Home, root: Path, standin: StandinServer, often: None
+) -> None:
+    vault = root / "Projects"
+    add_source(home, "notes", vault)
+    with watching(home):
+        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        root.rename(root.parent / "elsewhere")
+        until(lambda: (state := state_of(home, "notes")) and state.state is Watching.GONE, "nobody noticed")
+
+
+def test_a_machine_that_slept_looks_again(
+    home: Home, root: Path, standin: StandinServer, often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_source(home, "notes", root)
+    with watching(home):
+        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        monkeypatch.setattr(watcher_module, "_asleep", lambda: 3_600.0)
+        until(lambda: len(standin.events) == 2, "the sleep was not noticed")
+        in_place(root)
+        until(lambda: len(standin.events) == 3, "it is not watched any more")
+
+
+def test_a_source_without_a_schedule_is_synced_now_and_then(
+    home: Home, root: Path, standin: StandinServer, often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher_module, "_FALLBACK", 0.1)
+    add_source(home, "notes", root, schedules=())
+    with watching(home):
+        until(lambda: len(standin.events) >= 3, "nothing happens by itself")
+
+
+def test_sources_come_and_go_while_the_watcher_runs(
+    home: Home, root: Path, standin: StandinServer, often: None, tmp_path: Path
+) -> None:
+    (tmp_path / "papers").mkdir()
+    add_source(home, "notes", root)
+    with watching(home) as lines:
+        until(lambda: standin.events == ["notes"], "the first look at a source is a sync")
+        add_source(home, "papers", tmp_path / "papers")
+        until(lambda: standin.events == ["notes", "papers"], "the new source was not noticed")
+        assert len(standin.automations) == 2
+        good = home.sources_file.read_text()
+        home.sources_file.write_text("deployments: [")
+        until(lambda: lines[-1].startswith("the sources are watched as before: sources.yaml line 1"), "not said")
+        home.sources_file.write_text(good)
+        file = SourcesFile.load(home.sources_file)
+        file.remove("notes")
+        file.save()
+        until(lambda: set(read(home) or {}) == {"papers"}, "the removed source is still watched")
+        until(lambda: len(standin.automations) == 1, "the automation was left behind")
+
+
+def test_the_watcher_says_nothing_once_it_has_ended(home: Home, root: Path, standin: StandinServer) -> None:
+    add_source(home, "notes", root)
+    with watching(home):
+        until(lambda: state_of(home, "notes"), "nothing is said")
+    assert read(home) is None
+
+
+def test_the_process_ends_when_it_is_asked_to(home: Home, root: Path, standin: StandinServer) -> None:
+    add_source(home, "notes", root)
+    command = [sys.executable, "-P", "-m", "deployments.watch"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "notes: watching\n"
+        until(lambda: standin.events == ["notes"], "the first look at a source is a sync")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watcher looks at what nothing tells it of many times a second."""
+    monkeypatch.setattr(watcher_module, "_CHECK", 0.05)

@@ -1,0 +1,165 @@
+"""Where watching ends: limits of the system, folders that may not be read, network disks, events that were lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from watchdog.observers.inotify_c import CallbackId, InotifyFD, Mask, WatchCallback, WatchDescriptor
+
+from catchment.home import Home
+from deployments.watch import source as source_module
+from deployments.watch import watcher as watcher_module
+from deployments.watch.disks import network_disk, network_name
+from deployments.watch.report import Watching
+from deployments.watch.tree import Sign, Tree
+from tests.deployments.watch.conftest import StandinServer, add_source, state_of, until, watching
+
+
+class Scarce(InotifyFD):
+    """An inotify instance that grants so many watches, and refuses folders called `private`, whoever asks."""
+
+    grants = 1_000_000
+
+    def add_callback(self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId) -> WatchDescriptor:
+        if len(self._watch_for_wd) >= self.grants:
+            raise OSError(errno.ENOSPC, "inotify watch limit reached")
+        if path.endswith(b"private"):
+            return WatchDescriptor(-1)
+        return super().add_callback(path, mask, callback, id_)
+
+
+@pytest.fixture
+def scarce() -> Iterator[Scarce]:
+    descriptor = Scarce()
+    descriptor.start()
+    yield descriptor
+    descriptor.stop()
+    descriptor.join()
+
+
+def told(signs: queue.Queue[str | Sign], wanted: str | Sign) -> None:
+    """Wait until the tree tells this."""
+    while signs.get(timeout=20) != wanted:
+        pass
+
+
+def test_folders_beyond_the_limit_are_watched_once_the_limit_is_raised(tmp_path: Path, scarce: Scarce) -> None:
+    for number in range(10):
+        (tmp_path / str(number)).mkdir()
+    scarce.grants = 4
+    signs: queue.Queue[str | Sign] = queue.Queue()
+    tree = Tree(scarce, tmp_path, lambda folder: True, signs.put)
+    tree.start()
+    assert tree.exhausted
+    assert tree.folders == 4
+    scarce.grants = 1_000
+    tree.start()
+    assert not tree.exhausted
+    assert tree.folders == 11
+    (tmp_path / "9" / "note.md").touch()
+    told(signs, "9/note.md")
+
+
+def test_a_source_beyond_the_limit_says_so_and_is_watched_as_far_as_it_goes(
+    home: Home, root: Path, standin: StandinServer, scarce: Scarce
+) -> None:
+    scarce.grants = 1
+    add_source(home, "notes", root)
+    with watching(home, open_descriptor=lambda: scarce) as lines:
+        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        (root / "top.md").write_text("at the top")
+        until(lambda: len(standin.events) == 2, "the top is not watched")
+    assert lines == [
+        "notes: limited: this user may watch no further folder; 1 of this source are watched; "
+        "sudo sysctl fs.inotify.max_user_watches=524288; until then the schedule finds the rest"
+    ]
+
+
+def test_a_user_without_a_free_instance_is_told(home: Home, root: Path, standin: StandinServer) -> None:
+    def refuse() -> InotifyFD:
+        raise OSError(errno.EMFILE, "inotify instance limit reached")
+
+    add_source(home, "notes", root)
+    with watching(home, open_descriptor=refuse):
+        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: state_of(home, "notes"), "nothing is said")
+        state = state_of(home, "notes")
+    assert state is not None
+    assert state.state is Watching.LIMITED
+    assert "max_user_instances" in state.remedy
+
+
+def test_a_folder_that_may_not_be_read_is_counted_and_taken_up_later(
+    home: Home, root: Path, standin: StandinServer, scarce: Scarce
+) -> None:
+    (root / "private").mkdir()
+    add_source(home, "notes", root)
+    with watching(home, open_descriptor=lambda: scarce):
+        until(lambda: state_of(home, "notes"), "nothing is said")
+        state = state_of(home, "notes")
+        assert state is not None
+        assert (state.state, state.reason) == (Watching.LIMITED, "1 of its folders may not be read")
+        (root / "private").rename(root / "public")
+        until(lambda: len(standin.events) == 2, "the change was not noticed")
+        (root / "public" / "note.md").touch()
+        until(lambda: len(standin.events) == 3, "the folder is not watched though it may be read")
+
+
+def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is_new(
+    home: Home, root: Path, standin: StandinServer, scarce: Scarce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = [root / "a.md", root / "b.md"]
+    for file in pair:
+        file.touch()
+    slow = Scarce()
+    add_source(home, "notes", root)
+    with watching(home, open_descriptor=lambda: slow):
+        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        room = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+        for number in range(room + 10):
+            os.utime(pair[number % 2])
+        (root / "late").mkdir()
+        slow.start()
+        until(lambda: len(standin.events) == 2, "the loss was not noticed")
+        until(lambda: (state := state_of(home, "notes")) and state.folders == 3, "the new folder is not watched")
+        (root / "late" / "note.md").touch()
+        until(lambda: len(standin.events) >= 3, "the new folder is not watched")
+
+
+def test_an_automation_that_does_not_answer_is_told(
+    home: Home, root: Path, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deployments.watch.debounce._FIRST_ANSWER", 0.05)
+    standin.forgets = True
+    add_source(home, "notes", root)
+    with watching(home) as lines:
+        until(lambda: any("no sync begins" in line for line in lines), "nothing is said")
+        standin.forgets = False
+        until(lambda: (state := state_of(home, "notes")) and state.state is Watching.WATCHING, "it is said for ever")
+
+
+def test_a_network_disk_is_told(
+    home: Home, root: Path, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_module, "network_disk", lambda path: "NFS")
+    add_source(home, "notes", root)
+    with watching(home) as lines:
+        until(lambda: lines, "nothing is said")
+    assert lines[0].startswith("notes: limited: its disk is NFS, which does not tell what other computers change; ")
+
+
+@pytest.mark.parametrize(
+    ("magic", "name"), [(0x6969, "NFS"), (-11317950, "SMB"), (0xFF534D42, "SMB"), (0xEF53, None), (0x9123683E, None)]
+)
+def test_network_file_systems_are_known_by_their_number(magic: int, name: str | None) -> None:
+    assert network_name(magic) == name
+
+
+def test_a_disk_of_this_machine_is_no_network_disk(tmp_path: Path) -> None:
+    assert network_disk(tmp_path) is None
+    assert network_disk(tmp_path / "absent") is None
