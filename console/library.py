@@ -96,7 +96,7 @@ def _relations(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -
 
     index = VaultIndex(paths)
     written = [link for link in shown.links if link.kind is not LinkKind.URL and link.target]
-    targets = dict.fromkeys(index.resolve(link.target, shown.item) for link in written)
+    targets = dict.fromkeys(path for link in written if (path := index.resolve(link.target, shown.item)))
     sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)
     found = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
     relations = [

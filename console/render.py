@@ -214,7 +214,8 @@ def _wrap(text: str, width: int) -> list[str]:
         return [text]
     # Wide characters take two columns each, so a text full of them is wrapped at half as many.
     share = len(text) / _columns(text)
-    return textwrap.wrap(text, max(8, int(width * share)), break_on_hyphens=False) or [""]
+    # An address that is too long for the line stays in one piece, so that it can be clicked or copied.
+    return textwrap.wrap(text, max(8, int(width * share)), break_on_hyphens=False, break_long_words=False) or [""]
 
 
 def _columns(text: str) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -115,18 +116,33 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def filled(state: Path, vault: Path, cli: Cli) -> Path:
+def filled(prepared: Path, state: Path, vault: Path) -> Path:
     """A home with the source `notes`, whose ledger has one item in each of the states that a person asks about.
 
     Two notes in the library, `broken.pdf` in quarantine, `later.md` to be tried again, `big.bin` skipped, `new.md` waiting.
     """
-    assert cli("sources", "add", "obsidian", str(vault), "--name", "notes").code == 0
-    ledger = Ledger.open(Home(state).database_url)
+    shutil.copytree(prepared / "state", state)
+    file = state / "sources.yaml"
+    file.write_text(file.read_text().replace(str(prepared / "Vault"), str(vault)))
+    return state
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `filled` is a copy of: making it takes longer than a test of a question."""
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / "Vault" / ".obsidian").mkdir(parents=True)
+    home = Home(folder / "state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CATCHMENT_HOME", str(home.path))
+        patch.delenv("CATCHMENT_DATABASE_URL", raising=False)
+        assert main(["sources", "add", "obsidian", str(folder / "Vault"), "--name", "notes"]) == 0
+        ledger = Ledger.open(home.database_url)
     try:
         _fill(ledger)
     finally:
         ledger.close()
-    return state
+    return folder
 
 
 def _fill(ledger: Ledger) -> None:

@@ -77,6 +77,13 @@ def test_on_a_terminal_the_last_column_wraps_within_eighty_columns(terminal: Cal
     assert all(line.startswith("     word") for line in lines[2:])
 
 
+def test_an_address_stays_in_one_piece(terminal: Callable[[], Terminal]) -> None:
+    address = "http://127.0.0.1:4200/v2/runs/flow-run/" + "cc28430f-e267-" * 5
+    screen = terminal()
+    render.show_fields({"run": address})
+    assert address in screen.getvalue()
+
+
 def test_in_a_pipe_no_line_is_wrapped_or_coloured(capsys: pytest.CaptureFixture[str]) -> None:
     render.show_table(("JOB", "STATE"), [(1, "active " * 40)], states={"STATE"})
     out = capsys.readouterr().out

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from catchment.home import Home
+from catchment.process import identity
+from deployments.server import Running, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +82,18 @@ def test_a_source_that_cannot_be_is_refused_and_nothing_is_written(
     assert result.err.count("\n") == 1
     assert not (state / "sources.yaml").exists()
     assert cli("sources", "list", "--json").json == []
+
+
+def test_a_server_that_does_not_answer_leaves_nothing_half_added(cli: Cli, state: Path, folder: Path) -> None:
+    home = Home(state).make()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        record(home, Running(port, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
+        said = cli("sources", "add", "local_files", str(folder), "--name", "papers")
+    assert (said.code, said.out, said.err.count("\n")) == (10, "", 1)
+    assert cli("sources", "list", "--json").json == []
+    assert cli("status", "--json").json["sources"] == []
 
 
 def test_a_name_that_is_taken_is_refused_and_the_first_one_stays(cli: Cli, state: Path, folder: Path) -> None:
