@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test check bench lock clean
+.PHONY: help setup demo test acceptance check bench lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z]+: .*##|^[a-z]+: +##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -20,8 +20,11 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 demo: setup      ## ingest the example vault and this repository, show the result (ARGS=--exit, SOURCE=~/MyVault)
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
-test: setup      ## unit, contract, flow and browser tests
-	$(BIN)/python -m pytest
+test: setup      ## unit, contract, flow and server tests
+	$(BIN)/python -m pytest -m "not acceptance and not browser"
+
+acceptance: setup  ## the installed command, its server and the UI in a browser, as a person uses them
+	$(BIN)/python -m pytest -m "acceptance or browser"
 
 check: setup     ## style and types
 	$(BIN)/ruff check .

@@ -24,7 +24,6 @@ from catchment.cache import Cache
 from catchment.codec import decode_document, decode_extraction, moment
 from catchment.contracts import Connector
 from catchment.errors import CatchmentError, ItemError, LoginFailed, NotNow, Skipped
-from catchment.extract import EXTRACTOR
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome, Source, Sync
 from catchment.ledger import Outcome as SyncOutcome
 from catchment.model import (
@@ -123,10 +122,11 @@ class Outcome:
 
 @dataclass
 class _Open:
-    """A claimed batch on its way: what was read of it, and which of its jobs still need extraction and delivery."""
+    """A claimed batch on its way: what was read of each job, and document and extraction by content hash, encoded."""
 
     batch: Batch
     reads: dict[int, Read] = field(default_factory=dict)
+    extractions: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
 
     def unread(self) -> list[ClaimedJob]:
@@ -246,29 +246,26 @@ class SourceSync:
         return {"jobs": len(opened.batch.jobs), "found_again": len(opened.reads) - before, "read": len(todo)}
 
     def extract(self, token: int) -> dict[str, int]:
-        """Take the documents of a batch apart, after normalizing what is not; what was taken apart before is found again."""
+        """Take the documents of a batch apart, after normalizing what is not. It may be done again: it reads nothing."""
         opened = self._open[token]
         self.normalize(token)
         documents = self._documents(opened)
-        done = self._cache.get(_extraction_key(h) for h in documents)
-        todo = [h for h in documents if _extraction_key(h) not in done]
-        extractions: dict[str, bytes] = {}
+        todo = [h for h in documents if h not in opened.extractions]
         for index, outcome in self._sandbox.run(take_apart, [documents[h] for h in todo], self.policy.limits):
             if isinstance(outcome, Failed):
                 for job in opened.jobs_with(todo[index]):
                     self._fail(opened, job, outcome)
             else:
-                extractions[_extraction_key(todo[index])] = outcome
-        self._cache.put(extractions)
+                opened.extractions[todo[index]] = documents[todo[index]], outcome
         return {"documents": len(documents), "extracted": len(todo)}
 
     def deliver(self, token: int) -> dict[str, int]:
         """Put a batch into the library and acknowledge its jobs, all in one transaction of the ledger."""
         self.extract(token)
         opened = self._open[token]
-        outcomes = self._outcomes(opened)
+        outcomes = _outcomes(opened)
         acks = self._ledger.queue.deliver(token, outcomes)
-        self._cache.drop({key for job_id, r in opened.reads.items() for key in _keys(job_id, r.content_hash)})
+        self._cache.drop([_key(job_id) for job_id in opened.reads])
         del self._open[token]
         unchanged = sum(isinstance(o, SkippedOutcome) for o in outcomes)
         self._add(succeeded=len(acks.succeeded), unchanged=unchanged)
@@ -315,7 +312,7 @@ class SourceSync:
         reads |= {j.id: r for j, r in self._run(opened, read, [(j, t) for j, t in tasks if j.id not in out])}
         fates = Counter(reading.fate for reading in reads.values())
         self._add(parsed=fates["parsed"], reused=fates["stored"])
-        self._cache.put(dict(entry for job_id, r in reads.items() for entry in _entries(job_id, r)))
+        self._cache.put({_key(job_id): _encode_read(reading) for job_id, reading in reads.items()})
         opened.reads |= {job_id: replace(r, document=None) for job_id, r in reads.items()}
 
     def _tasks(self, opened: _Open, jobs: Sequence[ClaimedJob]) -> Iterator[tuple[ClaimedJob, ReadTask]]:
@@ -338,61 +335,24 @@ class SourceSync:
                 yield job, outcome
 
     def _remembered(self, jobs: Sequence[ClaimedJob]) -> dict[int, Read]:
-        """What an earlier run has read and parsed of these jobs, where all of it is still there."""
-        entries = self._cache.get(_job_key(job.id) for job in jobs)
-        reads = {job.id: _decode_read(entries[_job_key(job.id)]) for job in jobs if _job_key(job.id) in entries}
-        documents = self._cache.get({_document_key(r.content_hash) for r in reads.values()})
-        return {
-            job_id: reading
-            for job_id, reading in reads.items()
-            if reading.fate != "parsed" or _document_key(reading.content_hash) in documents
-        }
+        """What an earlier run has read and parsed of these jobs."""
+        entries = self._cache.get(_key(job.id) for job in jobs)
+        return {job.id: replace(_decode_read(e), document=None) for job in jobs if (e := entries.get(_key(job.id)))}
 
     def _documents(self, opened: _Open) -> dict[str, bytes]:
         """The encoded documents that a batch brings, by content hash; what the cache has lost is parsed again."""
-        found = self._parsed(opened)
-        lost = [
-            job
-            for job in opened.batch.jobs
-            if (r := opened.reads.get(job.id)) and r.fate == "parsed" and r.content_hash not in found
-        ]
-        if not lost:
-            return found
-        for job in lost:
-            del opened.reads[job.id]
-        self._parse(opened, lost)
-        return self._parsed(opened)
-
-    def _parsed(self, opened: _Open) -> dict[str, bytes]:
-        wanted = {r.content_hash for r in opened.reads.values() if r.fate == "parsed"}
-        entries = self._cache.get(_document_key(h) for h in wanted)
-        return {h: entries[_document_key(h)] for h in wanted if _document_key(h) in entries}
-
-    def _outcomes(self, opened: _Open) -> list[Delivered | SkippedOutcome]:
-        hashes = {r.content_hash for r in opened.reads.values() if r.fate == "parsed"}
-        entries = self._cache.get(key for h in hashes for key in (_document_key(h), _extraction_key(h)))
-        outcomes: list[Delivered | SkippedOutcome] = []
-        brought: set[str] = set()
-        for job_id, reading in opened.reads.items():
-            content_hash = reading.content_hash
-            if reading.fate == "unchanged":
-                outcomes.append(SkippedOutcome(job_id, SkipReason.UNCHANGED, content_hash))
-                continue
-            first = reading.fate == "parsed" and content_hash not in brought
-            brought.add(content_hash)
-            outcomes.append(
-                Delivered(
-                    job_id=job_id,
-                    content_hash=content_hash,
-                    normalizer=NORMALIZER,
-                    document=decode_document(entries[_document_key(content_hash)]) if first else None,
-                    extraction=decode_extraction(entries[_extraction_key(content_hash)]) if first else None,
-                    title=reading.title,
-                    modified=reading.modified,
-                    metadata=reading.metadata,
-                )
-            )
-        return outcomes
+        parsed = [job_id for job_id, reading in opened.reads.items() if reading.fate == "parsed"]
+        entries = self._cache.get(map(_key, parsed))
+        lost = {job_id for job_id in parsed if _key(job_id) not in entries}
+        if lost:
+            self._parse(opened, [job for job in opened.batch.jobs if job.id in lost])
+            entries = self._cache.get(map(_key, parsed))
+        documents: dict[str, bytes] = {}
+        for entry in entries.values():
+            reading = _decode_read(entry)
+            if reading.document is not None:
+                documents[reading.content_hash] = reading.document
+        return documents
 
     def _fail(self, opened: _Open, job: ClaimedJob, failed: Failed) -> None:
         """Take a job out of its batch: skipped, to be retried, or quarantined."""
@@ -460,31 +420,49 @@ class SourceSync:
                 setattr(self.progress, name, getattr(self.progress, name) + n)
 
 
-def _job_key(job_id: int) -> str:
-    return f"job:{job_id}:{NORMALIZER}"
+def _outcomes(opened: _Open) -> list[Delivered | SkippedOutcome]:
+    """What a batch brings into the library; of several jobs with the same content the first brings the document."""
+    outcomes: list[Delivered | SkippedOutcome] = []
+    brought: set[str] = set()
+    for job_id, reading in opened.reads.items():
+        content_hash = reading.content_hash
+        if reading.fate == "unchanged":
+            outcomes.append(SkippedOutcome(job_id, SkipReason.UNCHANGED, content_hash))
+            continue
+        document = extraction = None
+        if reading.fate == "parsed" and content_hash not in brought:
+            brought.add(content_hash)
+            encoded_document, encoded_extraction = opened.extractions[content_hash]
+            document, extraction = decode_document(encoded_document), decode_extraction(encoded_extraction)
+        outcomes.append(
+            Delivered(
+                job_id=job_id,
+                content_hash=content_hash,
+                normalizer=NORMALIZER,
+                document=document,
+                extraction=extraction,
+                title=reading.title,
+                modified=reading.modified,
+                metadata=reading.metadata,
+            )
+        )
+    return outcomes
 
 
-def _document_key(content_hash: str) -> str:
-    return f"document:{content_hash}:{NORMALIZER}"
+def _key(job_id: int) -> str:
+    return f"{job_id}:{NORMALIZER}"
 
 
-def _extraction_key(content_hash: str) -> str:
-    return f"extraction:{content_hash}:{NORMALIZER}:{EXTRACTOR}"
+def _encode_read(reading: Read) -> bytes:
+    """One line of what is known of the content, and the encoded document behind it."""
+    about = (reading.content_hash, reading.title, reading.modified, reading.fate, reading.metadata)
+    return orjson.dumps(about) + b"\n" + (reading.document or b"")
 
 
-def _keys(job_id: int, content_hash: str) -> tuple[str, ...]:
-    return _job_key(job_id), _document_key(content_hash), _extraction_key(content_hash)
-
-
-def _entries(job_id: int, reading: Read) -> Iterator[tuple[str, bytes]]:
-    yield _job_key(job_id), orjson.dumps(replace(reading, document=None))
-    if reading.document is not None:
-        yield _document_key(reading.content_hash), reading.document
-
-
-def _decode_read(data: bytes) -> Read:
-    fields = orjson.loads(data)
-    return Read(**fields | {"modified": moment(fields["modified"])})
+def _decode_read(entry: bytes) -> Read:
+    line, _, document = entry.partition(b"\n")
+    content_hash, title, modified, fate, metadata = orjson.loads(line)
+    return Read(content_hash, title, moment(modified), fate, metadata, document or None)
 
 
 @contextmanager

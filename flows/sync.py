@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import itertools
 
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
@@ -17,8 +17,8 @@ from tasks.report import name_run, report, schedule_retry, showing_progress
 from tasks.session import SourceSync, session
 from tasks.work import QUARANTINED, discover, process_item
 
-BATCH = 250
-BATCHES_PER_SLICE = 8
+BATCH = 500
+BATCHES_PER_SLICE = 10
 _ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
 """Troubled items of one sync that get a task run of their own; the rest is worked on in batches, and listed by the ledger."""
@@ -46,9 +46,7 @@ async def _sync(sync: SourceSync, deep: bool) -> dict[str, int]:
     number = sync.sync.id
     async with showing_progress(sync):
         await discover(number, deep)
-        for index, batches in enumerate(_slices(sync), 1):
-            await normalize(number, index, batches)
-            await extract(number, index, batches)
+        await _slices(sync)
         await _troubled(sync)
     summary = sync.end()
     await report(sync)
@@ -56,13 +54,21 @@ async def _sync(sync: SourceSync, deep: bool) -> dict[str, int]:
     return summary
 
 
-def _slices(sync: SourceSync) -> Iterator[list[int]]:
-    """Claimed batches, a slice at a time, until nothing waits."""
-    while True:
-        tokens = [token for _ in range(BATCHES_PER_SLICE) if (token := sync.claim(BATCH)) is not None]
-        if not tokens:
-            return
-        yield tokens
+async def _slices(sync: SourceSync) -> None:
+    """Claim a slice of batches at a time until nothing waits; one is normalized while the one before is extracted."""
+    before: asyncio.Task[dict[str, int]] | None = None
+    try:
+        for index in itertools.count(1):
+            batches = [token for _ in range(BATCHES_PER_SLICE) if (token := sync.claim(BATCH)) is not None]
+            if not batches:
+                break
+            await normalize(sync.sync.id, index, batches)
+            if before is not None:
+                await before
+            before = asyncio.create_task(extract(sync.sync.id, index, batches))
+    finally:
+        if before is not None:
+            await before
 
 
 async def _troubled(sync: SourceSync) -> None:
@@ -73,7 +79,8 @@ async def _troubled(sync: SourceSync) -> None:
 
     async def one(job: int) -> None:
         async with places:
-            await item(sync.sync.id, job, return_state=True)
+            # The state is the ledger's to judge; a failed item does not fail the sync.
+            await item(sync.sync.id, job, return_state=True)  # type: ignore[misc]  # typed as not awaitable
 
     await asyncio.gather(*map(one, dict.fromkeys(jobs)))
 

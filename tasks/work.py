@@ -10,7 +10,6 @@ from prefect.client.schemas.objects import State, StateType, TaskRun
 from prefect.context import TaskRunContext
 
 from catchment.errors import LedgerUnavailable, TryAgain
-from catchment.extract import EXTRACTOR
 from catchment.normalize import NORMALIZER
 from catchment.retry import IN_RUN_SECONDS
 from tasks.quiet import Reported, in_thread
@@ -29,14 +28,10 @@ _AGAIN: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_co
 """For what was busy a moment ago; what an item needs is decided by its connector's retry policy, one item at a time."""
 
 
-def _batch_key(step: str) -> Any:
-    """Key a step by the content of its batch, the connector, and the version of the code that parses."""
-
-    def key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
-        sync = current(parameters["sync"])
-        return f"{sync.source.kind}:{NORMALIZER}.{EXTRACTOR}:{sync.fingerprint(parameters['token'])}:{step}"
-
-    return key
+def _batch_key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
+    """The content of a batch, its connector, and the version of the code that parses."""
+    sync = current(parameters["sync"])
+    return f"{sync.source.kind}:{NORMALIZER}:{sync.fingerprint(parameters['token'])}:normalize"
 
 
 def _except_quarantine(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
@@ -54,7 +49,7 @@ async def discover(sync: int, deep: bool) -> dict[str, int]:
 @task(
     name="normalize-batch",
     task_run_name="read and parse batch {number}",
-    cache_key_fn=_batch_key("normalize"),
+    cache_key_fn=_batch_key,
     persist_result=True,
     **_AGAIN,
 )
@@ -63,13 +58,7 @@ async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
     return await in_thread(current(sync).normalize, token)
 
 
-@task(
-    name="extract-batch",
-    task_run_name="extract batch {number}",
-    cache_key_fn=_batch_key("extract"),
-    persist_result=True,
-    **_AGAIN,
-)
+@task(name="extract-batch", task_run_name="extract batch {number}", persist_result=False, **_AGAIN)
 async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Take a batch apart into chunks, links and entities."""
     return await in_thread(current(sync).extract, token)
