@@ -38,7 +38,7 @@ def headings(text: str, masked: str) -> list[Entity]:
 def _underlined(text: str, masked: str) -> Iterator[Entity]:
     """Headings of one line underlined with `===` or `---`."""
     for match in _UNDERLINED.finditer("\n" + masked):
-        before = match.start() - 1
+        before = match.start() - 2
         if (before >= 0 and masked[before] != "\n") or _LIST_ITEM.match(match[1]):
             continue
         start, end = match.start(1) - 1, match.end(1) - 1

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from catchment.model import Entity, EntityKind, Link, LinkKind
 
 # A single bracket does not end a wikilink: `[[Sq]uare]]` leads to `Sq]uare`.
-_WIKILINK = re.compile(r"\[\[((?:[^\[\]\n]++|\](?!\])|\[(?!\[))++)\]\]")
+_WIKILINK = re.compile(r"\[\[(?!\[)((?:[^\[\]\n]++|\](?!\])|\[(?!\[))++)\]\]")
 # The characters that end a tag are Obsidian's: ASCII punctuation but `_-/`, and the Unicode blocks of punctuation; the
 # joiner U+200D stays, since it holds emoji together.
 _TAG = re.compile(r"#([^\s\x00\u2000-\u200c\u200e-\u206f\u2e00-\u2e7f'!\"#$%&()*+,.:;<=>?@^`{|}~\[\]\\]++)")

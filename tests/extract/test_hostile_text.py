@@ -1,0 +1,46 @@
+"""Text made to take long. Every scan is linear; one that were not would run into the time limit of these tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from catchment.extract import extract
+from catchment.model import Document, RawContent
+from catchment.normalize import normalize
+
+_SIZE = 400_000
+_PIECES = """
+[ ] ( # `#_` `` ` ``_`_ ```| >_```| ~~~| ![[ [[a|b [[a ]] [a]( [a](b_" [x](a( ![ $a_ $$ %%_% <!-- \\ -_ -_[ -_[_]_ >_ >_[!
+1._ a:: [a::_ (a::_( ^[ [^ ^a_ @ a@a. a@ :// a:// 2024- -01-01 a|=== ---| *** ____a|| ||| | _ a &amp; <a_ </p> <b>
+"""
+
+
+def _spelled(piece: str) -> str:
+    """In the table above `_` stands for a space and `|` for a line end."""
+    return piece.replace("_", " ").replace("|", "\n")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", [_spelled(piece) for piece in _PIECES.split()])
+def test_a_note_of_one_repeated_piece_is_read_in_linear_time(piece: str) -> None:
+    text = piece * (_SIZE // len(piece))
+    document = normalize(RawContent(text.encode(), "note.md"))
+    extraction = extract(document)
+    assert len(extraction.chunks) >= (1 if document.text.strip() else 0)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["def a", "class A", "const a = (", "\n   a", "function "])
+@pytest.mark.parametrize("media_type", ["text/x-python", "text/javascript"])
+def test_source_code_of_one_repeated_piece_is_read_in_linear_time(piece: str, media_type: str) -> None:
+    extraction = extract(Document(text=piece * (_SIZE // len(piece)), media_type=media_type))
+    assert extraction.chunks
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "piece", ["<div>", "<p>a", "<table><tr><td>", "<a href=x>", "<ul><li>", "<!--", "<", "<pre>", "<blockquote>"]
+)
+def test_a_page_that_nests_without_end_is_read(piece: str) -> None:
+    page = "<html>" + piece * 5_000 + "words"
+    assert normalize(RawContent(page.encode(), "page.html")).media_type == "text/html"

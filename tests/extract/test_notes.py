@@ -1,0 +1,206 @@
+"""What Obsidian's syntax says, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from catchment.extract.mask import FILLER, mask
+from catchment.model import EntityKind
+from tests.extract.reading import details, links, of, of_note, spans, values
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[[Note]]", ("wikilink", "Note", "", "")),
+        ("[[Note|label]]", ("wikilink", "Note", "", "label")),
+        ("[[Note#H1#H2]]", ("wikilink", "Note", "H1#H2", "")),
+        ("[[Note#^block-1|x]]", ("wikilink", "Note", "^block-1", "x")),
+        ("[[#Heading]]", ("wikilink", "", "Heading", "")),
+        ("![[embed.png|300]]", ("embed", "embed.png", "", "300")),
+        ("![[Note#Part]]", ("embed", "Note", "Part", "")),
+        (r"| a | [[Note\|label]] |", ("wikilink", "Note", "", "label")),
+        ("[[ Note # Head | label ]]", ("wikilink", "Note", "Head", "label")),
+        ("[[Sq]uare]]", ("wikilink", "Sq]uare", "", "")),
+        ("[[[[Note]]]]", ("wikilink", "Note", "", "")),
+        ("[text](Path%20with.md#a%20b)", ("markdown", "Path with.md", "a b", "text")),
+        ("[text](<Path with.md>)", ("markdown", "Path with.md", "", "text")),
+        ("[text](a_(b).md 'title')", ("markdown", "a_(b).md", "", "text")),
+        ('[text](a.md "say \\" it")', None),
+        ("![alt](img%20one.png)", ("embed", "img one.png", "", "alt")),
+        ("[two\nlines](a.md)", ("markdown", "a.md", "", "two lines")),
+        ("[in [brackets]](a.md)", ("markdown", "a.md", "", "in [brackets]")),
+        ("[site](https://example.org/a?b=1)", ("url", "https://example.org/a?b=1", "", "site")),
+        ("[mail](mailto:a@example.org)", ("url", "mailto:a@example.org", "", "mail")),
+        ("see https://example.org/a_(b).", ("url", "https://example.org/a_(b)", "", "")),
+        ("(https://example.org/x)", ("url", "https://example.org/x", "", "")),
+        ("<https://example.org>", ("url", "https://example.org", "", "")),
+        ("[ref]: https://example.org/ref", ("url", "https://example.org/ref", "", "")),
+        ("obsidian://open?vault=x", ("url", "obsidian://open?vault=x", "", "")),
+        ("[[]]", None),
+        ("[[|label]]", None),
+        ("[[two\nlines]]", None),
+        (r"\[[Note]]", None),
+        ("`[[Note]]`", None),
+        ("``a ` [[Note]]``", None),
+        ("```\n[[Note]]\n```", None),
+        ("~~~~ md\n[[Note]]\n~~~\n~~~~", None),
+        ("- item\n  ```\n  [[Note]]\n  ```", None),
+        ("> [!note]\n> ```\n> [[Note]]\n> ```", None),
+        ("> ```\n> [[No]]\n\n[[Yes]]", ("wikilink", "Yes", "", "")),
+        ("    [[Note]]", None),
+        ("text\n\n\t[[Note]]", None),
+        ("- item\n\n    [[Note]]", ("wikilink", "Note", "", "")),
+        ("text\n    [[Note]]", ("wikilink", "Note", "", "")),
+        ("%%[[Note]]%%", None),
+        ("%%\n[[Note]]\n%%", None),
+        ("<!-- [[Note]] -->", None),
+        ("$[[Note]]$", None),
+        ("$$\n[[Note]]\n$$", None),
+        ("it costs $5, [[Note]] costs $6", ("wikilink", "Note", "", "")),
+        ("an open ` and [[Note]]", ("wikilink", "Note", "", "")),
+        (r"\` [[Note]] `", ("wikilink", "Note", "", "")),
+        ("a ` b\n\nc [[Note]] ` d", ("wikilink", "Note", "", "")),
+    ],
+)
+def test_a_link_is_found_where_obsidian_sees_one(text: str, expected: tuple[str, str, str, str] | None) -> None:
+    assert links(text) == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("#tag", ["tag"]),
+        ("text #nested/tag, more", ["nested/tag"]),
+        ("#Tag #TAG", ["tag", "tag"]),
+        ("#1984 #y1984 #1984-05", ["y1984", "1984-05"]),
+        ("# heading", []),
+        ("## #inside a heading", ["inside"]),
+        ("word#tag ##tag", []),
+        ("https://example.org/#tag", []),
+        ("[[Note#tag]] [[Note #tag]] [x #tag](y.md)", []),
+        (r"\#tag", []),
+        ("`#tag` %%#tag%%", []),
+        ("#über #水 #🌱 #👩‍🌾/bees", ["über", "水", "🌱", "👩‍🌾/bees"]),
+        ("#with_under-score/", ["with_under-score"]),
+        ("#tag! #other.", ["tag", "other"]),
+        ("#", []),
+    ],
+)
+def test_a_tag_is_found_where_obsidian_sees_one(text: str, tags: list[str]) -> None:
+    assert values(text, EntityKind.TAG) == tags
+
+
+def test_callouts_tell_their_kind_and_title_even_when_nested() -> None:
+    text = "> [!NOTE]- A *title*\n> words\n>> [!tip]\n> [!warning|wide] Mind\n[!no]"
+    assert details(text, EntityKind.CALLOUT) == [("note", "A *title*"), ("tip", ""), ("warning", "Mind")]
+
+
+def test_tasks_tell_their_status_whatever_its_character() -> None:
+    text = "- [ ] open\n- [x] done\n  * [/] half\n1. [-] dropped\n> + [?] asked\n- [xy] none\n- [ ]\n[x] none"
+    expected = [("open", " "), ("done", "x"), ("half", "/"), ("dropped", "-"), ("asked", "?")]
+    assert details(text, EntityKind.TASK) == expected
+
+
+def test_inline_fields_are_lines_or_in_brackets() -> None:
+    text = "Key:: some value\n- **due**:: 2024-05-01\ntext [mood:: good] and (where:: [[Home]])\nstd::vector x\n:: no\nEmpty::"
+    assert sorted(details(text, EntityKind.FIELD)) == [
+        ("Empty", ""),
+        ("Key", "some value"),
+        ("due", "2024-05-01"),
+        ("mood", "good"),
+        ("where", "[[Home]]"),
+    ]
+
+
+def test_block_ids_stand_at_the_end_of_a_line() -> None:
+    assert values("A thought. ^quote-1\n\n^whole-list\n2^3 is ^not here\nx^no", EntityKind.BLOCK) == [
+        "quote-1",
+        "whole-list",
+    ]
+
+
+def test_footnotes_are_definitions_and_inline_ones() -> None:
+    assert values("a[^1] b^[an *inline* [one](x.md)]\n\n[^1]: The note.", EntityKind.FOOTNOTE) == [
+        "an *inline* [one](x.md)",
+        "1",
+    ]
+
+
+def test_headings_are_marked_or_underlined() -> None:
+    text = (
+        "# One #\n\nTwo\n===\n\n### Three ^id\n\nlong\nparagraph\n---\n\n- item\n---\n\n```\n# no\n```\n#no\n####### no"
+    )
+    assert details(text, EntityKind.HEADING) == [("One", "1"), ("Two", "1"), ("Three ^id", "3")]
+
+
+def test_dates_and_addresses_are_found_in_any_text() -> None:
+    text = "On 2024-02-29, not 2024-02-30 nor 2024-13-01 nor 12024-01-01; [[2024-03-01]] 2024-03-02T10:00. Ada <ADA@E.org>, x@y"
+    assert values(text, EntityKind.DATE) == ["2024-02-29", "2024-03-01", "2024-03-02"]
+    assert values(text, EntityKind.EMAIL) == ["ada@e.org"]
+
+
+def test_every_place_is_where_the_thing_is_written() -> None:
+    text = "🌱 Ä [[Note|l]] #tag ![[x.png]]\n- [x] do it\nKey:: val ^b1\n# Head #\n> [!tip] T\n[^1]: f https://e.org a@b.co"
+    found = of(text)
+    assert spans(text, found.links) == ["[[Note|l]]", "![[x.png]]", "https://e.org"]
+    assert {entity.kind.value: text[entity.start : entity.end] for entity in found.entities} == {
+        "tag": "#tag",
+        "task": "[x] do it",
+        "field": "Key:: val ^b1",
+        "block": "^b1",
+        "heading": "# Head #",
+        "callout": "[!tip] T",
+        "footnote": "[^1]:",
+        "email": "a@b.co",
+    }
+
+
+def test_obsidian_syntax_counts_only_in_notes() -> None:
+    text = "# Head\n#include [[x]] [l](https://e.org)\n- [x] y"
+    page = of(text, "text/html")
+    assert [link.target for link in page.links] == ["https://e.org"]
+    assert [entity.kind for entity in page.entities] == [EntityKind.HEADING]
+    assert of(text, "text/plain").entities == ()
+
+
+def test_source_code_names_what_it_defines() -> None:
+    python = "class A:\n    async def run(self): ...\ndef main(): ...\n"
+    script = "export default function f() {}\nconst g = async (a) => a\nclass B {}\nlet n = 1\n"
+    assert [entity.value for entity in of(python, "text/x-python").entities] == ["A", "run", "main"]
+    assert [entity.value for entity in of(script, "text/javascript").entities] == ["f", "g", "B"]
+
+
+def test_properties_tell_tags_aliases_people_dates_and_links() -> None:
+    note = of_note(
+        "---\ntags: [Water, '#deep/er', 1984]\naliases: First, Second\nauthor: '[[People/Ada Berg|Ada]]'\n"
+        "people:\n- '\"Nils O.\" <nils@example.net>'\n- x@example.org\ndue: 2024-05-01\nup: '[[Map#Top]]'\n"
+        "source: https://example.org/a\n---\nbody"
+    )
+    found = {(entity.kind.value, entity.value) for entity in note.entities}
+    assert found == {
+        ("tag", "water"),
+        ("tag", "deep/er"),
+        ("alias", "First"),
+        ("alias", "Second"),
+        ("person", "Ada Berg"),
+        ("person", "Nils O."),
+        ("email", "nils@example.net"),
+        ("email", "x@example.org"),
+        ("date", "2024-05-01"),
+    }
+    assert {(link.kind.value, link.target, link.anchor) for link in note.links} == {
+        ("frontmatter", "People/Ada Berg", ""),
+        ("frontmatter", "Map", "Top"),
+        ("url", "https://example.org/a", ""),
+    }
+
+
+def test_blanking_keeps_length_and_line_ends() -> None:
+    text = "a `b` \n```\ncode\n```\n%%c\nd%%"
+    blanked = mask(text)
+    assert len(blanked) == len(text)
+    assert [place for place, letter in enumerate(blanked) if letter == "\n"] == [
+        place for place, letter in enumerate(text) if letter == "\n"
+    ]
+    assert blanked.replace(FILLER, "") == "a  \n\n\n\n\n"

@@ -1,0 +1,73 @@
+"""The report on a vault: what is broken, where, and that a sound vault is called sound."""
+
+from __future__ import annotations
+
+import json
+
+from catchment.extract import extract
+from catchment.extract.vault import Finding, Flaw, QualityReport, quality_report
+from catchment.model import RawContent
+from catchment.normalize import normalize
+
+
+def _report(files: dict[str, str]) -> QualityReport:
+    notes = []
+    for path, text in files.items():
+        if path.endswith((".md", ".canvas")):
+            document = normalize(RawContent(text.encode(), path))
+            notes.append((path, document, extract(document)))
+    return quality_report(files, notes)
+
+
+def test_a_sound_vault_has_no_findings_and_exits_with_zero() -> None:
+    report = _report(
+        {
+            "A.md": "# One\n[[B#Two]] ![[pic.png]]",
+            "B.md": "# Two\n[[A]] [[#Two]] text ^b1",
+            "pic.png": "",
+            "Board.canvas": '{"nodes":[{"id":"1","type":"file","file":"A.md","subpath":"#One"}]}',
+        }
+    )
+    assert report.findings == ()
+    assert report.exit_code == 0
+    assert (report.notes, report.files, report.links, report.backlinks) == (3, 4, 5, 3)
+
+
+def test_links_in_a_circle_are_fine() -> None:
+    assert _report({"A.md": "[[B]]", "B.md": "[[C]]", "C.md": "[[A]]"}).exit_code == 0
+
+
+def test_what_is_broken_is_found_with_its_place() -> None:
+    report = _report(
+        {
+            "A.md": "---\nup: '[[Gone]]'\n---\n[[B]]\n[[Nowhere|x]]\n[[B#Missing]] [[B#^no]]",
+            "B.md": "---\nbad: [\n---\n[[A]]",
+        }
+    )
+    assert report.findings == (
+        Finding(Flaw.BAD_FRONTMATTER, "B.md", 1, "frontmatter is not valid YAML and was left as text"),
+        Finding(Flaw.BROKEN_ANCHOR, "A.md", 3, "B#Missing"),
+        Finding(Flaw.BROKEN_ANCHOR, "A.md", 3, "B#^no"),
+        Finding(Flaw.BROKEN_LINK, "A.md", 0, "Gone"),
+        Finding(Flaw.BROKEN_LINK, "A.md", 2, "Nowhere"),
+    )
+    assert report.exit_code == 1
+
+
+def test_lonely_empty_and_ambiguous_notes_are_told_but_break_nothing() -> None:
+    report = _report({"A.md": "alone", "x/B.md": "", "y/b.md": "[[x/B]]"})
+    assert [(finding.flaw, finding.path) for finding in report.findings] == [
+        (Flaw.EMPTY, "x/B.md"),
+        (Flaw.ORPHAN, "A.md"),
+        (Flaw.SAME_NAME, "x/B.md"),
+        (Flaw.SAME_NAME, "y/b.md"),
+    ]
+    assert report.exit_code == 0
+
+
+def test_the_report_is_the_same_as_json_and_as_markdown() -> None:
+    report = _report({"A.md": "[[Gone]]", "B.md": "[[A]]"})
+    said = json.loads(report.to_json())
+    assert said["findings"] == [{"detail": "Gone", "flaw": "broken_link", "line": 1, "path": "A.md"}]
+    assert said["links"] == 2
+    assert "## Links that lead nowhere: 1\n\n- `A.md:1`: Gone\n" in report.to_markdown()
