@@ -1,7 +1,8 @@
 """The fork server: `python -P -m deployments.warm.forge FD`, started and spoken to by `link.py`, one JSON line per message.
 
 It imports Prefect and the project once, and each run is a fork of it. It has one thread, no event loop, and nothing open but
-the socket to its worker, so that a fork is as good as a new interpreter. When that socket closes, every run is killed.
+the socket to its worker, so that a fork is as good as a new interpreter. When that socket closes, by whatever end of the
+worker, every run is killed with all that it started.
 
     in   {"start": key, "flow_run": id, "env": {…}, "folder": path, "command": text or null, "show": bool}
          {"signal": number, "to": key}       {"retire": true}: end when the last run has ended
@@ -169,7 +170,7 @@ class Forge:
             signal.signal(number, signal.SIG_DFL)
         self.link.close()
         os.setsid()
-        end_with_parent()
+        _end_with_parent()
         # Other processes read there which run this one executes; the environment that is set later is not seen by them.
         ctypes.memmove(self.label, order.flow_run.encode(), len(order.flow_run))
         if not order.show:
@@ -211,7 +212,6 @@ class Forge:
 def main(descriptor: int) -> None:
     """Serve until the worker closes the socket; in a fork, execute its run instead."""
     label = _label()
-    end_with_parent()
     lean = lean_settings(os.environ)
     os.environ.update(lean)
     link = socket.socket(fileno=descriptor)
@@ -242,7 +242,7 @@ def lean_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in settings.items() if key not in environment}
 
 
-def end_with_parent() -> None:
+def _end_with_parent() -> None:
     """Have the system kill this process when its parent ends, however that ends. Nothing happens where it cannot."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

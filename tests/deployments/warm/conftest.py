@@ -1,0 +1,147 @@
+"""A work pool of type `warm`, its worker started by Prefect's own command, and the deployments of the stand-in flows."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import psutil
+import pytest
+
+from catchment.settings import Home
+from deployments.api import api
+from deployments.environment import child_environment
+from deployments.server import Running
+
+_FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
+_PREFECT = str(Path(sys.executable).with_name("prefect"))
+T = TypeVar("T")
+
+
+def until(ask: Callable[[], T | None], what: str) -> T:
+    """What `ask` answers, as soon as it is something."""
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline:
+        if answer := ask():
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(f"this did not come: {what}")
+
+
+@dataclass
+class Pool:
+    """A work pool with a worker, and what a test asks of it. `flows` is the module its runs import; it may be edited."""
+
+    name: str
+    client: httpx.Client
+    environment: dict[str, str]
+    flows: Path
+    worker: subprocess.Popen[bytes] | None = None
+    _deployments: dict[str, str] = field(default_factory=dict)
+
+    def prefect(self, *words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([_PREFECT, *words], env=self.environment, cwd=self.flows.parent, start_new_session=True)
+
+    def start_worker(self) -> int:
+        self.worker = self.prefect("worker", "start", "--pool", self.name, "--type", "warm", "--name", self.name)
+        online = {"workers": {"status": {"any_": ["ONLINE"]}}}
+        until(lambda: self._post(f"/work_pools/{self.name}/workers/filter", online), "the worker is online")
+        return self.worker.pid
+
+    def stop_worker(self) -> None:
+        if self.worker is not None and self.worker.poll() is None:
+            self.worker.send_signal(signal.SIGTERM)
+            self.worker.wait(30)
+
+    def run(self, flow: str, /, **parameters: object) -> str:
+        return self.run_later(flow, None, **parameters)
+
+    def run_later(self, flow: str, when: str | None, /, **parameters: object) -> str:
+        if flow not in self._deployments:
+            known = self._post("/flows/", {"name": flow})["id"]
+            wanted = {"name": self.name, "flow_id": known, "entrypoint": f"warm_flows.{flow}"}
+            pool = {"work_pool_name": self.name, "enforce_parameter_schema": False}
+            self._deployments[flow] = self._post("/deployments/", wanted | pool)["id"]
+        state = {"state": {"type": "SCHEDULED", "state_details": {"scheduled_time": when}}} if when else {}
+        address = f"/deployments/{self._deployments[flow]}/create_flow_run"
+        return str(self._post(address, {"parameters": parameters, **state})["id"])
+
+    def read(self, run: str) -> dict[str, Any]:
+        answer: dict[str, Any] = self.client.get(f"/flow_runs/{run}").raise_for_status().json()
+        return answer
+
+    def states(self, run: str) -> list[str]:
+        """The names of all states the run was in, the first first."""
+        found = self.client.get("/flow_run_states/", params={"flow_run_id": run}).raise_for_status().json()
+        return [state["name"] for state in sorted(found, key=lambda state: str(state["timestamp"]))]
+
+    def await_state(self, run: str, *types: str) -> dict[str, Any]:
+        def there() -> dict[str, Any] | None:
+            found = self.read(run)
+            assert found["state_type"] in types or found["state_type"] not in _FINAL, found["state"]
+            return found if found["state_type"] in types else None
+
+        return until(there, f"a run is {' or '.join(types)}")
+
+    def cancel(self, run: str) -> None:
+        self._post(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+
+    def limit(self, runs: int | None) -> None:
+        self.client.patch(f"/work_pools/{self.name}", json={"concurrency_limit": runs}).raise_for_status()
+
+    def artifacts(self, run: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._post("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
+        return found
+
+    def _post(self, address: str, content: dict[str, Any]) -> Any:
+        return self.client.post(address, json=content).raise_for_status().json()
+
+
+@contextlib.contextmanager
+def _pool(name: str, server: Running, home: Home, folders: pytest.TempPathFactory) -> Iterator[Pool]:
+    folder = folders.mktemp("flows")
+    flows = Path(shutil.copy(Path(__file__).with_name("warm_flows.py"), folder))
+    environment = child_environment(home, port=server.port, auth=server.login) | {
+        "PYTHONPATH": str(folder),
+        "CATCHMENT_PRELOAD": "warm_flows",
+        # So that no test passes because of a look that would have come anyway.
+        "PREFECT_WORKER_QUERY_SECONDS": "60",
+    }
+    with api(server) as client:
+        pool = Pool(name, client, environment, flows)
+        try:
+            yield pool
+        finally:
+            pool.stop_worker()
+
+
+def process(run: dict[str, Any]) -> psutil.Process:
+    """The process that executes a run."""
+    return psutil.Process(int(run["infrastructure_pid"]))
+
+
+@pytest.fixture(scope="session")
+def pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """The pool of the whole session, made and served by Prefect's own commands."""
+    with _pool("warm-tests", server, server_home, tmp_path_factory) as pool:
+        assert pool.prefect("work-pool", "create", pool.name, "--type", "warm").wait(60) == 0
+        pool.start_worker()
+        yield pool
+
+
+@pytest.fixture
+def other_pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """A pool of this test's own, whose worker it may end."""
+    with _pool(f"warm-{time.time_ns()}", server, server_home, tmp_path_factory) as pool:
+        pool._post("/work_pools/", {"name": pool.name, "type": "warm"})
+        pool.start_worker()
+        yield pool

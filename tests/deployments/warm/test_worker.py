@@ -1,0 +1,168 @@
+"""The warm worker with a real server: runs begin, end, crash, are cancelled, and leave nothing behind."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psutil
+import pytest
+
+from deployments.processes import executing_flow_runs
+from tests.deployments.warm.conftest import Pool, process, until
+
+pytestmark = pytest.mark.server
+
+
+def _lasting(pool: Pool, mark: str = "") -> tuple[str, psutil.Process]:
+    """A run that lasts, and its process."""
+    run = pool.run("linger", mark=mark)
+    pool.await_state(run, "RUNNING")
+    started = until(lambda: pool.read(run) if pool.read(run)["infrastructure_pid"] else None, "its process is known")
+    return run, process(started)
+
+
+def _gone(*processes: psutil.Process) -> bool:
+    return not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes)
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    return [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
+
+
+def test_a_run_completes_and_shows_what_it_used(pool: Pool) -> None:
+    run = pool.run("answer")
+
+    assert pool.await_state(run, "COMPLETED")["state"]["message"] == "the first answer"
+    [table] = until(lambda: pool.artifacts(run), "the figures of the run")
+    assert "peak memory" in str(table["data"])
+    assert "CPU" in str(table["data"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_run_that_is_killed_crashes_with_the_name_of_the_signal(pool: Pool, number: signal.Signals) -> None:
+    state = pool.await_state(pool.run("die", number=int(number)), "CRASHED")["state"]
+
+    assert number.name in state["message"]
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_process_that_ends_without_a_result_is_a_crash(pool: Pool, code: int) -> None:
+    state = pool.await_state(pool.run("leave", code=code), "CRASHED")["state"]
+
+    assert f"exit code {code}" in state["message"]
+
+
+def test_a_cancelled_run_ends_and_is_not_called_a_crash(pool: Pool) -> None:
+    run, process = _lasting(pool)
+
+    pool.cancel(run)
+
+    pool.await_state(run, "CANCELLED")
+    until(lambda: _gone(process), "its process ends")
+    assert "Crashed" not in pool.states(run)
+
+
+def test_runs_go_on_side_by_side_in_processes_of_their_own(pool: Pool) -> None:
+    (first, one), (second, two) = _lasting(pool), _lasting(pool)
+
+    assert one.pid != two.pid
+    assert {first, second} <= executing_flow_runs()
+
+    pool.cancel(first)
+    pool.await_state(first, "CANCELLED")
+    assert pool.read(second)["state_type"] == "RUNNING"
+    pool.cancel(second)
+    pool.await_state(second, "CANCELLED")
+    until(lambda: not {first, second} & executing_flow_runs(), "no process executes them")
+
+
+def test_a_pool_that_is_full_starts_the_next_run_when_one_ends(pool: Pool) -> None:
+    pool.limit(1)
+    try:
+        run, _ = _lasting(pool)
+        waiting = pool.run("answer")
+        pool.cancel(run)
+        pool.await_state(waiting, "COMPLETED")
+    finally:
+        pool.limit(None)
+
+    assert pool.read(waiting)["start_time"] > pool.read(run)["end_time"]
+
+
+def test_a_run_of_the_near_future_starts_when_it_is_due(pool: Pool) -> None:
+    due = datetime.now(UTC) + timedelta(seconds=2)
+
+    run = pool.await_state(pool.run_later("answer", due.isoformat()), "COMPLETED")
+
+    assert datetime.fromisoformat(run["start_time"]) >= due
+
+
+def test_an_edit_of_the_code_is_in_the_next_run(pool: Pool) -> None:
+    lasting, _ = _lasting(pool)
+    before = pool.flows.read_text(encoding="utf-8")
+    pool.flows.write_text(before.replace("the first answer", "another answer"), encoding="utf-8")
+    try:
+        after = pool.await_state(pool.run("answer"), "COMPLETED")
+    finally:
+        pool.flows.write_text(before, encoding="utf-8")
+
+    assert after["state"]["message"] == "another answer"
+    assert pool.read(lasting)["state_type"] == "RUNNING"
+    pool.cancel(lasting)
+    pool.await_state(lasting, "CANCELLED")
+
+
+def test_code_that_cannot_be_imported_fails_its_run_and_not_the_worker(pool: Pool) -> None:
+    before = pool.flows.read_text(encoding="utf-8")
+    pool.flows.write_text(before + "\nthis is no Python\n", encoding="utf-8")
+    try:
+        pool.await_state(pool.run("answer"), "CRASHED", "FAILED")
+    finally:
+        pool.flows.write_text(before, encoding="utf-8")
+
+    assert pool.await_state(pool.run("answer"), "COMPLETED")
+
+
+def test_a_worker_that_is_stopped_leaves_no_process_and_no_run(other_pool: Pool) -> None:
+    mark = f"9{uuid.uuid4().int % 10**9}"
+    run, process = _lasting(other_pool, mark)
+
+    other_pool.stop_worker()
+
+    assert _gone(process)
+    assert _marked(mark) == []
+    assert other_pool.read(run)["state_type"] == "CRASHED"
+
+
+def test_a_worker_that_is_killed_leaves_no_process(other_pool: Pool) -> None:
+    mark = f"9{uuid.uuid4().int % 10**9}"
+    run, process = _lasting(other_pool, mark)
+    below = _below(other_pool)
+
+    assert other_pool.worker is not None
+    other_pool.worker.kill()
+    other_pool.worker.wait()
+
+    until(lambda: _gone(process, *below), "the run and the fork server end")
+    until(lambda: not _marked(mark), "what the run had started ends")
+    assert run not in executing_flow_runs()
+
+
+def test_a_fork_server_that_is_killed_is_replaced(other_pool: Pool) -> None:
+    mark = f"9{uuid.uuid4().int % 10**9}"
+    run, process = _lasting(other_pool, mark)
+
+    for forge in _below(other_pool):
+        forge.kill()
+
+    assert "SIGKILL" in other_pool.await_state(run, "CRASHED")["state"]["message"]
+    until(lambda: _gone(process) and not _marked(mark), "nothing of the run is left")
+    other_pool.await_state(other_pool.run("answer"), "COMPLETED")
+
+
+def _below(pool: Pool) -> list[Any]:
+    assert pool.worker is not None
+    return psutil.Process(pool.worker.pid).children()

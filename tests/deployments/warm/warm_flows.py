@@ -1,0 +1,37 @@
+"""Flows that live, die and linger as the tests of the warm worker tell them. Each test run has a copy of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from typing import Any
+
+from prefect import flow
+from prefect.states import Completed, State
+
+ANSWER = "the first answer"
+
+
+@flow
+async def answer() -> State[Any]:
+    return Completed(message=ANSWER)
+
+
+@flow
+async def linger(mark: str = "", seconds: float = 60) -> None:
+    if mark:
+        # A process that knows nothing of Prefect, in the same group as the run.
+        subprocess.Popen(["sleep", mark])
+    await asyncio.sleep(seconds)
+
+
+@flow
+async def die(number: int) -> None:
+    os.kill(os.getpid(), number)
+    await asyncio.sleep(60)
+
+
+@flow
+async def leave(code: int) -> None:
+    os._exit(code)
