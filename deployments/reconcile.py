@@ -15,6 +15,7 @@ from deployments.environment import POOL
 from deployments.processes import executing_flow_runs
 from deployments.server import Running
 
+_PAGE = 200
 _ACTIVE = ["PENDING", "RUNNING", "CANCELLING"]
 _RUN_COMMAND = shlex.join([sys.executable, "-P", "-m", "deployments.child", "run"])
 
@@ -96,15 +97,20 @@ def worker_online(state: Running) -> bool:
 
 
 def _runs(client: httpx.Client, flow_runs: dict[str, Any]) -> list[dict[str, Any]]:
-    """The matching runs of our pool, the latest first; sooner or later all, when each call settles what it got."""
-    query = {
-        "flow_runs": flow_runs,
-        "work_pools": {"name": {"any_": [POOL]}},
-        "sort": "EXPECTED_START_TIME_DESC",
-        "limit": 200,
-    }
-    runs: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-    return runs
+    """The matching runs of our pool, the latest first."""
+    runs: list[dict[str, Any]] = []
+    while True:
+        query = {
+            "flow_runs": flow_runs,
+            "work_pools": {"name": {"any_": [POOL]}},
+            "sort": "EXPECTED_START_TIME_DESC",
+            "limit": _PAGE,
+            "offset": len(runs),
+        }
+        page = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+        runs += page
+        if len(page) < _PAGE:
+            return runs
 
 
 def _set_state(client: httpx.Client, run: dict[str, Any], state: dict[str, Any]) -> None:
