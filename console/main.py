@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, 1 error, 2 bad input, 3 login or permission, 4 not found, 5 refused by a rule, 10 try again, and 130
 when it was interrupted.
-Nothing heavy is imported here or at the top of a command's module: a command imports what it needs when it is called.
+A command's module is imported when the command is called, and the libraries that it needs only then.
 """
 
 from __future__ import annotations
@@ -12,27 +12,14 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Annotated, Final
 
 import typer
 
 from catchment.errors import CatchmentError, LoginFailed, TryAgain
-from console import (
-    deletions,
-    demo,
-    jobs,
-    library,
-    quarantine,
-    render,
-    server,
-    sources,
-    status,
-    syncs,
-    upkeep,
-    vault,
-    why,
-)
+from console import render
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
 
@@ -40,14 +27,25 @@ Errors are one line with the remedy; exit codes: 0 done, 1 error, 2 bad input, 3
 5 refused by a rule, 10 try again.
 """
 
-app = typer.Typer(
-    name="catchment",
-    help=_HELP,
-    invoke_without_command=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_COMMANDS: Final = {
+    "up": "server:up",
+    "down": "server:down",
+    "demo": "demo:demo",
+    "status": "status:status",
+    "sources": "sources:app",
+    "sync": "syncs:sync",
+    "search": "library:search",
+    "show": "library:show",
+    "related": "library:related",
+    "why": "why:why",
+    "jobs": "jobs:app",
+    "quarantine": "quarantine:app",
+    "deletions": "deletions:app",
+    "vault": "vault:app",
+    "config": "upkeep:config_app",
+    "ledger": "upkeep:ledger_app",
+}
+"""Where each command is, in the order of the help: only the one that is called is loaded."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -58,7 +56,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     context: typer.Context,
     version: Annotated[
@@ -71,22 +68,25 @@ def _root(
         render.say(context.get_help())
 
 
-app.command()(server.up)
-app.command()(server.down)
-app.command()(demo.demo)
-app.command()(status.status)
-app.add_typer(sources.app, name="sources")
-app.command()(syncs.sync)
-app.command()(library.search)
-app.command()(library.show)
-app.command()(library.related)
-app.command()(why.why)
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(quarantine.app, name="quarantine")
-app.add_typer(deletions.app, name="deletions")
-app.add_typer(vault.app, name="vault")
-app.add_typer(upkeep.config_app, name="config")
-app.add_typer(upkeep.ledger_app, name="ledger")
+def application(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
+    """The command line with the commands of these names."""
+    app = typer.Typer(
+        name="catchment",
+        help=_HELP,
+        invoke_without_command=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in names:
+        module, _, attribute = _COMMANDS[name].partition(":")
+        command = getattr(import_module(f"console.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,7 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command = typer.main.get_command(app)
+    first = next((argument for argument in arguments if not argument.startswith("-")), None)
+    command = typer.main.get_command(application([first] if first in _COMMANDS else _COMMANDS))
     if "_CATCHMENT_COMPLETE" in os.environ:
         command.main(arguments, prog_name="catchment")
     try:

@@ -24,7 +24,7 @@ from catchment.errors import (
     TryAgain,
 )
 from console import session
-from console.main import app, main
+from console.main import application, main
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -36,7 +36,7 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
         yield from _commands(inner, (*path, name))
 
 
-ALL = dict(_commands(typer.main.get_command(app)))
+ALL = dict(_commands(typer.main.get_command(application())))
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
