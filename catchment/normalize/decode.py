@@ -37,7 +37,7 @@ def is_text(data: bytes) -> bool:
     if b"\x00" in head:
         return False
     controls = len(head) - len(head.translate(None, _CONTROLS))
-    return controls * 50 <= len(head)
+    return controls * 50 <= len(head) + 200
 
 
 def _decode(data: bytes, declared: str | None) -> tuple[str, tuple[str, ...]]:

@@ -16,6 +16,9 @@ _MAX_BLOCK = 64 * 1024
 _MAX_NODES = 10_000
 _MAX_DEPTH = 32
 
+_TOO_DEEP = "frontmatter is nested too deeply and was left as text"
+_LONG_LEAD = re.compile(r"[ \t?:-]{32}")
+
 _NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
 _BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
 _INT = re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
@@ -133,6 +136,8 @@ def _parsed(block: str) -> dict[str, Any]:
     if len(block) > _MAX_BLOCK:
         raise PropertiesError("frontmatter is longer than 64 KB and was left as text")
     try:
+        if _looks_deep(block) and _is_deep(block):
+            raise PropertiesError(_TOO_DEEP)
         value = yaml.load(block, _Loader)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise PropertiesError("frontmatter is not valid YAML and was left as text") from error
@@ -143,7 +148,25 @@ def _parsed(block: str) -> dict[str, Any]:
     try:
         return _Plain().mapping(value, 0)
     except _TooMuchError as error:
-        raise PropertiesError("frontmatter is nested too deeply and was left as text") from error
+        raise PropertiesError(_TOO_DEEP) from error
+
+
+def _looks_deep(block: str) -> bool:
+    """Whether the block may nest deeply: many brackets, or a line with a long run of indentation and list marks."""
+    return block.count("[") + block.count("{") > _MAX_DEPTH or _LONG_LEAD.search(block) is not None
+
+
+def _is_deep(block: str) -> bool:
+    """Whether the block nests too deeply. The loader recurses in C and would end the process; the parser's events do not."""
+    depth = 0
+    for event in yaml.parse(block, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MAX_DEPTH:
+                return True
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return False
 
 
 class _TooMuchError(Exception):

@@ -1,0 +1,49 @@
+"""Bytes to text: every encoding a note may have."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.normalize.decode import decode, is_text
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "warned"),
+    [
+        (b"plain", "plain", False),
+        ("Ä 水 🌱".encode(), "Ä 水 🌱", False),
+        (codecs.BOM_UTF8 + b"x", "x", False),
+        (codecs.BOM_UTF16_LE + "Ä\n".encode("utf-16-le"), "Ä\n", False),
+        (codecs.BOM_UTF16_BE + "Ä\n".encode("utf-16-be"), "Ä\n", False),
+        (codecs.BOM_UTF32_LE + "Ä".encode("utf-32-le"), "Ä", False),
+        ("Müller – “ok”".encode("cp1252"), "Müller – “ok”", True),
+        (b"\x81\xe4", "\x81ä", True),
+        ("Überfluß größer".encode() + b"\xff", "Überfluß größer\ufffd", True),
+        (b"a\r\nb\rc\n", "a\nb\nc\n", False),
+        (b"a\x00b", "a\ufffdb", True),
+        (b"", "", False),
+    ],
+)
+def test_text_is_read_in_its_encoding(data: bytes, text: str, warned: bool) -> None:
+    found, warnings = decode(data)
+    assert found == text
+    assert bool(warnings) is warned
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_become_text_without_nul_and_carriage_return(data: bytes) -> None:
+    text, _ = decode(data)
+    assert "\x00" not in text
+    assert "\r" not in text
+    text.encode()
+
+
+def test_binary_data_is_not_text() -> None:
+    assert is_text(b"words\n")
+    assert is_text(codecs.BOM_UTF16_LE + "x".encode("utf-16-le"))
+    assert not is_text(b"MZ\x90\x00\x03")
+    assert not is_text(bytes(range(1, 32)) * 9)

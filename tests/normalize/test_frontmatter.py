@@ -1,0 +1,155 @@
+"""Properties: what YAML says, read fast where it is plain, and never a reason to lose a note."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catchment.model import Document, RawContent
+from catchment.normalize import frontmatter, normalize
+
+_WORDS = [
+    "a",
+    "Ada Berg",
+    "yes",
+    "no",
+    "null",
+    "true",
+    "2024-01-05",
+    "2024-13-45",
+    "12",
+    "012",
+    "1.5",
+    "a/b",
+    "a: b",
+    "a:b",
+    "x # y",
+    "#x",
+]
+_WORDS += [
+    "[[Note]]",
+    "'q'",
+    '"q"',
+    "- x",
+    "{a: 1}",
+    "[a, b]",
+    "[]",
+    "[a, , b]",
+    "&x",
+    "*x",
+    "!t",
+    "|",
+    ">",
+    "%",
+    "@x",
+    "12:30",
+    "~",
+    "é",
+    "a,b",
+]
+_LINES = st.one_of(
+    st.builds("{}: {}".format, st.sampled_from(["a", "b key", "c-d", "null", "1", "é"]), st.sampled_from(_WORDS)),
+    st.builds("{}:".format, st.sampled_from(["a", "b"])),
+    st.builds("{}- {}".format, st.sampled_from(["", "  ", "    "]), st.sampled_from(_WORDS)),
+    st.sampled_from(["", "  ", "# comment", "---", "text"]),
+)
+
+
+def _note(text: str) -> Document:
+    return normalize(RawContent(text.encode(), "note.md"))
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("tags: [a, b/c]", {"tags": ["a", "b/c"]}),
+        ("tags:\n- a\n- b", {"tags": ["a", "b"]}),
+        ("tags:\n  - a\n  - b", {"tags": ["a", "b"]}),
+        ("tags: a, b", {"tags": "a, b"}),
+        ("date: 2024-01-05", {"date": "2024-01-05"}),
+        ("date: 2024-13-45", {"date": "2024-13-45"}),
+        ("at: 2024-01-05T10:30:00", {"at": "2024-01-05T10:30:00"}),
+        ("time: 12:30", {"time": "12:30"}),
+        ("done: yes\nreal: true", {"done": "yes", "real": True}),
+        ("none:\nalso: null", {"also": None, "none": None}),
+        ("n: 012\nm: 12\nf: 1.50\nh: 0x1F", {"f": 1.5, "h": 31, "m": 12, "n": 12}),
+        ("big: .inf\nnan: .nan", {"big": ".inf", "nan": ".nan"}),
+        ("2: a\nnull: b\ntrue: c", {"2": "a", "null": "b", "true": "c"}),
+        ("deep:\n  er:\n    - x: 1", {"deep": {"er": [{"x": 1}]}}),
+        ("url: https://example.org/a", {"url": "https://example.org/a"}),
+        ("t: <% tp.file.title %>", {"t": "<% tp.file.title %>"}),
+        ("z: 1\na: 2", {"a": 2, "z": 1}),
+        ("", {}),
+    ],
+)
+def test_values_become_json_as_yaml_1_2_reads_them(block: str, expected: dict[str, Any]) -> None:
+    found = frontmatter.properties(block)
+    assert found == expected
+    assert list(found) == sorted(found)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(_LINES, max_size=5).map("\n".join))
+def test_the_fast_way_says_what_the_yaml_parser_says(block: str) -> None:
+    fast = frontmatter._simple(block)
+    if fast is not None:
+        assert fast == frontmatter._parsed(block)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "title: {{date}}",
+        "a: [",
+        "a: b: c",
+        "\t- x",
+        "- just\n- a list",
+        "words alone",
+        "a: !!python/object:os.system x",
+        "a: *no",
+        "x: \x07",
+    ],
+)
+def test_a_block_that_cannot_be_read_stays_in_the_text_with_a_warning(block: str) -> None:
+    document = _note(f"---\n{block}\n---\n# Head\nwords")
+    assert document.text == f"---\n{block}\n---\n# Head\nwords"
+    assert document.properties == {}
+    assert document.title == "Head"
+    assert [warning for warning in document.warnings if warning.startswith("frontmatter")]
+
+
+def test_a_block_of_aliases_of_aliases_is_bounded() -> None:
+    bomb = "a: &a [x, x]\n" + "\n".join(
+        f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]" for n in range(20)
+    )
+    assert _note(f"---\n{bomb}\n---\n").warnings == ("frontmatter is nested too deeply and was left as text",)
+    assert _note("---\na: &a [*a]\n---\n").warnings == ("frontmatter is nested too deeply and was left as text",)
+    assert _note(f"---\na: {'[' * 5_000}\n---\n").properties == {}
+    assert _note(f"---\na: {'[' * 60_000}\n---\n").properties == {}
+
+
+def test_the_body_starts_after_the_properties() -> None:
+    document = _note("---\r\ntitle: T\r\n---\r\n\r\nwords\r\n")
+    assert (document.title, document.text) == ("T", "\nwords\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["---\nnever closed", "----\na: 1\n----", " ---\na: 1\n---", "text\n---\na: 1\n---\n", "---"]
+)
+def test_only_a_closed_block_at_the_very_start_is_properties(text: str) -> None:
+    assert _note(text).text == text
+    assert _note(text).warnings == ()
+
+
+def test_title_author_and_times_come_from_the_properties_or_the_first_heading() -> None:
+    document = _note(
+        "---\ncreated: 2024-03-01T10:30:00+01:00\nupdated: 2024-03-02\nauthors: ['[[A/Ada|Ada B.]]', Nils]\nlang: de\n---\n"
+    )
+    assert document.created == datetime(2024, 3, 1, 9, 30, tzinfo=UTC)
+    assert document.modified == datetime(2024, 3, 2, tzinfo=UTC)
+    assert (document.author, document.language, document.title) == ("Ada B., Nils", "de", None)
+    assert _note("```\n# no\n```\n## See [[Plan|the plan]] and [x](y.md) ##\n").title == "See the plan and x"
