@@ -37,10 +37,10 @@ def prepare(store: Store) -> None:
 
 def require_current(store: Store) -> None:
     """Raise NotFound when there is no ledger yet, SchemaMismatch when it is of another revision."""
-    if store.file is not None and not store.file.exists():
-        raise NotFound("There is no ledger yet; add a source with `catchment sources add` first")
-    with store.read() as reading:
-        found = _revision(reading)
+    found = None
+    if store.file is None or (store.file.exists() and store.file.stat().st_size):
+        with store.read() as reading:
+            found = _revision(reading)
     if found is None:
         raise NotFound("There is no ledger yet; add a source with `catchment sources add` first")
     if found != REVISION:
@@ -65,19 +65,14 @@ def _revision(reading: Reading) -> str | None:
 
 
 def require_whole(store: Store) -> None:
-    """Raise LedgerCorrupt when the SQLite file is damaged or cut short; every page of a small one is looked at."""
+    """Raise LedgerCorrupt when the SQLite file is damaged. A large one is only looked into; `check` reads it all."""
     if store.file is None:
         return
     size = store.file.stat().st_size
     with store.read() as reading:
-        page_size = reading.connection.exec_driver_sql("PRAGMA page_size").scalar_one()
-        reading.connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
-        if size % page_size:
-            raise LedgerCorrupt("The ledger's file was cut short; it was left as it is: put a backup in its place")
-        if size <= _CHECKED_WHOLE:
-            verdict = reading.connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
-            if verdict != "ok":
-                raise LedgerCorrupt("The ledger's file is damaged; it was left as it is: put a backup in its place")
+        reading.connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
+        if size <= _CHECKED_WHOLE and reading.connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() != "ok":
+            raise LedgerCorrupt("The ledger's file is damaged; it was left as it is: put a backup in its place")
 
 
 def back_up(file: Path) -> Path:

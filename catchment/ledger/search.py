@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, select, text
 
-from catchment.ledger.query import Query, fold, plain_words
+from catchment.ledger.query import Query, plain_words
 from catchment.ledger.schema import chunks, contents, documents
 from catchment.ledger.store import Reading, Writing
 
@@ -213,18 +213,18 @@ def _ask_substring(key: str, substring: str, parameters: dict[str, Any]) -> tupl
 def check(reading: Reading) -> list[str]:
     """What is in the index and not in the tables, or the other way round."""
     findings = []
-    for index, table, where in (
-        ("chunk_index", "chunks", ""),
-        ("document_index", "documents", "WHERE removed_at IS NULL"),
+    for index, kept, what in (
+        ("chunk_index", "SELECT id FROM chunks", "Passage"),
+        ("document_index", "SELECT id FROM documents WHERE removed_at IS NULL", "The name of document"),
     ):
-        shadow, key = (f"{index}_docsize", "id") if reading.sqlite else (index, "id")
-        for found, sql in (
-            ("is not in the index", f"SELECT id FROM {table} {where} EXCEPT SELECT {key} FROM {shadow}"),
-            ("is in the index and nowhere else", f"SELECT {key} FROM {shadow} EXCEPT SELECT id FROM {table} {where}"),
+        indexed = f"SELECT id FROM {index}{'_docsize' if reading.sqlite else ''}"
+        for difference, how in (
+            (f"{kept} EXCEPT {indexed}", "is in the library and not in the index"),
+            (f"{indexed} EXCEPT {kept}", "is in the index and not in the library"),
         ):
-            number = reading.execute(text(f"SELECT min(id) FROM ({sql}) AS difference")).scalar()
+            number = reading.execute(text(f"SELECT min(id) FROM ({difference}) AS difference")).scalar()
             if number is not None:
-                findings.append(f"Row {number} of {table} {found}")
+                findings.append(f"{what} {number} {how}")
     return findings
 
 
@@ -232,17 +232,3 @@ def check_words(writing: Writing) -> None:
     """Let SQLite compare every indexed word with the texts; raises what the driver raises when they differ."""
     for index in ("chunk_index", "document_index"):
         writing.connection.exec_driver_sql(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
-
-
-__all__ = [
-    "Found",
-    "add_chunks",
-    "check",
-    "check_words",
-    "create",
-    "find",
-    "fold",
-    "forget_chunks",
-    "forget_names",
-    "learn_names",
-]

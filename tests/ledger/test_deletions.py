@@ -6,7 +6,7 @@ import pytest
 
 from catchment.errors import NotFound
 from catchment.ledger import Settled
-from tests.ledger.world import World, note, notes
+from tests.ledger.world import PARSE_ERROR, World, note, notes
 
 
 def next_sync(world: World) -> None:
@@ -110,8 +110,6 @@ def test_where_nothing_is_held_there_is_nothing_to_decide(world: World) -> None:
 
 
 def test_the_quarantine_entry_of_a_deleted_item_closes(world: World) -> None:
-    from tests.ledger.world import PARSE_ERROR
-
     world.see(note("bad.pdf"))
     batch = world.claim()
     world.ledger.queue.fail(batch.token, batch.jobs[0].id, PARSE_ERROR, retry_at=None)

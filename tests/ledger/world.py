@@ -63,7 +63,7 @@ def note(locator: str, version: str = "v1", identity: str | None = None, **more:
 
 def content(text: str) -> str:
     """The hash of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def delivered(

@@ -1,0 +1,74 @@
+"""The checker finds what must never be; each breach is made by hand, behind the ledger's back."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from catchment.errors import IllegalTransition
+from catchment.ledger.schema import jobs
+from catchment.ledger.transitions import ARROWS, move
+from catchment.model import JobState
+from tests.ledger.world import PARSE_ERROR, World, note, notes
+
+BREACHES = {
+    "UPDATE jobs SET token = NULL WHERE id = 3": "Job 3 is running and has no lease",
+    "UPDATE jobs SET token = 9 WHERE id = 1": "Job 1 is not running and has a lease",
+    "UPDATE jobs SET finished_at = NULL WHERE id = 1": "Job 1 is finished without a time, or unfinished with one",
+    "UPDATE jobs SET attempt = 0 WHERE id = 2": "Job 2 was tried without an attempt",
+    "UPDATE jobs SET current = 0 WHERE id = 2": "Item 2 has no current job",
+    "UPDATE jobs SET current = 0 WHERE id = 5": "Job 5 is unfinished and was replaced by another",
+    "UPDATE items SET version = 'v9' WHERE id = 3": "Item 3 is of another version than its current job",
+    "UPDATE items SET state = 'missing' WHERE id = 3": "Job 3 waits for an item that is not at the source",
+    "DELETE FROM documents WHERE id = 2": "Job 2 has succeeded and its item has no document",
+    "UPDATE jobs SET state = 'cancelled' WHERE id = 2": "Document 2 belongs to no job that has succeeded",
+    "UPDATE items SET state = 'deleted' WHERE id = 1": "Document 1 is in the library and its item is deleted",
+    "UPDATE items SET content_hash = 'x' WHERE id = 2": "Item 2 does not have the content that its document has",
+    "UPDATE documents SET content_id = 1": "Content 2 is in no document",
+    "DELETE FROM quarantine": "Job 4 is quarantined and has no open entry",
+    "UPDATE jobs SET state = 'skipped' WHERE id = 4": (
+        "The quarantine entry of job 4 is open and the job is not quarantined"
+    ),
+    "DELETE FROM chunks WHERE id = 2": "Passage 2 is in the index and not in the library",
+    "INSERT INTO chunks VALUES (77, 1, 0, 3, '')": "Passage 77 is in the library and not in the index",
+    "UPDATE documents SET removed_at = 5 WHERE id = 1": "The name of document 1 is in the index and not in the library",
+}
+
+
+@pytest.mark.parametrize("breach", BREACHES, ids=lambda breach: breach[:60])
+def test_every_breach_is_named_with_its_first_row(sqlite_world: World, breach: str) -> None:
+    world = sqlite_world
+    world.ingest(note("a.md"), note("b.md"))
+    world.see(note("c.md"), note("d.md"), note("e.md"))
+    batch = world.claim(2)
+    world.ledger.queue.fail(batch.token, 4, PARSE_ERROR, retry_at=None)
+    assert world.ledger.check(deep=True) == []
+    with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute(breach)
+    assert BREACHES[breach] in world.ledger.check()
+
+
+def test_the_deep_check_reads_every_word_and_every_attempt(sqlite_world: World) -> None:
+    sqlite_world.ingest(*notes(2))
+    with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute("UPDATE contents SET text = 'Other words' WHERE id = 1")
+        connection.execute("DROP TRIGGER history_no_update")
+        connection.execute("UPDATE history SET attempt = 5 WHERE event = 'pending'")
+        connection.execute("INSERT INTO links VALUES (99, 0, 'url', 'x', '', '', 0, 0, 'x')")
+    findings = sqlite_world.ledger.check(deep=True)
+    assert "The index of words differs from the texts" in findings
+    assert "Job 1 was counted fewer attempts later than earlier" in findings
+    assert "A row refers to another that is not there" in findings
+
+
+@pytest.mark.parametrize("old", JobState)
+@pytest.mark.parametrize("new", JobState)
+def test_a_job_follows_the_arrows_and_nothing_else(sqlite_world: World, old: JobState, new: JobState) -> None:
+    with sqlite_world.ledger._store.write() as writing:
+        if new in ARROWS[old]:
+            assert list(move(writing, jobs.c.id == 1, {old}, new, actor="test")) == []
+        else:
+            with pytest.raises(IllegalTransition, match="nothing was changed"):
+                move(writing, jobs.c.id == 1, {old}, new, actor="test")

@@ -1,0 +1,218 @@
+"""The ledger's file: how it is made, kept private, led forward, and what happens when the disk or the file is bad."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, inspect
+
+from catchment.errors import BadInput, LedgerCorrupt, LedgerError, LedgerUnavailable, NotFound, SchemaMismatch
+from catchment.ledger import Ledger, migrations
+from catchment.ledger.store import Store
+from catchment.model import Upsert
+from tests.ledger.conftest import empty
+from tests.ledger.world import Clock, World, note, notes
+
+
+def address(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+def test_a_new_ledger_is_private_and_has_its_guards(tmp_path: Path) -> None:
+    file = tmp_path / "new folder" / "ledger.db"
+    ledger = Ledger.open(address(file))
+    with ledger._store.read() as reading:
+        pragmas = [
+            reading.connection.exec_driver_sql(f"PRAGMA {p}").scalar()
+            for p in ("journal_mode", "synchronous", "foreign_keys")
+        ]
+    assert pragmas == ["wal", 2, 1]
+    for part in file.parent.iterdir():
+        assert stat.S_IMODE(part.stat().st_mode) == 0o600, part.name
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    ledger.close()
+    ledger.close()
+
+
+def test_looking_at_a_ledger_never_makes_one(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no ledger yet"):
+        Ledger.inspect(address(tmp_path / "ledger.db"))
+    (tmp_path / "ledger.db").touch()
+    with pytest.raises(NotFound, match="no ledger yet"):
+        Ledger.inspect(address(tmp_path / "ledger.db"))
+    assert [path.name for path in tmp_path.iterdir() if path.stat().st_size] == []
+
+
+def test_what_was_committed_is_there_after_opening_again(sqlite_world: World) -> None:
+    sqlite_world.ingest(*notes(3))
+    sqlite_world.reopen()
+    looked = Ledger.inspect(sqlite_world.url)
+    assert len(looked.library.search("says")) == 3
+    looked.close()
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "not an address"])
+def test_an_address_that_cannot_hold_a_ledger_is_refused(url: str) -> None:
+    with pytest.raises(BadInput):
+        Ledger.open(url)
+
+
+def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(LedgerUnavailable, match="CATCHMENT_DATABASE_URL"):
+        Ledger.open(f"postgresql+psycopg://postgres@/x?host={tmp_path}")
+
+
+def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LedgerUnavailable, match=r"ledger\.db cannot be made"):
+        Ledger.open(address(tmp_path / "file" / "ledger.db"))
+
+
+def _rubbish(data: bytes) -> bytes:
+    return b"this is no database at all" * 200
+
+
+def _holes(data: bytes) -> bytes:
+    return data[:8192] + b"\xff" * (len(data) - 8192)
+
+
+def _cut(data: bytes) -> bytes:
+    return data[: len(data) // 2 + 100]
+
+
+def _half(data: bytes) -> bytes:
+    return data[: len(data) // 8192 * 4096]
+
+
+@pytest.mark.parametrize("damage", [_rubbish, _holes, _cut, _half])
+def test_a_damaged_file_is_reported_and_left_as_it_is(sqlite_world: World, damage: object) -> None:
+    sqlite_world.ingest(*notes(20))
+    sqlite_world.ledger.close()
+    file = Path(sqlite_world.url.removeprefix("sqlite:///"))
+    file.write_bytes(damage(file.read_bytes()))  # type: ignore[operator]
+    before = file.read_bytes()
+    with pytest.raises(LedgerCorrupt, match="left as it is"):
+        Ledger.open(sqlite_world.url)
+    assert file.read_bytes() == before
+    sqlite_world.ledger.close()
+
+
+def test_a_large_file_that_was_cut_short_is_reported(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catchment.ledger.opening._CHECKED_WHOLE", 0)
+    sqlite_world.ingest(*notes(20))
+    sqlite_world.ledger.close()
+    file = Path(sqlite_world.url.removeprefix("sqlite:///"))
+    file.write_bytes(_half(file.read_bytes()))
+    with pytest.raises(LedgerCorrupt, match="left as it is"):
+        Ledger.open(sqlite_world.url)
+
+
+def test_a_full_disk_loses_nothing_and_says_so(sqlite_world: World) -> None:
+    sqlite_world.ingest(*notes(3))
+    sqlite_world.see(*notes(50, start=3))
+    batch = sqlite_world.claim()
+    with sqlite_world.ledger._store.engine.connect() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(LedgerUnavailable, match="free some space"):
+        sqlite_world.ledger.queue.deliver(batch.token, [sqlite_world.done(job, "long " * 3000) for job in batch.jobs])
+    sqlite_world.reopen()
+    assert sqlite_world.ledger.check(deep=True) == []
+    assert len(sqlite_world.found("says")) == 3
+    assert len(sqlite_world.deliver(batch).succeeded) == 50
+
+
+def test_a_locked_ledger_says_so(sqlite_world: World) -> None:
+    with sqlite_world.ledger._store.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 20")
+    with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerUnavailable, match="locked by another process"):
+            sqlite_world.see(note("a.md"))
+        assert sqlite_world.ledger.queue.jobs() == [], "a reader does not wait for a writer"
+
+
+def _schema(url: str) -> dict[str, object]:
+    """Everything the database says of its structure, without the order in which constraints were written."""
+    engine = create_engine(url)
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            rows = connection.exec_driver_sql(
+                "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+            ).all()
+        found: dict[str, object] = {name: sorted(re.split(r"[\s,\"]+", sql or "")) for name, sql in rows}
+    else:
+        seen = inspect(engine)
+        with engine.connect() as connection:
+            extra = connection.exec_driver_sql(
+                "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' UNION"
+                " SELECT pg_get_constraintdef(oid) FROM pg_constraint UNION SELECT pg_get_viewdef(oid) FROM pg_class"
+                " WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace UNION"
+                " SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal"
+            ).scalars()
+            found = {"extra": sorted(extra)}
+        for table in seen.get_table_names():
+            found[table] = sorted(
+                str(sorted((k, str(v)) for k, v in column.items())) for column in seen.get_columns(table)
+            )
+    engine.dispose()
+    return found
+
+
+def test_the_migrations_lead_to_the_same_tables_as_a_new_ledger(sqlite_url: str, tmp_path: Path, clock: Clock) -> None:
+    file = tmp_path / "migrated.db"
+    file.touch()
+    store = Store(address(file), clock)
+    with store.write() as writing:
+        migrations.run(writing.connection)
+    store.close()
+    assert _schema(address(file)) == _schema(sqlite_url)
+    ledger = Ledger.open(address(file))
+    assert ledger.check(deep=True) == []
+    ledger.close()
+
+
+@pytest.mark.postgres
+def test_the_migrations_lead_to_the_same_tables_on_postgresql(postgres: str, clock: Clock) -> None:
+    empty(postgres)
+    made = _schema(postgres)
+    store = Store(postgres, clock)
+    with store.write() as writing:
+        writing.connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        migrations.run(writing.connection)
+    store.close()
+    assert _schema(postgres) == made
+
+
+def test_a_ledger_of_a_newer_program_is_left_alone(sqlite_world: World) -> None:
+    with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute("UPDATE revision SET version_num = '9999'")
+    with pytest.raises(SchemaMismatch, match="install a newer one"):
+        Ledger.open(sqlite_world.url)
+    with pytest.raises(SchemaMismatch, match="9999"):
+        Ledger.inspect(sqlite_world.url)
+
+
+def test_an_older_ledger_is_led_forward_after_a_backup(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sqlite_world.ingest(*notes(3))
+    monkeypatch.setattr("catchment.ledger.opening.REVISION", "0002")
+    with pytest.raises(SchemaMismatch, match="run `catchment up` once"):
+        Ledger.inspect(sqlite_world.url)
+    Ledger.open(sqlite_world.url).close()
+    file = Path(sqlite_world.url.removeprefix("sqlite:///"))
+    (copy,) = file.parent.glob("*.backup.db")
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    monkeypatch.undo()
+    saved = Ledger.inspect(address(copy))
+    assert len(saved.library.search("says")) == 3
+    saved.close()
+
+
+def test_what_the_database_refuses_for_another_reason_is_an_error_of_the_ledger(sqlite_world: World) -> None:
+    with pytest.raises(LedgerError, match="SQLITE_CONSTRAINT"):
+        sqlite_world.ledger.intake.record(sqlite_world.sync.id, [Upsert(note("a.md", None))], {})  # type: ignore[arg-type]

@@ -1,0 +1,241 @@
+"""Documents, shared contents, links, and finding things by words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from catchment.errors import NotFound
+from catchment.ledger import LibraryCounts, Named
+from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Priority, Upsert
+from tests.ledger.world import NORMALIZER, World, content, delivered, jobs_of, note, notes
+
+RIVER = "The river rose by two metres in spring. Der Fluß stieg über die Wiesen; même le café fut inondé."
+
+
+def put(world: World, locator: str, text: str, **more: object) -> None:
+    world.see(note(locator, content(text)))
+    batch = world.claim()
+    title = locator.rpartition("/")[2].removesuffix(".md")
+    world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, text, **{"title": title, **more})])  # type: ignore[arg-type]
+
+
+def test_what_was_delivered_is_shown_as_it_was(world: World) -> None:
+    zone = timezone(timedelta(hours=2))
+    document = Document(
+        "Héllo 🌊 world",
+        "text/markdown",
+        "Own title",
+        "fr",
+        "Ada",
+        datetime(1969, 12, 31, 23, 59, tzinfo=UTC),
+        datetime(2026, 5, 1, 2, 0, 0, 123456, tzinfo=zone),
+        {"tags": ["a"], "nested": {"b": None}},
+        ("odd frontmatter",),
+    )
+    link = Link(LinkKind.WIKILINK, "Other", "Top", "label", 0, 5)
+    entities = (Entity(EntityKind.ALIAS, "Salut"), Entity(EntityKind.TAG, "a/b", "", 1, 4, 0.5))
+    extraction = Extraction((Chunk(0, 7, "A > B"), Chunk(5, 13)), (link,), entities)
+    world.see(note("x/Note.md"))
+    batch = world.claim()
+    outcome = delivered(batch.jobs[0].id, document.text, title="Note", metadata={"path": "x"})
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    world.ledger.queue.deliver(batch.token, [replace(outcome, document=document, extraction=extraction, modified=at)])
+    shown = world.ledger.library.show("x/Note.md")
+    assert shown.content == replace(document, modified=datetime(2026, 5, 1, 0, 0, 0, 123456, tzinfo=UTC))
+    assert (shown.title, shown.source, shown.item, shown.modified) == ("Note", "notes", "x/Note.md", at)
+    assert (shown.links, shown.entities, shown.aliases) == ((link,), entities, ("Salut",))
+    assert (shown.metadata, shown.normalizer) == ({"path": "x"}, NORMALIZER)
+    assert world.ledger.library.document(shown.document) == shown
+
+
+def test_a_document_is_shown_by_id_locator_end_of_locator_and_title(world: World) -> None:
+    put(world, "deep/er/Plan.md", "words", title="The plan")
+    library = world.ledger.library
+    number = library.show("deep/er/Plan.md").document
+    assert {library.show(name).document for name in (str(number), "Plan.md", "er/Plan", "The plan")} == {number}
+    with pytest.raises(NotFound, match="catchment why"):
+        library.show("nothing")
+    with pytest.raises(NotFound):
+        library.document(99)
+
+
+def test_the_same_content_from_two_sources_is_kept_once_and_found_once(world: World) -> None:
+    other = world.ledger.sources.put("mail", "local_files", Priority.HIGH)
+    world.ingest(note("a.md"), text=RIVER)
+    sync = world.begin(other)
+    world.ledger.intake.record(sync.id, [Upsert(note("b.pdf"))], {})
+    batch = world.ledger.queue.claim(other.id, 10, owner="worker")
+    assert world.ledger.library.contents([content(RIVER), "x"], NORMALIZER) == {content(RIVER)}
+    assert world.ledger.library.contents([content(RIVER)], "2") == set()
+    known = replace(delivered(batch.jobs[0].id, RIVER, title="b"), document=None, extraction=None)
+    assert world.ledger.queue.deliver(batch.token, [known]).succeeded == jobs_of(batch)
+    hit = world.ledger.library.search("river")[0]
+    assert hit.places == (("notes", "a.md"), ("mail", "b.pdf"))
+    assert [(h.source, h.item) for h in world.ledger.library.search("river", source="mail")] == [("mail", "b.pdf")]
+    one = LibraryCounts(1, 1, 1)
+    assert world.ledger.library.counts() == {"notes": one, "mail": one}
+
+
+def test_two_items_with_one_content_in_one_batch_share_it(world: World) -> None:
+    world.ingest(*notes(3), text=RIVER)
+    assert world.ledger.library.counts()["notes"] == LibraryCounts(3, 1, 1)
+    assert len(world.ledger.library.search("river")) == 1
+
+
+def test_a_content_that_nobody_has_any_more_is_gone_with_its_words(world: World) -> None:
+    put(world, "a.md", "ancient words", links=[Link(LinkKind.WIKILINK, "x")])
+    put(world, "a.md", "modern words")
+    assert world.found("ancient") == []
+    assert world.found("modern") == ["a.md"]
+    assert world.ledger.library.contents([content("ancient words")], NORMALIZER) == set()
+    assert list(world.ledger.library.links(world.source.id)) == []
+
+
+def test_an_edit_keeps_the_document(world: World) -> None:
+    put(world, "a.md", "first")
+    before = world.ledger.library.show("a.md").document
+    put(world, "a.md", "second")
+    assert world.ledger.library.show("a.md").document == before
+
+
+@pytest.mark.parametrize(
+    ("words", "snippet"),
+    [
+        ("river", "The [river] rose"),
+        ("RIVER spring", "The [river] rose by two metres in [spring]."),
+        ('"two metres"', "by [two metres] in"),
+        ('"metres two"', None),
+        ("riv*", "The [river] rose"),
+        ("riv", None),
+        ("uber", "stieg [über] die"),
+        ("même cafe", "[même] le [café] fut"),
+        ("river -spring", None),
+        ("river -winter", "The [river] rose"),
+        ('river -"two metres"', None),
+        ("-river", None),
+        ("wiesen; (river)", "The [river] rose"),
+    ],
+)
+def test_words_phrases_beginnings_and_exclusions(world: World, words: str, snippet: str | None) -> None:
+    put(world, "a.md", RIVER)
+    hits = world.ledger.library.search(words)
+    assert len(hits) == (snippet is not None)
+    assert all(snippet in hit.snippet for hit in hits if snippet)
+
+
+def test_any_text_is_a_query(world: World) -> None:
+    put(world, "x.md", "neither here nor there")
+    signs = ["", " ", '"', '""', "*", "-", '-"', "AND", "OR NOT", "a:b", "heading:y", "(", "NEAR(a b)", "'; --"]
+    for words in [*signs, "a\x00b", "\ud800", "^a", "+", "% _", "title : y", "{y}", '"a" + "b"']:
+        assert world.found(words) == [], words
+
+
+def test_words_may_stand_in_the_title_an_alias_and_two_passages(world: World) -> None:
+    text = "About bees.\n\nAbout honey."
+    world.see(note("Garden/Hives.md"))
+    batch = world.claim()
+    done = delivered(batch.jobs[0].id, text, title="Hives", entities=[Entity(EntityKind.ALIAS, "Apiary")])
+    both = Extraction((Chunk(0, 11), Chunk(13, 25)), (), (Entity(EntityKind.ALIAS, "Apiary"),))
+    world.ledger.queue.deliver(batch.token, [replace(done, extraction=both)])
+    for words in ("hives", "apiary", "bees honey", "hives honey", "apiary bees hives honey", "garden"):
+        assert world.found(words) == ["Garden/Hives.md"], words
+    assert world.found("hives wasps") == []
+    assert world.ledger.library.search("honey hives")[0].snippet == "About [honey]."
+
+
+def test_a_title_weighs_more_than_a_mention(world: World) -> None:
+    for number in range(8):
+        put(world, f"filler{number}.md", f"nothing of interest, part {number}")
+    put(world, "mention.md", "a drought is mentioned here, and the drought again: drought")
+    put(world, "Drought.md", "what happened in summer")
+    assert world.found("drought") == ["Drought.md", "mention.md"]
+
+
+@pytest.mark.parametrize("words", ["水文学", "文学", "の川", "แม่น้ำ"])
+def test_scripts_without_spaces_are_found_by_any_part(world: World, words: str) -> None:
+    put(world, "a.md", "これは水文学の川です。 แม่น้ำใหญ่")
+    assert world.found(words) == ["a.md"]
+    assert f"[{words}]" in world.ledger.library.search(words)[0].snippet
+
+
+def test_the_title_in_a_script_without_spaces_is_found_too(world: World) -> None:
+    put(world, "水文学.md", "words")
+    assert world.found("水文") == ["水文学.md"]
+
+
+def test_a_long_text_is_shown_around_the_find(world: World) -> None:
+    put(world, "a.md", "word " * 400 + "needle" + " word" * 400)
+    snippet = world.ledger.library.search("needle")[0].snippet
+    assert "word [needle] word" in snippet
+    assert snippet.startswith("… ") and snippet.endswith(" …") and len(snippet) < 260
+
+
+def test_links_are_found_by_where_they_stand_and_by_what_they_name(world: World) -> None:
+    there = Link(LinkKind.WIKILINK, "Projects/Plan", "Costs", "the plan", 3, 9)
+    other = Link(LinkKind.MARKDOWN, "pics/Map.PNG")
+    put(world, "a.md", "one", links=[there, other])
+    put(world, "Projects/Plan.md", "two", links=[Link(LinkKind.EMBED, "plan.md")])
+    library = world.ledger.library
+    assert [(locator, link.target) for _, locator, link in library.links(world.source.id)] == [
+        ("Projects/Plan.md", "plan.md"),
+        ("a.md", "Projects/Plan"),
+        ("a.md", "pics/Map.PNG"),
+    ]
+    assert {locator for _, locator, _ in library.links_to(world.source.id, ["plan"])} == {"a.md", "Projects/Plan.md"}
+    assert [link for _, _, link in library.links_to(world.source.id, {"map.png"})] == [other]
+    assert ("a.md", there) in library.show("Projects/Plan.md").mentions
+
+
+def test_documents_tell_their_names(world: World) -> None:
+    put(world, "b.md", "two", entities=[Entity(EntityKind.ALIAS, "Bee"), Entity(EntityKind.ALIAS, "Bea")])
+    put(world, "a.md", "one")
+    assert world.ledger.library.names(world.source.id) == [
+        Named(2, "a.md", "a", 2, ()),
+        Named(1, "b.md", "b", 1, ("Bee", "Bea")),
+    ]
+
+
+def test_what_no_database_can_keep_is_replaced_letter_by_letter(world: World) -> None:
+    odd = "before\x00\ud800after"
+    entity = Entity(EntityKind.ALIAS, "nu\x00l")
+    put(
+        world,
+        "a.md",
+        odd,
+        title="t\udfff",
+        links=[Link(LinkKind.URL, "http://x/\x00")],
+        entities=[entity],
+        metadata={"k": "\x00"},
+    )
+    shown = world.ledger.library.show("a.md")
+    assert shown.content.text == "before\ufffd\ufffdafter"
+    assert shown.title == "t\ufffd"
+    assert world.found("after") == ["a.md"]
+    put(world, "a.md", "clean")
+    assert world.ledger.check(deep=True) == []
+
+
+def test_an_empty_document_is_a_document(world: World) -> None:
+    put(world, "Empty.md", "")
+    assert world.found("empty") == ["Empty.md"]
+    assert world.ledger.library.search("empty")[0].snippet == ""
+
+
+def test_a_search_in_a_source_that_is_not_there_says_so(world: World) -> None:
+    with pytest.raises(NotFound, match="did you mean notes"):
+        world.ledger.library.search("x", source="note")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.text(max_size=40), text=st.text(max_size=60))
+def test_no_query_and_no_text_breaks_the_search(sqlite_world: World, words: str, text: str) -> None:
+    sqlite_world.see(Item(f"{content(words + text)}.md", "", content(text)))
+    batch = sqlite_world.claim()
+    sqlite_world.ledger.queue.deliver(batch.token, [delivered(job.id, text) for job in batch.jobs])
+    for hit in sqlite_world.ledger.library.search(words):
+        assert hit.places and len(hit.snippet) < 300

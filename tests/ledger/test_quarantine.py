@@ -1,0 +1,151 @@
+"""What could not be read, and what an operator does about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from catchment.errors import IllegalTransition, NotFound
+from catchment.model import FailureClass, Priority, Reason, Upsert
+from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, locators, note, notes
+
+TRACE = 'Traceback:\n  File "/x/y/{}.py", line {}, in read\n    …\nParseError'
+
+
+def fail(world: World, *locators: str, failure: object = PARSE_ERROR) -> list[int]:
+    """These items fail for good."""
+    world.see(*map(note, locators))
+    batch = world.claim()
+    for job in batch.jobs:
+        world.ledger.queue.fail(batch.token, job.id, failure, retry_at=None)  # type: ignore[arg-type]
+    return [job.id for job in batch.jobs]
+
+
+def test_an_entry_tells_what_failed_how_often_and_since_when(world: World) -> None:
+    world.see(note("bad.pdf", "v7"))
+    began = world.clock.moment
+    batch = world.claim()
+    world.ledger.queue.fail(batch.token, 1, TIMEOUT, retry_at=began)
+    world.clock.forward(minutes=5)
+    world.ledger.queue.fail(world.claim().token, 1, replace(TIMEOUT, traceback="trace"), retry_at=None)
+    entry = world.ledger.quarantine.show(1)
+    assert [entry] == world.ledger.quarantine.list()
+    assert (entry.item, entry.version, entry.attempts, entry.run) == ("bad.pdf", "v7", 2, "run-1")
+    assert (entry.first_failed, entry.last_failed) == (began, world.clock.moment)
+    assert (entry.reason, entry.failure_class) == (Reason.TIMEOUT, FailureClass.TRANSIENT)
+    assert (entry.error, entry.message, entry.traceback, entry.retry_helps) == (
+        "TimedOut",
+        "It took 60 s",
+        "trace",
+        True,
+    )
+    assert world.ledger.queue.job(1).error == "TimedOut: It took 60 s"
+
+
+def test_entries_are_listed_by_source_reason_and_cluster(world: World) -> None:
+    fail(world, "a.pdf", "b.pdf")
+    fail(world, "slow.md", failure=TIMEOUT)
+    quarantine = world.ledger.quarantine
+    assert {e.item for e in quarantine.list(reason=Reason.PARSE_ERROR)} == {"a.pdf", "b.pdf"}
+    assert [e.item for e in quarantine.list("notes", Reason.TIMEOUT)] == ["slow.md"]
+    assert quarantine.list("other") == []
+    cluster = quarantine.list(reason=Reason.PARSE_ERROR)[0].cluster
+    assert {e.item for e in quarantine.list(cluster=cluster)} == {"a.pdf", "b.pdf"}
+    assert quarantine.stats() == {"notes": {Reason.PARSE_ERROR: 2, Reason.TIMEOUT: 1}}
+
+
+def test_failures_with_one_cause_are_one_cluster(world: World) -> None:
+    first = replace(PARSE_ERROR, message="Object 17 of 'a.pdf' is cut off", traceback=TRACE.format("pdf", 10))
+    second = replace(PARSE_ERROR, message="Object 4711 of 'b.pdf' is cut off", traceback=TRACE.format("pdf", 12))
+    third = replace(second, traceback=TRACE.format("docx", 12))
+    for number, failure in enumerate((first, second, third)):
+        fail(world, f"{number}.x", failure=failure)
+    clusters = world.ledger.quarantine.clusters()
+    assert [cluster.count for cluster in clusters] == [2, 1]
+    assert (clusters[0].reason, clusters[0].error) == (Reason.PARSE_ERROR, "ParseError")
+
+
+def test_a_retry_runs_once_more_and_its_success_closes_the_entry(world: World) -> None:
+    first, second = fail(world, "a.pdf", "b.pdf")
+    assert world.ledger.quarantine.retry([first, 99], "anna", "new parser") == 1
+    assert [e.job for e in world.ledger.quarantine.list()] == [second]
+    batch = world.claim(first_attempts=False)
+    assert locators(batch) == ["a.pdf"]
+    world.deliver(batch)
+    assert world.ledger.quarantine.retry(None, "anna") == 1
+    batch = world.claim()
+    world.ledger.queue.fail(batch.token, second, PARSE_ERROR, retry_at=None)
+    assert [(e.job, e.attempts) for e in world.ledger.quarantine.list()] == [(second, 2)]
+
+
+def test_notes_stay_with_an_entry_through_another_failure(world: World) -> None:
+    (job,) = fail(world, "a.pdf")
+    world.ledger.quarantine.note(job, "asked the author", "anna")
+    world.ledger.quarantine.retry([job], "anna")
+    world.ledger.quarantine.note(job, "still broken", "ben")
+    world.ledger.queue.fail(world.claim().token, job, PARSE_ERROR, retry_at=None)
+    assert world.ledger.quarantine.show(job).notes == ("asked the author", "still broken")
+    assert ("noted", "ben") in [(e.event, e.actor) for e in world.ledger.history.of_job(job)]
+
+
+def test_a_discarded_item_is_given_up_until_it_changes(world: World) -> None:
+    (job,) = fail(world, "a.pdf")
+    world.ledger.quarantine.discard(job, "anna", "it is junk")
+    assert world.ledger.quarantine.list() == []
+    assert world.see(note("a.pdf")).unchanged == 1
+    assert world.ledger.quarantine.show(job).item == "a.pdf", "the entry is history"
+    with pytest.raises(IllegalTransition, match="is cancelled and cannot be discarded"):
+        world.ledger.quarantine.discard(job, "anna", "again")
+    assert world.see(note("a.pdf", "v2")).enqueued == 1
+
+
+def test_old_entries_are_purged(world: World) -> None:
+    (old,) = fail(world, "old.pdf")
+    world.clock.forward(days=31)
+    (new,) = fail(world, "new.pdf")
+    assert world.ledger.quarantine.purge(timedelta(days=30), "anna") == 1
+    assert [e.job for e in world.ledger.quarantine.list()] == [new]
+    assert world.state(old) == "cancelled"
+
+
+def test_what_is_not_in_quarantine_is_said_not_to_be(world: World) -> None:
+    world.ingest(note("a.md"))
+    quarantine = world.ledger.quarantine
+    for call in (
+        lambda: quarantine.show(1),
+        lambda: quarantine.note(1, "x", "anna"),
+        lambda: quarantine.discard(99, "anna", "x"),
+        lambda: quarantine.retry([99], "anna"),
+    ):
+        with pytest.raises(NotFound):
+            call()
+
+
+def test_quarantine_goes_back_to_the_queue_only_by_an_operator(world: World) -> None:
+    (job,) = fail(world, "a.pdf")
+    world.see(note("a.pdf"))
+    world.ledger.queue.recover(None, lambda _: False, 1)
+    assert world.claim().jobs == ()
+    assert world.state(job) == "quarantined"
+
+
+def test_four_hundred_files_that_one_bad_parser_lost_are_retried_at_once(world: World) -> None:
+    world.see(*notes(400))
+    batch = world.claim(400)
+    for job in batch.jobs[:5]:
+        world.ledger.queue.fail(batch.token, job.id, PARSE_ERROR, retry_at=None)
+    world.ledger.queue.recover(None, lambda _: False, 1)
+    assert len(world.ledger.quarantine.list()) == 400
+    assert world.ledger.quarantine.retry(None, "anna", "new parser") == 400
+    assert world.ledger.quarantine.list() == []
+
+
+def test_the_sources_of_a_cluster_are_named(world: World) -> None:
+    fail(world, "a.pdf")
+    other = world.ledger.sources.put("mail", "local_files", Priority.HIGH)
+    world.ledger.intake.record(world.begin(other).id, [Upsert(note("b.pdf"))], {})
+    batch = world.ledger.queue.claim(other.id, 1, owner="worker")
+    world.ledger.queue.fail(batch.token, batch.jobs[0].id, PARSE_ERROR, retry_at=None)
+    assert world.ledger.quarantine.clusters()[0].sources == ("mail", "notes")

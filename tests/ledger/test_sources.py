@@ -1,0 +1,76 @@
+"""Sources and their syncs."""
+
+from __future__ import annotations
+
+import pytest
+
+from catchment.errors import IllegalTransition, NotFound, Refused, TryAgain
+from catchment.model import Priority
+from tests.ledger.world import World, note
+
+
+def test_a_source_is_made_once_and_changed_afterwards(world: World) -> None:
+    sources = world.ledger.sources
+    again = sources.put("notes", "obsidian", Priority.HIGH)
+    assert (again.id, again.priority, again.state) == (world.source.id, Priority.HIGH, "active")
+    sources.put("mail", "imap", Priority.LOW)
+    assert [source.name for source in sources.all()] == ["mail", "notes"]
+    with pytest.raises(Refused, match="is a source of kind obsidian"):
+        sources.put("notes", "imap", Priority.HIGH)
+
+
+def test_a_wrong_name_is_answered_with_names_that_are_close(world: World) -> None:
+    with pytest.raises(NotFound, match="did you mean notes"):
+        world.ledger.sources.get("nots")
+    with pytest.raises(NotFound, match="sources list"):
+        world.ledger.sources.get("xyz")
+
+
+def test_a_pause_and_a_hold_last_until_they_are_released(world: World) -> None:
+    sources = world.ledger.sources
+    sources.pause("notes", "anna", "on holiday")
+    world.reopen()
+    sources = world.ledger.sources
+    assert (sources.get("notes").state, sources.get("notes").state_reason) == ("paused", "on holiday")
+    sources.hold("notes", "sync", "failed three times")
+    assert sources.put("notes", "obsidian", Priority.NORMAL).state == "held"
+    sources.resume("notes", "anna")
+    assert (sources.get("notes").state, sources.get("notes").state_reason) == ("active", None)
+
+
+def test_failed_syncs_are_counted_until_one_does_not_fail(world: World) -> None:
+    for outcome, failures in (("failed", 1), ("quarantined", 2), ("cancelled", 2), ("completed", 0), ("failed", 1)):
+        world.ledger.syncs.end(world.sync.id, outcome, {"new": 1}, "it broke")  # type: ignore[arg-type]
+        assert world.ledger.sources.get("notes").failures == failures
+        world.sync = world.begin()
+    world.ledger.sources.resume("notes", "anna")
+    assert world.ledger.sources.get("notes").failures == 0
+
+
+def test_a_source_has_one_open_sync(world: World) -> None:
+    with pytest.raises(TryAgain, match="already running"):
+        world.ledger.syncs.begin(world.source.id, run=None, owner="other", code_version="1", alive=lambda _: True)
+
+
+def test_a_sync_whose_process_died_is_closed_and_its_jobs_wait_again(world: World) -> None:
+    world.see(note("a.md"))
+    world.claim()
+    world.clock.forward(minutes=1)
+    crashed, world.sync = world.sync, world.begin()
+    rows = world.ledger.syncs.recent(world.source.id)
+    assert [(row.id, row.outcome) for row in rows] == [(world.sync.id, None), (crashed.id, "crashed")]
+    assert rows[1].ended == world.clock.moment
+    assert world.claim().jobs[0].attempt == 2
+
+
+def test_a_sync_tells_how_it_went(world: World) -> None:
+    assert world.ledger.syncs.last(world.source.id) == world.ledger.syncs.recent()[0]
+    world.ledger.syncs.end(world.sync.id, "failed", {"new": 3}, "The folder is gone")
+    last = world.ledger.syncs.last(world.source.id)
+    assert last is not None
+    assert (last.source, last.run, last.owner, last.code_version) == ("notes", "run-1", "worker", "1")
+    assert (last.outcome, last.summary, last.error) == ("failed", {"new": 3}, "The folder is gone")
+    with pytest.raises(IllegalTransition, match="not open"):
+        world.ledger.syncs.end(world.sync.id, "completed", {})
+    assert world.ledger.syncs.last(99) is None
+    assert world.ledger.syncs.recent(limit=0) == []
