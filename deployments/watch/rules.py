@@ -25,7 +25,13 @@ class Rules:
 
     def watches(self, folder: str) -> bool:
         """Whether a folder is to be watched, its own folder being so."""
-        return not self._is_own(folder) and self._connector.why_not(folder) is None
+        if self._is_own(folder):
+            return False
+        try:
+            return self._connector.why_not(folder) is None
+        except OSError:
+            # A folder on the way may not be entered. The sync says what that means.
+            return True
 
     def counts(self, path: str) -> bool:
         """Whether a change of this path may change what the source has."""

@@ -17,6 +17,7 @@ from deployments.watch.rules import Rules
 from deployments.watch.tree import Descriptor, Sign, Tree
 
 _ANSWERS_MISSED = 2
+_UNWANTED_KEPT = 10_000
 _GONE = WatchState(
     Watching.GONE,
     "its folder is not there",
@@ -48,12 +49,14 @@ class WatchedSource:
         self._disk: tuple[int, int] | None = None
         self._network: str | None = None
         self._trouble: OSError | None = None
+        self._unwanted: set[str] = set()
 
     def check(self, now: float, descriptor: Callable[[], Descriptor]) -> None:
         """Watch the root if it is there and is not watched yet; whenever that begins anew, everything may have changed.
 
         `descriptor` gives the inotify instance, or raises OSError. May be called at any time.
         """
+        self._unwanted.clear()
         disk = same_disk(self._root)
         if self._tree is not None and disk == self._disk:
             return
@@ -82,9 +85,10 @@ class WatchedSource:
             self.rebuild(now)
         elif sign is Sign.ROOT:
             self.close()
-        elif not self.debounce.needs(sign) or self._rules.counts(sign):
+        elif not self.debounce.needs(sign) or self._counts(sign):
             self.debounce.changed(now, sign)
             if self._rules.decides(sign):
+                self._unwanted.clear()
                 self.complete()
 
     def rebuild(self, now: float) -> None:
@@ -119,6 +123,17 @@ class WatchedSource:
             reason = "no sync begins after a change"
             remedy = "see in the UI whether its automation is switched on, and `catchment doctor`"
         return WatchState(Watching.LIMITED if reason else Watching.WATCHING, reason, remedy, folders)
+
+    def _counts(self, path: str) -> bool:
+        """Whether a path counts; a build may write thousands of unwanted ones a second, the same again and again."""
+        if path in self._unwanted:
+            return False
+        if self._rules.counts(path):
+            return True
+        if len(self._unwanted) >= _UNWANTED_KEPT:
+            self._unwanted.clear()
+        self._unwanted.add(path)
+        return False
 
     def _begin(self, tree: Tree) -> None:
         self._trouble = None

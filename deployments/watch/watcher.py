@@ -101,6 +101,7 @@ class Watcher:
         complete = now >= self._complete_at
         if complete:
             self._complete_at = now + _COMPLETE
+        self._drop_dead_descriptor()
         for name, source in self._sources.items():
             source.check(now, self._opened)
             if slept:
@@ -112,6 +113,14 @@ class Watcher:
                 source.debounce.rescan(now)
         if self._deployments is None:
             self._ensure()
+
+    def _drop_dead_descriptor(self) -> None:
+        """Begin again with another inotify instance if the thread that reads this one has died."""
+        if isinstance(self._descriptor, InotifyFD) and not self._descriptor.is_alive():
+            self._announce("the watching thread died; watching begins again")
+            for source in self._sources.values():
+                source.close()
+            self._descriptor = None
 
     def _opened(self) -> Descriptor:
         if self._descriptor is None:
@@ -167,12 +176,16 @@ class Watcher:
         states = {name: source.state() for name, source in self._sources.items()} | self._unwatchable
         if states == self._said:
             return
+        try:
+            write(self._home, states)
+        except OSError:
+            # The disk is full, or the home is being removed. Tried again at the next turn; watching goes on.
+            return
         for name, state in states.items():
             before = (self._said or {}).get(name)
             if before is None or (before.state, before.reason) != (state.state, state.reason):
                 self._announce(f"{name}: {state.state}" + (f": {state.reason}; {state.remedy}" if state.reason else ""))
         self._said = states
-        write(self._home, states)
 
 
 def _no_folder(entry: SourceEntry) -> WatchState:

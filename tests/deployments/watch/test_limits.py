@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import queue
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,18 @@ class Scarce(InotifyFD):
         if path.endswith(b"private"):
             return WatchDescriptor(-1)
         return super().add_callback(path, mask, callback, id_)
+
+
+class Slow(InotifyFD):
+    """An inotify instance that nobody reads before `may_read`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_read = threading.Event()
+
+    def run(self) -> None:
+        self.may_read.wait()
+        super().run()
 
 
 @pytest.fixture
@@ -111,12 +124,13 @@ def test_a_folder_that_may_not_be_read_is_counted_and_taken_up_later(
 
 
 def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is_new(
-    home: Home, root: Path, standin: StandinServer, scarce: Scarce, monkeypatch: pytest.MonkeyPatch
+    home: Home, root: Path, standin: StandinServer
 ) -> None:
     pair = [root / "a.md", root / "b.md"]
     for file in pair:
         file.touch()
-    slow = Scarce()
+    slow = Slow()
+    slow.start()
     add_source(home, "notes", root)
     with watching(home, open_descriptor=lambda: slow):
         until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
@@ -124,11 +138,31 @@ def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is
         for number in range(room + 10):
             os.utime(pair[number % 2])
         (root / "late").mkdir()
-        slow.start()
+        slow.may_read.set()
         until(lambda: len(standin.events) == 2, "the loss was not noticed")
         until(lambda: (state := state_of(home, "notes")) and state.folders == 3, "the new folder is not watched")
         (root / "late" / "note.md").touch()
         until(lambda: len(standin.events) >= 3, "the new folder is not watched")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_watching_begins_again_when_its_thread_has_died(
+    home: Home, root: Path, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher_module, "_CHECK", 0.05)
+    dying = Slow()
+    monkeypatch.setattr(dying, "read_events", None)
+    descriptors = [InotifyFD(), dying]
+    descriptors[0].start()
+    dying.start()
+    add_source(home, "notes", root)
+    with watching(home, open_descriptor=descriptors.pop) as lines:
+        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        dying.may_read.set()
+        until(lambda: len(standin.events) == 2, "nobody noticed")
+        (root / "note.md").touch()
+        until(lambda: len(standin.events) == 3, "it is not watched again")
+    assert "the watching thread died; watching begins again" in lines
 
 
 def test_an_automation_that_does_not_answer_is_told(

@@ -1,0 +1,154 @@
+"""The watcher and its automations on the real server: from a saved file to a flow run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from catchment.home import Home
+from catchment.process import identity
+from connectors.local_files import LocalFilesSettings
+from deployments.api import api
+from deployments.server import Running, record
+from deployments.sources_file import SourceEntry
+from deployments.watch import automation
+from deployments.watch.question import Server
+from tests.deployments.watch.conftest import add_source, until, watching
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[httpx.Client]:
+    with api(server) as client:
+        yield client
+
+
+@pytest.fixture
+def watched_home(home: Home, server: Running) -> Home:
+    """A home of this test's own whose server is the shared one."""
+    record(home, server, identity(server.pid))
+    (home.path / "ui-login").write_text(server.login)
+    return home
+
+
+def deployed(client: httpx.Client, name: str) -> str:
+    """A deployment whose runs nobody takes up; its id."""
+    flow = client.post("/flows/", json={"name": "sync-local_files"}).raise_for_status().json()["id"]
+    body = {"name": name, "flow_id": flow, "tags": ["source"]}
+    return str(client.post("/deployments/", json=body).raise_for_status().json()["id"])
+
+
+def runs_of(client: httpx.Client, deployment: str) -> list[dict[str, Any]]:
+    query = {"deployments": {"id": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
+    found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+    return found
+
+
+def automations(client: httpx.Client, name: str) -> list[dict[str, Any]]:
+    query = {"automations": {"name": {"any_": [automation.title(name)]}}}
+    found: list[dict[str, Any]] = client.post("/automations/filter", json=query).raise_for_status().json()
+    return found
+
+
+def set_state(client: httpx.Client, run: dict[str, Any], state: str) -> None:
+    body = {"state": {"type": state}, "force": True}
+    client.post(f"/flow_runs/{run['id']}/set_state", json=body).raise_for_status()
+
+
+def entry(name: str) -> SourceEntry:
+    return SourceEntry(name, "local_files", LocalFilesSettings(root=Path("/nowhere")), watch=True)
+
+
+def test_a_saved_file_makes_a_flow_run_through_the_automation(
+    watched_home: Home, root: Path, client: httpx.Client
+) -> None:
+    deployment = deployed(client, "saved")
+    add_source(watched_home, "saved", root)
+    with watching(watched_home):
+        until(lambda: len(runs_of(client, deployment)) == 1, "the first look at a source is a sync")
+        set_state(client, runs_of(client, deployment)[0], "RUNNING")
+        (root / "a.md").write_text("while it runs")
+        set_state(client, runs_of(client, deployment)[0], "COMPLETED")
+        until(lambda: len(runs_of(client, deployment)) == 2, "the change made no run")
+    runs = runs_of(client, deployment)
+    assert [run["created_by"]["type"] for run in runs] == ["AUTOMATION"] * 2
+    assert len(automations(client, "saved")) == 1
+    Server(watched_home).ensure([])
+
+
+def test_an_event_carries_the_name_of_the_source_and_no_path(
+    watched_home: Home, root: Path, client: httpx.Client
+) -> None:
+    deployed(client, "quiet")
+    add_source(watched_home, "quiet", root)
+    query = {"filter": {"resource": {"id": [automation.resource("quiet")]}}}
+    with watching(watched_home):
+        until(lambda: client.post("/events/filter", json=query).json()["events"], "no event was recorded")
+    (event,) = client.post("/events/filter", json=query).json()["events"]
+    assert event["event"] == automation.EVENT
+    assert str(root) not in str(event)
+    assert event["payload"] == {}
+    Server(watched_home).ensure([])
+
+
+def test_ensuring_twice_changes_nothing_and_a_switch_turned_off_stays_off(
+    server: Running, client: httpx.Client
+) -> None:
+    deployed(client, "twice")
+    automation.ensure(server, [entry("twice")])
+    (first,) = automations(client, "twice")
+    client.patch(f"/automations/{first['id']}", json={"enabled": False}).raise_for_status()
+    before = automations(client, "twice")
+    automation.ensure(server, [entry("twice")])
+    assert automations(client, "twice") == before
+    assert not before[0]["enabled"]
+    automation.ensure(server, [])
+    assert automations(client, "twice") == []
+
+
+def test_a_source_that_was_deployed_anew_keeps_one_automation(server: Running, client: httpx.Client) -> None:
+    before = deployed(client, "anew")
+    automation.ensure(server, [entry("anew")])
+    (first,) = automations(client, "anew")
+    client.patch(f"/automations/{first['id']}", json={"enabled": False}).raise_for_status()
+    client.delete(f"/deployments/{before}").raise_for_status()
+    assert automation.ensure(server, [entry("anew")]) == {}
+    after = deployed(client, "anew")
+    assert automation.ensure(server, [entry("anew")]) == {"anew": after}
+    (there,) = automations(client, "anew")
+    assert there["actions"][0]["deployment_id"] == after
+    automation.ensure(server, [])
+
+
+def test_an_automation_of_a_persons_own_is_left_alone(server: Running, client: httpx.Client) -> None:
+    deployment = deployed(client, "own")
+    body = {
+        "name": "mine",
+        "trigger": {"type": "event", "posture": "Reactive", "expect": ["mine"], "threshold": 1, "within": 0},
+        "actions": [{"type": "pause-deployment", "source": "selected", "deployment_id": deployment}],
+    }
+    client.post("/automations/", json=body).raise_for_status()
+    automation.ensure(server, [])
+    found = client.post("/automations/filter", json={"automations": {"name": {"any_": ["mine"]}}}).json()
+    assert len(found) == 1
+
+
+def test_a_paused_source_and_its_runs_are_seen_as_they_are(watched_home: Home, client: httpx.Client) -> None:
+    deployment = deployed(client, "seen")
+    there = Server(watched_home)
+    assert there.look("local_files", "absent").deployment is None
+    standing = there.look("local_files", "seen")
+    assert (standing.newest, standing.waiting, standing.running, standing.paused) == (None, False, False, False)
+    run = client.post(f"/deployments/{deployment}/create_flow_run", json={}).raise_for_status().json()
+    standing = there.look("local_files", "seen")
+    assert (standing.newest, standing.waiting, standing.running) == (run["id"], True, False)
+    set_state(client, run, "RUNNING")
+    client.post(f"/deployments/{deployment}/pause_deployment").raise_for_status()
+    standing = there.look("local_files", "seen")
+    assert (standing.waiting, standing.running, standing.paused) == (False, True, True)
+    there.close()
