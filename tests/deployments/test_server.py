@@ -17,14 +17,16 @@ import httpx
 import psutil
 import pytest
 
-from catchment.errors import NotFound, TryAgain
+from catchment.errors import ConfigError, NotFound, TryAgain
 from catchment.process import identity
 from catchment.settings import Home
+from connectors.obsidian import ObsidianSettings
 from deployments import runs
 from deployments.api import api
 from deployments.deploy import deploy, undeploy
 from deployments.environment import auth_string, child_environment
 from deployments.server import Running, record, running, state_file, ui_login
+from deployments.sources_file import SourceEntry, SourcesFile, schedule_of
 from deployments.supervisor import down, up
 
 _FILE = """\
@@ -230,6 +232,48 @@ def test_a_schedule_plans_the_next_run(server: Running, deployed: Callable[..., 
 
 
 @pytest.mark.server
+def test_the_sources_file_is_deployed_and_what_leaves_it_leaves_the_server(
+    server_home: Home, server: Running, tmp_path: Path
+) -> None:
+    (tmp_path / "vault" / ".obsidian").mkdir(parents=True)
+    file = SourcesFile.load(server_home.sources_file)
+    settings = ObsidianSettings(root=tmp_path / "vault", exclude=("*.tmp",))
+    file.add(SourceEntry("my-notes", "obsidian", settings, schedule_of(every="2h"), watch=True))
+    file.save()
+    deploy(server_home, server)
+    with api(server) as client:
+        found = client.get("/deployments/name/sync-obsidian/my-notes").json()
+        assert found["parameters"] == {
+            "name": "my-notes",
+            "settings": {"root": str(settings.root), "exclude": ["*.tmp"]},
+        }
+        assert found["entrypoint"] == "flows.obsidian.sync_obsidian"
+        assert found["tags"] == ["source", "obsidian", "watch"]
+        assert found["concurrency_options"]["collision_strategy"] == "ENQUEUE"
+        assert {"name", "settings", "deep"} == set(found["parameter_openapi_schema"]["properties"])
+        deploy(server_home, server)
+        again = client.get("/deployments/name/sync-obsidian/my-notes").json()
+        assert again["updated"] == found["updated"], "an unchanged file was deployed again"
+        file.remove("my-notes")
+        file.save()
+        deploy(server_home, server)
+        assert client.get("/deployments/name/sync-obsidian/my-notes").status_code == httpx.codes.NOT_FOUND
+
+
+@pytest.mark.server
+def test_what_prefect_refuses_is_one_line_and_changes_nothing(
+    server_home: Home, server: Running, tmp_path: Path
+) -> None:
+    file = tmp_path / "prefect.yaml"
+    wrong = _FILE.format(name="wrong", seconds=0, schedules="[]").replace("standin_flow.", "no_flow_here.")
+    file.write_text(wrong)
+    with pytest.raises(ConfigError, match=r"^prefect\.yaml could not be deployed: .*no_flow_here.*$"):
+        deploy(server_home, server, file=file)
+    with pytest.raises(NotFound, match="has no deployment other"):
+        deploy(server_home, server, ["other"], file=file)
+
+
+@pytest.mark.server
 def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_run_is_marked(
     server_home: Home, server: Running, deployed: Callable[..., None]
 ) -> None:
@@ -239,6 +283,9 @@ def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_ru
     os.kill(server.server_pid, signal.SIGKILL)
     os.kill(server.worker_pid, signal.SIGKILL)
     _until(lambda: _pids(server_home).isdisjoint({server.server_pid, server.worker_pid}), 60)
+    said = (server_home.logs / "up.log").read_text()
+    assert "the server stopped (killed by signal 9); starting it again in 1 s" in said
+    assert "the worker stopped (killed by signal 9); starting it again in 1 s" in said
     now = running(server_home)
     assert now is not None
     assert (now.pid, now.port) == (server.pid, server.port)

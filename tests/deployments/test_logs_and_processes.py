@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deployments import logs
+from deployments.logs import BoundedLog
+from deployments.processes import end, executing_flow_runs
+
+_PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
+print(child.pid, flush=True)
+{then}
+"""
+
+
+def test_a_log_keeps_its_latest_lines_and_does_not_grow_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_BYTES", 1_000)
+    process = subprocess.Popen([sys.executable, "-c", "for i in range(1000): print('line', i)"], stdout=subprocess.PIPE)
+    log = BoundedLog(tmp_path / "server.log")
+    log.follow(process)
+    process.wait()
+    _until_written(tmp_path / "server.log", b"line 999\n")
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["server.log", "server.log.1"]
+    assert sum(file.stat().st_size for file in files) < 3_000
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+@pytest.mark.parametrize("then", ["input()", "import signal; signal.signal(15, signal.SIG_IGN); input()"])
+def test_the_end_of_a_process_is_the_end_of_all_below_it_whatever_their_session(then: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PARENT.format(then=then)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    child = psutil.Process(int(process.stdout.readline()))
+    end(process, grace=0.2)
+    assert process.returncode is not None
+    assert psutil.wait_procs([child], timeout=5)[1] == []
+    process.stdin.close()
+    process.stdout.close()
+
+
+def test_a_flow_run_is_known_to_be_executed_by_the_process_that_does() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print(1, flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PREFECT__FLOW_RUN_ID": "the-run"},
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert "the-run" in executing_flow_runs()
+    process.kill()
+    process.communicate()
+    assert "the-run" not in executing_flow_runs()
+
+
+def _until_written(path: Path, ending: bytes) -> None:
+    deadline = time.monotonic() + 10
+    while not (path.exists() and path.read_bytes().endswith(ending)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
