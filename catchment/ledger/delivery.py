@@ -12,6 +12,7 @@ from catchment.errors import IllegalTransition
 from catchment.ledger import removal, search
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Acks, Delivered, SkippedOutcome
+from catchment.ledger.schema import RUNNING as IS_RUNNING
 from catchment.ledger.schema import chunks, contents, documents, entities, items, jobs, links, quarantine
 from catchment.ledger.store import AnyRow, Writing, maybe_micros, to_json
 from catchment.ledger.transitions import PENDING, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
@@ -62,9 +63,9 @@ def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyR
     )
     found: dict[int, AnyRow] = {}
     for part in in_parts(wanted):
-        running: ColumnElement[bool] = literal_column("jobs.state = 'running'")
+        running: ColumnElement[bool] = literal_column(IS_RUNNING)
         rows = writing.execute(statement.where(jobs.c.id.in_(part), jobs.c.token == token, running))
-        found |= {row.id: row for row in rows}
+        found |= {row.id: row for row in rows.all()}
     return {number: found[number] for number in wanted if number in found}
 
 

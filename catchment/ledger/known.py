@@ -36,7 +36,7 @@ class KnownSource:
         with self._store.read() as reading:
             return {
                 locator: KnownItem(version, identity, content_hash)
-                for locator, version, identity, content_hash in reading.execute(statement)
+                for locator, version, identity, content_hash in reading.execute(statement).all()
             }
 
     def containers(self) -> frozenset[str]:

@@ -83,7 +83,7 @@ class Queue:
         with self._store.write() as writing:
             token = writing.ids("token")[0]
             until = writing.now + lease // timedelta(microseconds=1)
-            taken = move(
+            move(
                 writing,
                 _ready(writing, source_id, limit, first_attempts, jobs),
                 {PENDING, RETRYING},
@@ -94,7 +94,7 @@ class Queue:
                 owner=owner,
                 lease_until=until,
             )
-            return Batch(token, tuple(_claimed(writing, taken)))
+            return Batch(token, tuple(_claimed(writing, token)))
 
     def ready_retries(self, source_id: int, limit: int) -> list[int]:
         """The jobs that were tried before and may be tried again now, the longest due first."""
@@ -281,31 +281,20 @@ def _ready(
     return _jobs.id.in_(select(both.c.id).order_by(both.c.due, both.c.id).limit(limit))
 
 
-def _claimed(reading: Reading, taken: Sequence[AnyRow]) -> list[ClaimedJob]:
-    found: list[ClaimedJob] = []
-    attempts = {row.id: row.attempt for row in taken}
-    for part in in_parts(attempts):
-        statement = (
-            select(
-                _jobs.id,
-                _jobs.item_id,
-                items.c.content_hash,
-                items.c.locator,
-                items.c.container,
-                _jobs.version,
-                items.c.identity,
-                items.c.size,
-                items.c.modified,
-                items.c.attributes,
-            )
-            .join(items, items.c.id == _jobs.item_id)
-            .where(_jobs.id.in_(part))
-            .order_by(_jobs.due, _jobs.id)
-        )
-        for row in reading.execute(statement):
-            facts = row.locator, row.container, row.version, row.identity, row.size
-            item = Item(*facts, maybe_time(row.modified), from_json(row.attributes))
-            found.append(ClaimedJob(row.id, row.item_id, attempts[row.id], item, row.content_hash))
+def _claimed(reading: Reading, token: int) -> list[ClaimedJob]:
+    columns = (_jobs.id, _jobs.item_id, _jobs.attempt, items.c.content_hash)
+    facts = (items.c.locator, items.c.container, _jobs.version, items.c.identity, items.c.size)
+    statement = (
+        select(*columns, *facts, items.c.modified, items.c.attributes)
+        .join(items, items.c.id == _jobs.item_id)
+        .where(_jobs.token == token, literal_column(schema.RUNNING))
+        .order_by(_jobs.due, _jobs.id)
+    )
+    found = []
+    for row in reading.execute(statement).all():
+        job_id, item_id, attempt, content_hash, locator, container, version, identity, size, modified, attributes = row
+        item = Item(locator, container, version, identity, size, maybe_time(modified), from_json(attributes))
+        found.append(ClaimedJob(job_id, item_id, attempt, item, content_hash))
     return found
 
 

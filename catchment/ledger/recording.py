@@ -111,7 +111,7 @@ class Recording:
             jobs.c.attempt,
         ).outerjoin_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
         for part in in_parts(values):
-            for row in self._writing.execute(statement.where(where, column.in_(part)).order_by(items.c.id)):
+            for row in self._writing.execute(statement.where(where, column.in_(part)).order_by(items.c.id)).all():
                 number, state, *facts, job, version, job_state, reason, attempt = row
                 known = None if job_state is None else JobState(job_state)
                 yield _Have(number, state, tuple(facts), job, version, known, reason, attempt or 0)

@@ -158,12 +158,12 @@ jobs = Table(
     Column("sync_id", BigInteger),
     _one_of("state", *(state.value for state in JobState)),
 )
-RUNNING = "state = 'running'"
+RUNNING = "jobs.state = 'running'"
 FRESH = "state = 'pending' AND attempt = 0"
 TRIED = "state IN ('pending', 'retrying') AND attempt > 0"
 _partial("jobs_fresh", jobs.c.source_id, jobs.c.due, jobs.c.id, where=FRESH)
 _partial("jobs_tried", jobs.c.source_id, jobs.c.due, jobs.c.id, where=TRIED)
-_partial("jobs_running", jobs.c.token, where=RUNNING)
+_partial("jobs_running", jobs.c.token, where="state = 'running'")
 _partial("jobs_current", jobs.c.item_id, where="current", unique=True)
 Index("jobs_by_item", jobs.c.item_id)
 

@@ -88,7 +88,9 @@ def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
 def learn_names(writing: Writing, which: ColumnElement[bool]) -> None:
     """Index the names of documents that are live and not indexed."""
     columns = documents.c.id, documents.c.title, documents.c.aliases, documents.c.path
-    rows = [tuple(row) for row in writing.execute(select(*columns).where(which, documents.c.removed_at.is_(None)))]
+    rows = [
+        tuple(row) for row in writing.execute(select(*columns).where(which, documents.c.removed_at.is_(None))).all()
+    ]
     if not rows:
         return
     if writing.sqlite:
@@ -109,7 +111,9 @@ def learn_names(writing: Writing, which: ColumnElement[bool]) -> None:
 def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
     """Take the names of live documents out of the index, before they change or leave."""
     columns = documents.c.id, documents.c.title, documents.c.aliases, documents.c.path
-    rows = [tuple(row) for row in writing.execute(select(*columns).where(which, documents.c.removed_at.is_(None)))]
+    rows = [
+        tuple(row) for row in writing.execute(select(*columns).where(which, documents.c.removed_at.is_(None))).all()
+    ]
     if not rows:
         return
     if writing.sqlite:

@@ -34,8 +34,8 @@ _POSTGRES_LOCK = 7_221_836
 """Any number, the same in every process: who holds it writes."""
 
 
-Rows = CursorResult[*tuple[Any, ...]]
-AnyRow = Row[*tuple[Any, ...]]
+Rows = CursorResult[Any]
+AnyRow = Row[Any]
 
 
 def to_micros(moment: datetime) -> int:
