@@ -35,7 +35,7 @@ bench: setup     ## speed and memory beside a bare loop (ARGS=--quick)
 	$(BIN)/python -m benchmarks $(ARGS)
 
 lock:            ## renew requirements.lock from pyproject.toml (needs uv)
-	echo setuptools | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra test -o requirements.lock pyproject.toml -
+	echo setuptools | uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra test -o requirements.lock pyproject.toml -
 
 clean:           ## remove the environment and the demo's state
 	rm -rf $(VENV) .demo
