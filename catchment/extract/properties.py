@@ -16,6 +16,7 @@ _ALIASES = frozenset({"aliases", "alias"})
 _PEOPLE = frozenset(
     {"author", "authors", "people", "person", "attendees", "participants", "creator", "from", "to", "cc"}
 )
+_IDENTIFIERS = frozenset({"message-id", "in-reply-to", "references", "list-id"})
 _TAG_BREAK = re.compile(r"[,\s]+")
 _MAILBOX = re.compile(r"<[^<>]*>|\([^()]*\)|\"")
 _MAX_DEPTH = 8
@@ -41,7 +42,7 @@ def entities(properties: Mapping[str, Any]) -> Iterator[Entity]:
             yield from (Entity(EntityKind.ALIAS, alias) for alias in _members(value))
         elif name in _PEOPLE:
             yield from (Entity(EntityKind.PERSON, person) for person in _people(value))
-    text = "\n".join(_texts(properties))
+    text = "\n".join(_texts({key: value for key, value in properties.items() if key.lower() not in _IDENTIFIERS}))
     for kind, value in dict.fromkeys((found.kind, found.value) for found in (*plain.emails(text), *plain.dates(text))):
         yield Entity(kind, value)
 

@@ -79,7 +79,12 @@ def _card(node: dict[str, Any]) -> str:
 
 
 def _name(node: dict[str, Any]) -> str:
-    words = _word(node, "label") or _word(node, "text") or _word(node, "file").rpartition("/")[2] or _word(node, "url")
+    words = (
+        _word(node, "label")
+        or _word(node, "text")
+        or _word(node, "file").rpartition("/")[2]
+        or _word(node, "url").rpartition("://")[2]
+    )
     first = words.split("\n")[0].replace("[[", "").replace("]]", "").strip("# ")
     return first if len(first) <= _NAME_LENGTH else first[: _NAME_LENGTH - 1] + "…"
 

@@ -148,6 +148,8 @@ class _Writer:
             self._lists.pop()
         elif tag == "blockquote":
             self._quotes -= 1
+            while self._lines and self._lines[-1].startswith(">") and not self._lines[-1].strip("> "):
+                self._lines.pop()
         elif tag == "pre":
             self._verbatim -= 1
             self._emit("```")
@@ -160,7 +162,7 @@ class _Writer:
         self._lead = ""
 
     def _bullet(self) -> str:
-        indent = "  " * min(max(len(self._lists) - 1, 0), 8)
+        indent = "   " * min(max(len(self._lists) - 1, 0), 8)
         if self._lists and (number := self._lists[-1]) is not None:
             self._lists[-1] = number + 1
             return f"{indent}{number + 1}. "

@@ -7,7 +7,7 @@ from collections import Counter
 
 _SAMPLE = 1_000
 _LEAST_WORDS = 12
-_LEAST_SHARE = 0.12
+_LEAST_SHARE = 0.08
 _LEAST_LEAD = 1.25
 
 _SCRIPTS = (

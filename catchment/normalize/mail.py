@@ -7,7 +7,7 @@ import email.policy
 import re
 from datetime import UTC, datetime
 from email.message import Message
-from email.utils import parsedate_to_datetime
+from email.utils import getaddresses, parsedate_to_datetime
 
 from catchment.errors import ParseError
 from catchment.model import Document
@@ -17,24 +17,26 @@ from catchment.normalize.language import language
 _HEADERS = ("from", "to", "cc", "bcc", "reply-to", "date", "message-id", "in-reply-to", "list-id")
 _PEOPLE = ("from", "to", "cc", "bcc", "reply-to")
 _SPACE = re.compile(r"\s+")
-_BETWEEN = re.compile(r",(?=(?:[^\"]*\"[^\"]*\")*[^\"]*\Z)")
 _MAX_PARTS = 1_000
 _MAX_HEADER = 20_000
 
 
 def mail(data: bytes) -> Document:
     """A message as a document. Raises ParseError where there is not one header."""
-    message = email.message_from_bytes(data, policy=email.policy.compat32)
+    try:
+        message = email.message_from_bytes(data, policy=email.policy.compat32)
+        texts, pages, attachments = _parts(message)
+    except RecursionError as error:
+        raise ParseError("the message nests its parts too deeply; no mail program writes such a one") from error
     if not message.keys():
         raise ParseError("the message has no headers; it is not a mail message, or was cut off")
-    texts, pages, attachments = _parts(message)
     body = "\n\n".join(text for text in (_text(part) for part in texts) if text)
     if not body:
         body = "\n\n".join(text for text in (html(_payload(part)).text for part in pages) if text)
     properties: dict[str, object] = {name: value for name in _HEADERS if (value := _header(message, name))}
     for name in _PEOPLE:
         if name in properties:
-            properties[name] = [each.strip() for each in _BETWEEN.split(str(properties[name])) if each.strip()]
+            properties[name] = _people(str(properties[name]))
     if attachments:
         properties["attachments"] = attachments
     return Document(
@@ -57,6 +59,12 @@ def _header(message: Message, name: str) -> str:
     except Exception:  # noqa: BLE001 - the standard parser fails in many ways on real headers; the raw text serves
         value = raw
     return _SPACE.sub(" ", value.encode("utf-8", "replace").decode()).strip()
+
+
+def _people(value: str) -> list[str]:
+    """The addresses of a header, each as `Name <address>`; a header that is no list of addresses stays whole."""
+    people = [f"{name} <{address}>" if name else address for name, address in getaddresses([value]) if address]
+    return people or [value]
 
 
 def _parts(message: Message) -> tuple[list[Message], list[Message], list[str]]:

@@ -13,13 +13,14 @@ from typing import Any
 from catchment.errors import ParseError
 from catchment.model import Document
 from catchment.normalize import archives
-from catchment.normalize.decode import is_text
 from catchment.normalize.language import language
 from catchment.normalize.markdown import iso_moment
 
 _BLANK_LINES = re.compile(r"\n{3,}")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
 _PDF_TAIL = 4_096
+_LOCKED = "it is encrypted; save a copy without a password"
+_DAMAGED = "cannot be read as {}; open it in its own program and save it again"
 _ENCRYPTED_OOXML = "EncryptedPackage".encode("utf-16-le")
 
 
@@ -27,7 +28,8 @@ def office(data: bytes, media_type: str) -> Document:
     """A document of an office format. Raises ParseError for a damaged or encrypted one, ResourceExhausted for a bomb."""
     if data.startswith(b"PK"):
         archives.refuse_bomb(data)
-    _refuse_encrypted(data, media_type)
+    if _ENCRYPTED_OOXML in data[:65_536]:
+        raise ParseError(_LOCKED)
     found = _extracted(data, media_type)
     text = _tidy(found.content)
     if not text and media_type == "application/pdf" and b"%%EOF" not in data[-_PDF_TAIL:]:
@@ -63,27 +65,11 @@ def _extracted(data: bytes, media_type: str) -> Any:
     try:
         outcome = asyncio.run(xberg.extract(source, _configuration()))
     except RuntimeError as error:
-        raise ParseError(f"cannot be read as {media_type}; open it in its own program and save it again") from error
+        locked = media_type == "application/pdf" and b"/Encrypt" in data
+        raise ParseError(_LOCKED if locked else _DAMAGED.format(media_type)) from error
     if outcome.errors or len(outcome.results) != 1:
-        raise ParseError(f"cannot be read as {media_type}; open it in its own program and save it again")
+        raise ParseError(_DAMAGED.format(media_type))
     return outcome.results[0]
-
-
-def _refuse_encrypted(data: bytes, media_type: str) -> None:
-    pdf = media_type == "application/pdf" and not is_text(data) and b"/Encrypt" in data
-    if _ENCRYPTED_OOXML in data[:65_536] or (pdf and _needs_password(data)):
-        raise ParseError("it is encrypted; save a copy without a password")
-
-
-def _needs_password(data: bytes) -> bool:
-    """Whether a PDF opens only with a password; many are encrypted with none, and can be read."""
-    import xberg
-
-    try:
-        xberg.pdf_page_count(data)
-    except (RuntimeError, ValueError):
-        return True
-    return False
 
 
 def _tidy(text: str) -> str:

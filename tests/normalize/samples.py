@@ -176,3 +176,11 @@ Content-Type: text/html
 <p>The level</p>
 --x--
 """
+
+
+def encrypted_pdf() -> bytes:
+    """A PDF whose trailer asks for a password that nobody has; its keys are zeros."""
+    keys = b"<< /Filter /Standard /V 1 /R 2 /P -4 /O <%s> /U <%s> >>" % (b"00" * 32, b"00" * 32)
+    plain = pdf()
+    place = plain.index(b"trailer\n<<") + len(b"trailer\n<<")
+    return plain[:place] + b" /Encrypt " + keys + b" /ID [<00><00>]" + plain[place:]

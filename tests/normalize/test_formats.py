@@ -1,0 +1,243 @@
+"""Formats: told by content first and name second; damaged, encrypted and swollen files are refused by name of the trouble."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import ParseError, ResourceExhausted, Skipped
+from catchment.model import Document, RawContent, SkipReason
+from catchment.normalize import media_type, normalize
+from catchment.normalize.formats import ENDINGS, READERS
+from catchment.normalize.language import language
+from tests.normalize import samples
+
+_OOXML = "application/vnd.openxmlformats-officedocument"
+
+
+def _read(data: bytes, name: str = "file") -> Document:
+    return normalize(RawContent(data, name))
+
+
+def test_more_than_sixty_formats_have_a_reader() -> None:
+    assert len(READERS) > 60
+    assert len(ENDINGS) > 120
+    assert set(ENDINGS.values()) == set(READERS)
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "expected"),
+    [
+        (samples.pdf(), "letter.txt", "application/pdf"),
+        (samples.docx(), "file", f"{_OOXML}.wordprocessingml.document"),
+        (samples.docx(), "template.dotx", f"{_OOXML}.wordprocessingml.template"),
+        (samples.xlsx(), "sheet.zip", f"{_OOXML}.spreadsheetml.sheet"),
+        (samples.odt(), "file", "application/vnd.oasis.opendocument.text"),
+        (samples.epub(), "book.zip", "application/epub+zip"),
+        (samples.zipped({"a": "x"}), "file", "application/zip"),
+        (samples.zipped({"a": "x"}), "a.docx", f"{_OOXML}.wordprocessingml.document"),
+        (samples.png(), "photo.jpg", "image/png"),
+        (samples.RTF, "file", "application/rtf"),
+        (b"<!DOCTYPE html><p>x", "report.pdf", "text/html"),
+        (b"<!DOCTYPE html><p>x", "note.md", "text/markdown"),
+        (b"words", "note.md", "text/markdown"),
+        (b"words", "NOTE.MD", "text/markdown"),
+        (b"words", "README", "text/plain"),
+        (b"words", "thing.unknown", "text/plain"),
+        (b"words", "report.pdf", "application/pdf"),
+        (b"digraph {}", "graph.dot", "text/plain"),
+        (b"msgid", "de.pot", "text/plain"),
+        (b"all:", "Makefile", "text/x-makefile"),
+        (b"\x00\x01\x02\x03", "note.md", "application/octet-stream"),
+        (b"\x00\x01\x02\x03", "photo.png", "image/png"),
+        (b"\x7fELF\x02\x01\x00", "tool", "application/octet-stream"),
+        (b"", "empty.md", "text/markdown"),
+    ],
+)
+def test_the_content_says_what_a_file_is_and_the_name_helps(data: bytes, name: str, expected: str) -> None:
+    assert media_type(data, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "title", "text"),
+    [
+        (samples.pdf(), "Dam report", "The dam was inspected in May."),
+        (samples.docx(), "Water levels", "# Spring survey\n\nThe gauge at the mill read two metres."),
+        (samples.xlsx(), "Honey", "## Honey\n\n| Hive | Kilos |\n| --- | --- |\n| North | 12.5 |"),
+        (samples.odt(), "Allotment rules", "# Allotment rules\n\nWater only in the evening."),
+        (samples.epub(), "Bees in winter", "# The cluster\n\nThey keep warm by shivering."),
+        (samples.RTF, None, "The **orchard** needs pruning."),
+    ],
+)
+def test_office_files_become_markdown_with_their_title(data: bytes, title: str | None, text: str) -> None:
+    document = _read(data)
+    assert (document.title, document.text) == (title, text)
+
+
+def test_a_pdf_tells_its_author_and_date() -> None:
+    document = _read(samples.pdf())
+    assert document.author == "Ada Berg"
+    assert document.created is not None
+    assert document.created.isoformat() == "2024-03-01T09:30:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "said"),
+    [
+        (samples.pdf()[:300], "cut.pdf", "ends too early"),
+        (b"%PDF-1.7 garbage", "bad.pdf", "cannot be read"),
+        (b"just words", "bad.pdf", "cannot be read"),
+        (samples.docx()[:700], "cut.docx", "damaged"),
+        (samples.zipped({"a": "x"}), "not.docx", "cannot be read"),
+        (samples.png()[:18], "cut.png", "damaged"),
+        (b"\xff\xd8\xff\xe0\x00\x10JFIF", "cut.jpg", "damaged"),
+        (b"words", "drawing.svg", "no svg element"),
+        (b'{"nodes": [', "cut.canvas", "not valid JSON"),
+        (b"[]", "list.canvas", "not a JSON object"),
+        (b'{"nodes": 1}', "odd.canvas", "not a list"),
+        (b'{"cells": [1]}', "odd.ipynb", "not a list"),
+        (b"no headers here\n", "words.eml", "no headers"),
+        (gzip.compress(b"words" * 99, mtime=0)[:-9], "cut.txt.gz", "ends too early"),
+        (b"\x1f\x8bgarbage", "bad.gz", "damaged"),
+        (samples.encrypted_pdf(), "locked.pdf", "encrypted"),
+    ],
+)
+def test_damaged_and_encrypted_files_are_refused_with_the_reason(data: bytes, name: str, said: str) -> None:
+    with pytest.raises(ParseError, match=said):
+        _read(data, name)
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (samples.docx(f"<w:p><w:r><w:t>{'A' * 30_000_000}</w:t></w:r></w:p>"), "bomb.docx"),
+        (gzip.compress(b"a" * 70_000_000, mtime=0), "bomb.gz"),
+        (samples.zipped({f"{number}": "" for number in range(10_001)}), "many.zip"),
+    ],
+)
+def test_a_file_that_swells_is_refused(data: bytes, name: str) -> None:
+    with pytest.raises(ResourceExhausted):
+        _read(data, name)
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\x00\x01binary", "note.md"),
+        (b"ID3\x04\x00", "song.mp3"),
+        (b"\x7fELF\x00", "tool"),
+        (b"\x00\x00\x00\x18ftypmp42", "film.mp4"),
+    ],
+)
+def test_what_holds_no_text_is_skipped_as_unsupported(data: bytes, name: str) -> None:
+    with pytest.raises(Skipped) as caught:
+        _read(data, name)
+    assert caught.value.skip_reason is SkipReason.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    "name", ["a.md", "a.pdf", "a.docx", "a.canvas", "a.png", "a.eml", "a.html", "a.zip", "a.gz", "a.bin", "a"]
+)
+def test_an_empty_file_is_an_empty_document(name: str) -> None:
+    document = _read(b"", name)
+    assert (document.text, document.title, document.warnings) == ("", None, ())
+
+
+def test_archives_are_listed_and_one_compressed_file_is_read() -> None:
+    assert _read(samples.zipped({"a/b.txt": "x", "ü.txt": "y"})).text == "- a/b.txt\n- ü.txt"
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("folder/file.txt"))
+    assert _read(held.getvalue()).text == "- folder/file.txt"
+    assert _read(gzip.compress(held.getvalue(), mtime=0), "a.tgz").text == "- folder/file.txt"
+    assert _read(gzip.compress(b"# Head", mtime=0), "note.md.gz").title == "Head"
+    twice = gzip.compress(gzip.compress(gzip.compress(b"x", mtime=0), mtime=0), mtime=0)
+    with pytest.raises(Skipped):
+        _read(twice, "a.gz.gz.gz")
+
+
+def test_a_picture_tells_its_size() -> None:
+    assert dict(_read(samples.png(640, 480)).properties) == {"height": 480, "width": 640}
+    jpeg = b"\xff\xd8\xff\xe1\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12
+    assert dict(_read(jpeg).properties) == {"height": 30, "width": 40}
+    assert dict(_read(b"GIF89a" + struct.pack("<HH", 5, 6)).properties) == {"height": 6, "width": 5}
+    drawing = b'<svg xmlns="http://www.w3.org/2000/svg"><title>A map</title><desc>of springs</desc></svg>'
+    assert (_read(drawing, "map.svg").title, _read(drawing, "map.svg").text) == ("A map", "of springs")
+
+
+def test_a_message_of_nothing_but_nested_parts_is_refused_or_read() -> None:
+    parts = b"".join(
+        b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (number, number) for number in range(3_000)
+    )
+    with pytest.raises(ParseError, match="too deeply"):
+        _read(b"From: a@b.c\n" + parts, "deep.eml")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("The level of the river was higher than it had been in the years before, and the mill was closed.", "en"),
+        ("Der Pegel des Flusses war höher als in den Jahren zuvor, und die Mühle wurde nicht mehr geöffnet.", "de"),
+        ("Le niveau de la rivière était plus haut que dans les années précédentes et le moulin est fermé.", "fr"),
+        ("El nivel del río era más alto que en los años anteriores y por eso se cerró el molino de la aldea.", "es"),
+        ("Het peil van de rivier was hoger dan in de jaren ervoor en de molen is niet meer open voor ons.", "nl"),
+        ("Уровень воды в реке был выше, чем в прошлые годы, и мельница не работала, так как это было опасно.", "ru"),
+        ("川の水位は例年より高く、水車は止まっていました。", "ja"),
+        ("河水的水位比往年高，磨坊已经关闭了。", "zh"),
+        ("강의 수위가 예년보다 높아서 물레방아가 멈췄습니다.", "ko"),
+        ("Η στάθμη του ποταμού ήταν υψηλότερη από τα προηγούμενα χρόνια.", "el"),
+        ("short", None),
+        ("x1 y2 z3 " * 40, None),
+    ],
+)
+def test_the_language_is_told_only_where_it_is_plain(text: str, code: str | None) -> None:
+    assert language(text) == code
+
+
+_ROOT = Path(__file__).parents[2]
+_DIGESTS = """
+import hashlib
+from pathlib import Path
+from catchment.extract import extract
+from catchment.model import RawContent
+from catchment.normalize import normalize
+from tests.normalize import samples
+for path in sorted(Path("tests/normalize/golden").iterdir()):
+    document = normalize(RawContent(path.read_bytes(), path.name))
+    print(path.name, hashlib.sha256(repr((document, extract(document))).encode()).hexdigest())
+for data in (samples.pdf(), samples.docx(), samples.xlsx(), samples.odt(), samples.epub(), samples.RTF):
+    document = normalize(RawContent(data, "file"))
+    print(document.media_type, hashlib.sha256(repr((document, extract(document))).encode()).hexdigest())
+"""
+_NOTES_ALONE = """
+import sys
+from catchment.extract import extract
+from catchment.model import RawContent
+from catchment.normalize import normalize
+extract(normalize(RawContent(b"---\\na: {b: 1}\\n---\\n# x [[y]]", "note.md")))
+heavy = {"xberg", "selectolax", "py3langid", "numpy", "pydantic", "email", "asyncio", "sqlalchemy"}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def _run(program: str, seed: str) -> str:
+    environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": str(_ROOT)}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_two_processes_with_different_hash_seeds_give_the_same_bytes() -> None:
+    first = _run(_DIGESTS, "1")
+    assert first.count("\n") >= 25
+    assert first == _run(_DIGESTS, "2")
+
+
+def test_a_process_that_sees_only_notes_loads_no_heavy_library() -> None:
+    assert _run(_NOTES_ALONE, "1").strip() == "[]"

@@ -1,0 +1,47 @@
+"""Golden pairs: each file in `golden` beside a JSON file with the document and the extraction that it must become.
+
+A new odd file is two files there and no code.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from catchment.extract import extract
+from catchment.model import RawContent
+from catchment.normalize import normalize
+
+_GOLDEN = Path(__file__).parent / "golden"
+_INPUTS = sorted(path for path in _GOLDEN.iterdir() if path.suffix != ".json")
+
+
+def _understood(path: Path) -> dict[str, Any]:
+    document = normalize(RawContent(path.read_bytes(), path.name))
+    extraction = extract(document)
+    written = document.text
+    found = {
+        "document": document,
+        "chunks": extraction.chunks,
+        "links": [{**_plain(link), "written": written[link.start : link.end]} for link in extraction.links],
+        "entities": [
+            {**_plain(entity), "written": written[entity.start : entity.end]} for entity in extraction.entities
+        ],
+    }
+    return dict(orjson.loads(orjson.dumps(found)))
+
+
+def _plain(value: object) -> dict[str, Any]:
+    return {
+        key: kept
+        for key, kept in orjson.loads(orjson.dumps(value)).items()
+        if key not in ("start", "end", "confidence")
+    }
+
+
+@pytest.mark.parametrize("path", _INPUTS, ids=lambda path: path.name)
+def test_a_file_becomes_what_its_golden_pair_says(path: Path) -> None:
+    assert _understood(path) == orjson.loads(path.with_suffix(path.suffix + ".json").read_bytes())
