@@ -21,6 +21,7 @@ from connectors.local_files import LocalFilesSettings
 from deployments.prefect_file import Schedule
 from deployments.server import Running, record
 from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.watch import debounce
 from deployments.watch.report import WatchState, read
 from deployments.watch.watcher import Watcher
 
@@ -137,6 +138,14 @@ def standin(home: Home) -> Iterator[StandinServer]:
 def announce_server(home: Home, port: int) -> None:
     """Let the home say that this process is its server."""
     record(home, Running(port, 0, datetime.now(UTC), 0, 0, "standin:password"), identity())
+
+
+@pytest.fixture
+def swift(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment of quiet is shorter, where a test does not depend on what counts as one change."""
+    monkeypatch.setattr(debounce, "QUIET", 0.03)
+    monkeypatch.setattr(debounce, "QUIET_IN_BURST", 0.1)
+    monkeypatch.setattr(debounce, "_RUNNING", (0.05, 0.2))
 
 
 @pytest.fixture

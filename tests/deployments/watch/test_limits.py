@@ -20,6 +20,8 @@ from deployments.watch.report import Watching
 from deployments.watch.tree import Sign, Tree
 from tests.deployments.watch.conftest import StandinServer, add_source, state_of, until, watching
 
+pytestmark = pytest.mark.usefixtures("swift")
+
 
 class Scarce(InotifyFD):
     """An inotify instance that grants so many watches, and refuses folders called `private`, whoever asks."""
