@@ -13,7 +13,7 @@ setup: $(VENV)/.ready  ## the environment, from requirements.lock
 $(VENV)/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "catchment needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv" >&2; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -c requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -35,7 +35,7 @@ bench: setup     ## speed and memory beside a bare loop (ARGS=--quick)
 	$(BIN)/python -m benchmarks $(ARGS)
 
 lock:            ## renew requirements.lock from pyproject.toml (needs uv)
-	echo setuptools | uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra test -o requirements.lock pyproject.toml -
+	echo setuptools | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra test -o requirements.lock pyproject.toml -
 
 clean:           ## remove the environment and the demo's state
 	rm -rf $(VENV) .demo
