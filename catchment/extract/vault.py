@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
@@ -27,6 +28,7 @@ class Flaw(StrEnum):
     SAME_NAME = "same_name"
 
 
+_LINE_END = re.compile(r"\n")
 _FAULTS = frozenset({Flaw.BROKEN_LINK, Flaw.BROKEN_ANCHOR, Flaw.BAD_FRONTMATTER})
 _TITLES = {
     Flaw.BROKEN_LINK: "Links that lead nowhere",
@@ -124,7 +126,7 @@ def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Ex
 
 
 def _note(path: str, document: Document, extraction: Extraction) -> _Note:
-    ends = [place for place, letter in enumerate(document.text) if letter == "\n"]
+    ends = [end.start() for end in _LINE_END.finditer(document.text)]
     note = _Note(
         links=[
             (link, 1 + bisect_right(ends, link.start) if link.kind is not LinkKind.FRONTMATTER else 0)

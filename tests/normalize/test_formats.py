@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,7 @@ def test_a_pdf_tells_its_author_and_date() -> None:
         (gzip.compress(b"words" * 99, mtime=0)[:-9], "cut.txt.gz", "ends too early"),
         (b"\x1f\x8bgarbage", "bad.gz", "damaged"),
         (samples.encrypted_pdf(), "locked.pdf", "encrypted"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le") * 9, "locked.docx", "encrypted"),
     ],
 )
 def test_damaged_and_encrypted_files_are_refused_with_the_reason(data: bytes, name: str, said: str) -> None:
@@ -168,8 +170,24 @@ def test_a_picture_tells_its_size() -> None:
     jpeg = b"\xff\xd8\xff\xe1\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12
     assert dict(_read(jpeg).properties) == {"height": 30, "width": 40}
     assert dict(_read(b"GIF89a" + struct.pack("<HH", 5, 6)).properties) == {"height": 6, "width": 5}
+    webp = b"RIFF\x1a\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00" + b"\x00" * 4 + b"\x09\x00\x00\x13\x00\x00"
+    assert dict(_read(webp).properties) == {"height": 20, "width": 10}
+    bitmap = b"BM" + b"\x00" * 16 + struct.pack("<ii", 7, -8)
+    assert dict(_read(bitmap, "a.bmp").properties) == {"height": 8, "width": 7}
     drawing = b'<svg xmlns="http://www.w3.org/2000/svg"><title>A map</title><desc>of springs</desc></svg>'
     assert (_read(drawing, "map.svg").title, _read(drawing, "map.svg").text) == ("A map", "of springs")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_photograph_tells_when_it_was_taken(order: str) -> None:
+    tiff = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
+    tiff += struct.pack(f"{order}HHHIII", 1, 0x8769, 4, 1, 26, 0) + struct.pack(
+        f"{order}HHHIII", 1, 0x9003, 2, 20, 44, 0
+    )
+    exif = b"Exif\x00\x00" + tiff + b"2024:03:01 10:30:00\x00"
+    frame = b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12
+    document = _read(b"\xff\xd8\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + frame)
+    assert document.created == datetime(2024, 3, 1, 10, 30, tzinfo=UTC)
 
 
 def test_a_message_of_nothing_but_nested_parts_is_refused_or_read() -> None:
