@@ -18,7 +18,6 @@ import ctypes
 import gc
 import json
 import os
-import random
 import resource
 import runpy
 import selectors
@@ -40,6 +39,7 @@ import psutil
 from deployments.warm.preload import PREFECT, SourceFiles, load, wanted
 
 RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
+NO_RUN = "00000000-0000-0000-0000-000000000000"
 STALE = "the project's code changed"
 _PR_SET_PDEATHSIG = 1
 _LOOK_SECONDS = 2.0
@@ -89,6 +89,7 @@ class Forge:
     link: socket.socket
     files: SourceFiles
     label: int
+    pid: int = field(default_factory=os.getpid)
     runs: dict[int, _Run] = field(default_factory=dict)
     retired: bool = False
     stale: bool = False
@@ -151,11 +152,16 @@ class Forge:
             return None
         sys.stdout.flush()
         sys.stderr.flush()
+        # Other processes read there which run the fork executes; an environment that is set later is not seen by them.
+        ctypes.memmove(self.label, order.flow_run.encode(), len(NO_RUN))
         try:
             pid = os.fork()
         except OSError as error:
             self.say({"refused": order.key, "why": f"no process can be started ({error.strerror})"})
             return None
+        finally:
+            if os.getpid() == self.pid:
+                ctypes.memmove(self.label, NO_RUN.encode(), len(NO_RUN))
         if pid == 0:
             self._become(order)
             return order
@@ -171,8 +177,6 @@ class Forge:
         self.link.close()
         os.setsid()
         _end_with_parent()
-        # Other processes read there which run this one executes; the environment that is set later is not seen by them.
-        ctypes.memmove(self.label, order.flow_run.encode(), len(order.flow_run))
         if not order.show:
             silent = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silent, 1)
@@ -202,6 +206,8 @@ class Forge:
         for pid in self.runs:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
+        for pid in self.runs:
+            os.waitpid(pid, 0)
 
     def _turn_stale(self) -> None:
         if not self.stale:
@@ -257,7 +263,7 @@ def _execute(order: Order, *, fresh: bool) -> None:
         os.execvp(words[0], words)
     if not fresh:
         _take_settings()
-    random.seed()
+    # Python's own random numbers begin anew after a fork; these do not.
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
     # It is imported already, which would be remarked upon.

@@ -10,13 +10,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
-from uuid import UUID
 
 from catchment.errors import TryAgain
-from deployments.warm.forge import RUN_VARIABLE, STALE, Order
+from deployments.warm.forge import NO_RUN, RUN_VARIABLE, STALE, Order
 
 _LINE_BYTES = 1 << 20
 
@@ -57,7 +56,7 @@ class ForkedRun:
             return await self.wait()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Server:
     """One fork server process, and the messages to and from it."""
 
@@ -111,8 +110,10 @@ class Link:
         self._warn = warn
         self._keys = itertools.count(1)
         self._server: _Server | None = None
+        self._servers: set[_Server] = set()
         self._starting = asyncio.Lock()
-        self._listeners: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def prepare(self) -> None:
         """Start a fork server, unless there is one that will do."""
@@ -122,6 +123,8 @@ class Link:
         """Fork a run. Raises TryAgain when no process can be started."""
         while True:
             server = await self._serving()
+            if server.dead:
+                raise TryAgain("the fork server does not start; the worker's log says why")
             placed = replace(order, key=next(self._keys))
             answer: asyncio.Future[ForkedRun] = asyncio.get_running_loop().create_future()
             server.answers[placed.key] = answer
@@ -134,9 +137,11 @@ class Link:
 
     async def close(self) -> None:
         """End the fork servers, and with them every run that is left."""
-        for listener in self._listeners:
-            listener.cancel()
-        await asyncio.gather(*self._listeners, return_exceptions=True)
+        self._closed = True
+        while self._tasks:
+            for server in self._servers:
+                server.writer.close()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serving(self) -> _Server:
         async with self._starting:
@@ -149,6 +154,8 @@ class Link:
         return server
 
     async def _spawn(self) -> _Server:
+        if self._closed:
+            raise TryAgain("the worker is stopping; another one takes the run")
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
@@ -158,13 +165,12 @@ class Link:
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
                 # Room for the id of a flow run, where a fork writes its own.
-                env={**os.environ, RUN_VARIABLE: str(UUID(int=0))},
+                env={**os.environ, RUN_VARIABLE: NO_RUN},
             )
         reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_LINE_BYTES)
         server = _Server(process, writer, asyncio.get_running_loop().create_future())
-        listener = asyncio.create_task(self._listen(server, reader))
-        self._listeners.add(listener)
-        listener.add_done_callback(self._listeners.discard)
+        self._servers.add(server)
+        self._task(self._listen(server, reader))
         return server
 
     async def _listen(self, server: _Server, reader: asyncio.StreamReader) -> None:
@@ -174,14 +180,18 @@ class Link:
                 if failed := message.get("ready"):
                     self._warn(f"Not preloaded, for the import fails: {', '.join(failed)}")
                 server.hear(message)
-                if server.stale and server is self._server:
+                if server.stale and server is self._server and not self._closed:
                     # So that the next run need not wait for the imports.
-                    renewal = asyncio.create_task(self.prepare())
-                    self._listeners.add(renewal)
-                    renewal.add_done_callback(self._listeners.discard)
+                    self._task(self.prepare())
         finally:
             server.lost()
             await server.process.wait()
+            self._servers.discard(server)
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 def _give(future: asyncio.Future[Any], value: object) -> None:

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import anyio
 import anyio.abc
+import httpx
 from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterId,
@@ -102,6 +103,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
         self._control = ControlChannel()
         self._bell = Bell()
         self._looking = asyncio.Lock()
+        self._listening = False
         self._running: dict[UUID, ForkedRun] = {}
         self._watch = Watch()
         self._duties: set[asyncio.Task[None]] = set()
@@ -131,6 +133,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
         async with self._looking:
             if not self._has_successfully_synced:
                 return await super().get_and_submit_flow_runs()
+            if not self._listening:
+                self._listening = True
+                self._duty(listen(self.work_pool.id, self._bell, self._cancel, self._logger.warning))
             self._last_polled_time = datetime.now(UTC)
             found = await self._get_scheduled_flow_runs()
             now = datetime.now(UTC)
@@ -160,7 +165,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
             finally:
                 del self._running[flow_run.id]
                 self._bell.ring()
-        await watched.report(flow_run, ended, self.client, self.get_flow_run_logger(flow_run))
+        # Figures are not worth a failure.
+        with contextlib.suppress(httpx.HTTPError):
+            await watched.report(flow_run, ended, self.client, self.get_flow_run_logger(flow_run))
         # The server has been told; a code would only have it told again, in less exact words.
         return WarmWorkerResult(identifier=str(forked.pid), status_code=0)
 
@@ -176,13 +183,6 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
                 await forked.end(grace_seconds)
                 return
         raise InfrastructureNotFound(f"no run of this worker has the process {infrastructure_pid}")
-
-    async def _initialize_after_sync(self) -> None:
-        first = not self._has_successfully_synced
-        await super()._initialize_after_sync()
-        if first and self._has_successfully_synced:
-            self._duty(listen(self.work_pool.id, self._bell, self._cancel, self._logger.warning))
-            self._bell.ring()
 
     async def _look_when_rung(self) -> None:
         while True:
@@ -206,9 +206,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
 
     def _cancel(self, flow_run: UUID) -> None:
         forked = self._running.get(flow_run)
-        if forked is not None and not forked.asked:
+        if forked is not None and not forked.asked and self._runs_task_group:
             forked.asked = True
-            self._duty(self._end(flow_run, forked))
+            self._runs_task_group.start_soon(self._end, flow_run, forked)
 
     async def _end(self, flow_run: UUID, forked: ForkedRun) -> None:
         # Told why, Prefect's engine runs the flow's cancellation hooks and reports no crash.
