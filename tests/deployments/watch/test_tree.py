@@ -1,0 +1,115 @@
+"""The watches of one tree while its folders come, move and go."""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from watchdog.observers.inotify_c import InotifyFD
+
+from deployments.watch.tree import Sign, Tree
+
+Signs = queue.Queue[str | Sign]
+
+
+@pytest.fixture
+def signs() -> Signs:
+    return queue.Queue()
+
+
+@pytest.fixture
+def tree(root: Path, signs: Signs) -> Iterator[Tree]:
+    descriptor = InotifyFD()
+    descriptor.start()
+    tree = Tree(descriptor, root, lambda folder: not folder.rpartition("/")[2].startswith("."), signs.put)
+    tree.start()
+    yield tree
+    descriptor.stop()
+    descriptor.join()
+
+
+def told(signs: Signs, wanted: str | Sign) -> list[str | Sign]:
+    """Wait until the tree tells this; all that it told before."""
+    before = []
+    while (sign := signs.get(timeout=20)) != wanted:
+        before.append(sign)
+    return before
+
+
+def test_a_moved_folder_tells_its_new_place(root: Path, tree: Tree, signs: Signs) -> None:
+    (root / "Projects" / "Deep").mkdir()
+    told(signs, "Projects/Deep")
+    (root / "Projects").rename(root / "Archive")
+    told(signs, "Archive")
+    (root / "Archive" / "Deep" / "note.md").touch()
+    assert not [sign for sign in told(signs, "Archive/Deep/note.md") if str(sign).startswith("Projects/")]
+    assert tree.folders == 3
+
+
+def test_a_folder_that_was_moved_out_is_not_watched_any_more(root: Path, tree: Tree, signs: Signs) -> None:
+    (root / "Projects").rename(root.parent / "Projects")
+    told(signs, "Projects")
+    assert tree.folders == 1
+
+
+def test_a_folder_that_took_the_place_of_one_held_open_is_watched(root: Path, tree: Tree, signs: Signs) -> None:
+    (root / "Projects" / "Plan.md").unlink()
+    held = os.open(root / "Projects", os.O_RDONLY)
+    try:
+        (root / "Projects").rmdir()
+        (root / "Projects").mkdir()
+        (root / "marker.md").touch()
+        told(signs, "marker.md")
+        (root / "Projects" / "new.md").touch()
+        told(signs, "Projects/new.md")
+    finally:
+        os.close(held)
+
+
+def test_folders_that_nobody_wants_cost_no_watch(root: Path, tree: Tree, signs: Signs) -> None:
+    (root / ".git" / "objects").mkdir(parents=True)
+    (root / ".git" / "objects" / "pack").touch()
+    (root / "marker.md").touch()
+    assert not [sign for sign in told(signs, "marker.md") if str(sign).startswith(".git/")]
+    assert tree.folders == 2
+
+
+def test_reading_a_file_tells_nothing(root: Path, tree: Tree, signs: Signs) -> None:
+    (root / "Projects" / "Plan.md").read_text()
+    list(root.rglob("*"))
+    (root / "marker.md").touch()
+    assert told(signs, "marker.md") == []
+
+
+def test_a_link_to_a_folder_is_not_followed_but_the_root_may_be_one(root: Path, tree: Tree, signs: Signs) -> None:
+    (root.parent / "elsewhere").mkdir()
+    (root / "link").symlink_to(root.parent / "elsewhere")
+    told(signs, "link")
+    assert tree.folders == 2
+    (root.parent / "alias").symlink_to(root)
+    descriptor = InotifyFD()
+    descriptor.start()
+    other: Signs = queue.Queue()
+    Tree(descriptor, root.parent / "alias", lambda folder: True, other.put).start()
+    (root / "Projects" / "new.md").touch()
+    told(other, "Projects/new.md")
+    descriptor.stop()
+    descriptor.join()
+
+
+def test_a_name_that_is_not_utf_8_is_told_as_the_system_spells_it(root: Path, tree: Tree, signs: Signs) -> None:
+    Path(os.fsdecode(os.fsencode(root) + b"/caf\xe9.md")).touch()
+    told(signs, os.fsdecode(b"caf\xe9.md"))
+
+
+def test_a_stopped_tree_watches_nothing(root: Path, tree: Tree, signs: Signs) -> None:
+    tree.stop()
+    tree.stop()
+    assert tree.folders == 0
+    (root / "note.md").touch()
+    tree.start()
+    (root / "marker.md").touch()
+    assert told(signs, "marker.md") == []
