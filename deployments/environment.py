@@ -58,6 +58,7 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
         "PREFECT_API_URL": f"{address}/api",
         "PREFECT_API_AUTH_STRING": auth,
         "PREFECT_SERVER_API_AUTH_STRING": auth,
+        "PREFECT_UI_URL": f"{address}/v2",
         "PREFECT_SERVER_API_PORT": str(port),
         "PREFECT_SERVER_UI_API_URL": f"{address}/api",
         "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": f"{address},http://localhost:{port}",

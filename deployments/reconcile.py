@@ -6,6 +6,7 @@ import contextlib
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -60,7 +61,7 @@ def settle(state: Running) -> None:
 
 
 def drop_overdue(state: Running) -> None:
-    """Of the runs that a schedule planned for a time when nothing ran, keep the latest of each deployment."""
+    """Of the runs that a schedule planned and that did not begin in time, keep the latest of each deployment."""
     overdue = {
         "state": {"type": {"any_": ["SCHEDULED"]}},
         "expected_start_time": {"before_": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
@@ -75,15 +76,16 @@ def drop_overdue(state: Running) -> None:
             kept.add(run["deployment_id"])
 
 
-def cancel_active(state: Running, *, patience: float) -> None:
-    """Ask every active run of our pool to end, and wait up to `patience` seconds until each has."""
+def cancel_active(state: Running, *, patience: float, hurry: Callable[[], bool]) -> None:
+    """Ask every active run of our pool to end; wait until each has, for `patience` seconds at most, or until `hurry`."""
     deadline = time.monotonic() + patience
     with api(state) as client:
         while active := _runs(client, {"state": {"type": {"any_": _ACTIVE}}}):
             for run in active:
                 if run["state_type"] != "CANCELLING":
                     _set_state(client, run, {"type": "CANCELLING", "message": "Catchment is shutting down"})
-            if time.monotonic() > deadline or not executing_flow_runs() & {run["id"] for run in active}:
+            given_up = hurry() or time.monotonic() > deadline
+            if given_up or not executing_flow_runs() & {run["id"] for run in active}:
                 return
             time.sleep(0.2)
 

@@ -31,6 +31,7 @@ __all__ = ["Running", "down", "running", "ui_login", "up"]
 
 _READY_SECONDS = 120.0
 _STOP_SECONDS = 35.0
+_SWEEP_SECONDS = 60.0
 
 Announce = Callable[[str], None]
 
@@ -91,6 +92,7 @@ class _Supervisor:
         self._worker = Service("worker", BoundedLog(home.logs / "worker.log"), worker_environment)
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._stops = 0
+        self._sweep_due = time.monotonic() + _SWEEP_SECONDS
 
     def stop(self) -> None:
         """Ask for the end; the second time, ask for it at once."""
@@ -104,6 +106,7 @@ class _Supervisor:
             self._open()
             while not self._stopping.wait(0.25):
                 self._revive()
+                self._sweep()
         finally:
             self._close()
 
@@ -157,14 +160,24 @@ class _Supervisor:
             except CatchmentError as error:
                 self._announce(str(error))
 
+    def _sweep(self) -> None:
+        """Keep schedules from piling runs up behind a long sync, or while the machine slept."""
+        if time.monotonic() < self._sweep_due:
+            return
+        self._sweep_due = time.monotonic() + _SWEEP_SECONDS
+        # A server that does not answer now is looked after by `_revive`.
+        with contextlib.suppress(TryAgain):
+            drop_overdue(self._state)
+
     def _again(self, child: Service) -> None:
         if child is self._worker and not self._answers():
             return
-        child.start()
         if child is self._server:
+            child.start()
             self._await(self._answers, "the Prefect server", child)
         else:
             settle(self._state)
+            child.start()
             child.let_go()
         self._record()
 
@@ -176,13 +189,16 @@ class _Supervisor:
         """Hand back what runs, then end the worker, then the server; what does not end is killed."""
         with contextlib.suppress(CatchmentError):
             if self._server.process and self._worker.process and self._answers():
-                cancel_active(self._state, patience=0 if self._stops > 1 else 12)
-        self._worker.end(grace=0 if self._stops > 1 else 4)
+                cancel_active(self._state, patience=12, hurry=self._in_a_hurry)
+        self._worker.end(grace=0 if self._in_a_hurry() else 4)
         with contextlib.suppress(CatchmentError):
             if self._server.process and self._answers():
                 settle(self._state)
         self._server.end(grace=6)
         state_file(self._home).unlink(missing_ok=True)
+
+    def _in_a_hurry(self) -> bool:
+        return self._stops > 1
 
 
 def _detached(home: Home, port: int | None, announce: Announce) -> int:

@@ -43,7 +43,8 @@ def start(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
     started = []
 
     def start_up() -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-m", "deployments.detached"], stdout=subprocess.DEVNULL)
+        with (home.logs / "said").open("wb") as said:
+            process = subprocess.Popen([sys.executable, "-m", "deployments.detached"], stdout=said)
         started.append(process)
         _until(lambda: running(home) is not None or process.poll() is not None, 60)
         return process
@@ -87,6 +88,20 @@ def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
     with api(state) as client:
         there = [client.get(f"/flow_runs/{one}").is_success for one in overdue]
     assert there.count(True) == 1
+
+
+def test_a_sources_file_that_is_wrong_is_told_and_stops_nothing(
+    home: Home, start: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    home.sources_file.write_text("deployments:\n  - nam: x\n")
+    process = start()
+    url = _running(home).url
+    process.terminate()
+    assert process.wait(30) == 0
+    assert running(home) is None
+    told, ready = (home.logs / "said").read_text().splitlines()
+    assert told.startswith("the sources are not deployed: sources.yaml line 2: unknown key nam; did you mean name?")
+    assert ready == f"Catchment is running: {url}"
 
 
 def _long_run(home: Home, state: Running, folder: Path) -> str:
