@@ -13,9 +13,9 @@ _LINK_KINDS = {kind.value: kind for kind in LinkKind}
 _ENTITY_KINDS = {kind.value: kind for kind in EntityKind}
 
 
-def encode(value: Document | Extraction) -> bytes:
-    """The value as JSON with sorted keys."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+def encode_document(document: Document) -> bytes:
+    """The document as JSON with sorted keys."""
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
 
 
 def decode_document(data: bytes) -> Document:
@@ -27,19 +27,24 @@ def decode_document(data: bytes) -> Document:
     return Document(**fields)
 
 
+def encode_extraction(extraction: Extraction) -> bytes:
+    """The extraction as JSON arrays."""
+    return orjson.dumps(
+        [
+            [list(chunk) for chunk in extraction.chunks],
+            [list(link) for link in extraction.links],
+            [list(entity) for entity in extraction.entities],
+        ]
+    )
+
+
 def decode_extraction(data: bytes) -> Extraction:
     """The extraction that was encoded."""
-    fields: dict[str, Any] = orjson.loads(data)
+    chunks, links, entities = orjson.loads(data)
     return Extraction(
-        tuple(Chunk(c["start"], c["end"], c["heading"]) for c in fields["chunks"]),
-        tuple(
-            Link(_LINK_KINDS[x["kind"]], x["target"], x["anchor"], x["label"], x["start"], x["end"])
-            for x in fields["links"]
-        ),
-        tuple(
-            Entity(_ENTITY_KINDS[e["kind"]], e["value"], e["detail"], e["start"], e["end"], e["confidence"])
-            for e in fields["entities"]
-        ),
+        tuple(map(Chunk._make, chunks)),
+        tuple(Link(_LINK_KINDS[kind], *rest) for kind, *rest in links),
+        tuple(Entity(_ENTITY_KINDS[kind], *rest) for kind, *rest in entities),
     )
 
 

@@ -1,5 +1,8 @@
 """The values that travel through Catchment: frozen, small, and free of any library.
 
+What a document has many of (`Chunk`, `Link`, `Entity`) are named tuples: they are made, sent and stored by the hundred
+thousand, and a tuple costs a third of a frozen dataclass.
+
 What a connector says about its source (`Change`), what content is before and after it was understood (`RawContent`,
 `Document`, `Extraction`), and the names of states and reasons. The ledger's rows are not here: see `catchment.ledger`.
 """
@@ -10,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from catchment.errors import ItemError
@@ -194,8 +197,7 @@ class Document:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A passage: `text[start:end]` of its document, under the heading path `heading` ("Plan > Costs")."""
 
     start: int
@@ -214,8 +216,7 @@ class LinkKind(StrEnum):
     CANVAS = "canvas"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A link as it is written at `text[start:end]`; where it leads is resolved against the vault as it is when asked.
 
     `target` has neither anchor nor label; `anchor` is "Heading#Sub" or "^block" or "".
@@ -246,8 +247,7 @@ class EntityKind(StrEnum):
     SYMBOL = "symbol"
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(NamedTuple):
     """Something named in a document, at `text[start:end]`; `value` is normalized, `detail` is kind-specific.
 
     Details: task → its status character; field → its value; callout → its title; heading → its level; others "".

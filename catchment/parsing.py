@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Literal, cast
 
-from catchment.codec import decode_document, encode
+from catchment.codec import decode_document, encode_document, encode_extraction
 from catchment.contracts import Connector
 from catchment.extract import extract
 from catchment.model import Document, Item, RawContent
@@ -62,7 +62,7 @@ def read(task: ReadTask) -> Read:
 
 def take_apart(document: bytes) -> bytes:
     """Chunks, links and entities of an encoded document, encoded."""
-    return encode(extract(decode_document(document)))
+    return encode_extraction(extract(decode_document(document)))
 
 
 def _fetch(task: ReadTask) -> RawContent:
@@ -81,7 +81,7 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
         (document and document.modified) or raw.modified or task.item.modified,
         "unchanged" if content_hash == task.known_hash else fate,
         raw.metadata,
-        encode(document) if document else None,
+        encode_document(document) if document else None,
     )
 
 

@@ -6,7 +6,6 @@ frontmatter says; `chunks` cuts passages; `resolve` tells where links lead, `vau
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 from catchment.extract import markdown, notes, plain, properties
 from catchment.extract.chunks import chunks
@@ -39,7 +38,7 @@ def extract(document: Document) -> Extraction:
     entities += plain.emails(masked)
     entities += plain.dates(masked)
     if document.media_type == CANVAS:
-        links = [replace(link, kind=LinkKind.CANVAS) if link.kind is LinkKind.EMBED else link for link in links]
+        links = [link._replace(kind=LinkKind.CANVAS) if link.kind is LinkKind.EMBED else link for link in links]
     links.sort(key=_place)
     entities.sort(key=_place)
     if said:

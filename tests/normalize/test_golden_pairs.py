@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from catchment.extract import extract
-from catchment.model import RawContent
+from catchment.model import Entity, Link, RawContent
 from catchment.normalize import normalize
 
 _GOLDEN = Path(__file__).parent / "golden"
@@ -25,7 +25,7 @@ def _understood(path: Path) -> dict[str, Any]:
     written = document.text
     found = {
         "document": document,
-        "chunks": extraction.chunks,
+        "chunks": [chunk._asdict() for chunk in extraction.chunks],
         "links": [{**_plain(link), "written": written[link.start : link.end]} for link in extraction.links],
         "entities": [
             {**_plain(entity), "written": written[entity.start : entity.end]} for entity in extraction.entities
@@ -34,12 +34,8 @@ def _understood(path: Path) -> dict[str, Any]:
     return dict(orjson.loads(orjson.dumps(found)))
 
 
-def _plain(value: object) -> dict[str, Any]:
-    return {
-        key: kept
-        for key, kept in orjson.loads(orjson.dumps(value)).items()
-        if key not in ("start", "end", "confidence")
-    }
+def _plain(value: Link | Entity) -> dict[str, Any]:
+    return {key: kept for key, kept in value._asdict().items() if key not in ("start", "end", "confidence")}
 
 
 @pytest.mark.parametrize("path", _INPUTS, ids=lambda path: path.name)
