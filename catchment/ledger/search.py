@@ -23,9 +23,11 @@ _SQLITE = (
     FROM chunks JOIN contents ON contents.id = chunks.content_id""",
     "CREATE VIEW document_names AS SELECT id, title, aliases, path FROM documents WHERE removed_at IS NULL",
     f"""CREATE VIRTUAL TABLE chunk_index
-    USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id', {_TOKENS})""",
+    USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id',
+    {_TOKENS})""",
     f"""CREATE VIRTUAL TABLE document_index
-    USING fts5(title, aliases, path, content = 'document_names', content_rowid = 'id', {_TOKENS})""",
+    USING fts5(title, aliases, path, content = 'document_names', content_rowid = 'id',
+    {_TOKENS})""",
 )
 
 _POSTGRES = (

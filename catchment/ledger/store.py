@@ -180,8 +180,10 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Reading]:
-        """A transaction that only reads."""
+        """A transaction that only reads, and sees one moment throughout."""
         with self.translated(), self.engine.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execution_options(isolation_level="REPEATABLE READ")
             yield Reading(connection, self.now())
 
     @contextmanager

@@ -18,9 +18,11 @@ SQLITE = (
     FROM chunks JOIN contents ON contents.id = chunks.content_id""",
     """CREATE VIEW document_names AS SELECT id, title, aliases, path FROM documents WHERE removed_at IS NULL""",
     """CREATE VIRTUAL TABLE chunk_index
-    USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2')""",
+    USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id',
+    tokenize = 'unicode61 remove_diacritics 2')""",
     """CREATE VIRTUAL TABLE document_index
-    USING fts5(title, aliases, path, content = 'document_names', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2')""",
+    USING fts5(title, aliases, path, content = 'document_names', content_rowid = 'id',
+    tokenize = 'unicode61 remove_diacritics 2')""",
     """CREATE TRIGGER history_no_update BEFORE UPDATE ON history
     BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END""",
     """CREATE TRIGGER history_no_delete BEFORE DELETE ON history
