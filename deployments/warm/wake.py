@@ -27,10 +27,12 @@ class Bell:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._told = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def ring(self) -> None:
-        """Look now."""
+    def ring(self, *, told: bool = False) -> None:
+        """Look now; `told` when the server said that there is a run."""
+        self._told |= told
         self._event.set()
 
     def ring_at(self, moment: datetime) -> None:
@@ -51,10 +53,12 @@ class Bell:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def rung(self) -> None:
-        """Wait for the next ring."""
+    async def rung(self) -> bool:
+        """Wait for the next ring; whether the server said that there is a run."""
         await self._event.wait()
         self._event.clear()
+        told, self._told = self._told, False
+        return told
 
 
 async def listen(pool: UUID, bell: Bell, cancel: Callable[[UUID], object], warn: Callable[[str], None]) -> None:
@@ -79,4 +83,4 @@ def _answer(event: Event, bell: Bell, cancel: Callable[[UUID], object]) -> None:
     if event.event == CANCELLING:
         cancel(UUID(event.resource.id.removeprefix("prefect.flow-run.")))
     else:
-        bell.ring()
+        bell.ring(told=True)

@@ -43,6 +43,7 @@ from deployments.warm.wake import Bell, listen
 _GRACE = 10.0
 """Seconds between asking a run to end and killing it."""
 _SOON = 0.02
+_COMMIT_SECONDS = 0.2
 _UNFINISHED = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
 
 
@@ -129,21 +130,10 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
                 await self._control.__aexit__()
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
-        """Look for runs: start what is due, and set the timer for what is not. Called now and then, and when rung."""
-        async with self._looking:
-            if not self._has_successfully_synced:
-                return await super().get_and_submit_flow_runs()
-            if not self._listening:
-                self._listening = True
-                self._duty(listen(self.work_pool.id, self._bell, self._cancel, self._logger.warning))
-            self._last_polled_time = datetime.now(UTC)
-            found = await self._get_scheduled_flow_runs()
-            now = datetime.now(UTC)
-            due = [run for run in found if (_due(run) - now).total_seconds() < _SOON]
-            if later := [_due(run) for run in found if run not in due]:
-                self._bell.ring_at(min(later))
-            await self._end_cancelled()
-            return await self._submit_scheduled_flow_runs(flow_run_response=due)
+        """The slow look, for what no event told of: runs to start, and runs to end."""
+        started = await self._look()
+        await self._end_cancelled()
+        return started
 
     async def run(
         self,
@@ -184,11 +174,30 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
                 return
         raise InfrastructureNotFound(f"no run of this worker has the process {infrastructure_pid}")
 
+    async def _look(self) -> list[FlowRun]:
+        """Start the runs that are due, and set the timer for those that are not."""
+        async with self._looking:
+            if not self._has_successfully_synced:
+                return await super().get_and_submit_flow_runs()
+            if not self._listening:
+                self._listening = True
+                self._duty(listen(self.work_pool.id, self._bell, self._cancel, self._logger.warning))
+            self._last_polled_time = datetime.now(UTC)
+            found = await self._get_scheduled_flow_runs()
+            now = datetime.now(UTC)
+            due = [run for run in found if (_due(run) - now).total_seconds() < _SOON]
+            if later := [_due(run) for run in found if run not in due]:
+                self._bell.ring_at(min(later))
+            return await self._submit_scheduled_flow_runs(flow_run_response=due)
+
     async def _look_when_rung(self) -> None:
         while True:
-            await self._bell.rung()
+            told = await self._bell.rung()
             try:
-                await self.get_and_submit_flow_runs()
+                if not await self._look() and told:
+                    # The server tells of a run before its transaction is committed.
+                    await asyncio.sleep(_COMMIT_SECONDS)
+                    await self._look()
             except Exception:
                 # The slow look tries again, and ends the worker when the server stays away.
                 self._logger.warning("Looking for runs failed; it is tried again soon", exc_info=True)

@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from catchment.errors import TryAgain
-from deployments.processes import executing_flow_runs
 from deployments.warm.forge import Order
 from deployments.warm.link import Link
 
@@ -76,15 +75,6 @@ async def test_a_run_that_does_not_listen_is_killed_with_what_it_started(link: L
 
     assert ended.code == -signal.SIGKILL
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
-
-
-async def test_a_fork_is_found_by_the_run_it_executes(link: Link, tmp_path: Path) -> None:
-    run = await link.start(_order(tmp_path, "import time; time.sleep(60)", PREFECT__FLOW_RUN_ID=_RUN))
-
-    assert _RUN in executing_flow_runs()
-
-    await run.end(grace=5)
-    assert _RUN not in executing_flow_runs()
 
 
 async def test_changed_code_brings_another_fork_server_and_leaves_the_runs_of_the_one_before(
