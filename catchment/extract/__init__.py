@@ -6,7 +6,6 @@ frontmatter says; `chunks` cuts passages; `resolve` tells where links lead, `vau
 
 from __future__ import annotations
 
-
 from catchment.extract import markdown, notes, plain, properties
 from catchment.extract.chunks import chunks
 from catchment.extract.mask import mask

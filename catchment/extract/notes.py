@@ -80,7 +80,7 @@ def _tags(prose: str) -> Iterator[Entity]:
         if start and not prose[start - 1].isspace():
             continue
         value = match[1].rstrip("/")
-        if value and not value.isdigit():
+        if value and not value.isdecimal():
             yield Entity(EntityKind.TAG, value.lower(), "", start, start + 1 + len(value))
 
 

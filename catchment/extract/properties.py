@@ -51,7 +51,7 @@ def _tags(value: Any) -> list[str]:
     """A list, or words divided by commas or white space; with or without `#`."""
     words = value if isinstance(value, list) else _TAG_BREAK.split(value) if isinstance(value, str) else [value]
     tags = (str(word).strip().lstrip("#").rstrip("/").lower() for word in words if isinstance(word, str | int))
-    return list(dict.fromkeys(tag for tag in tags if tag and not tag.isdigit()))
+    return list(dict.fromkeys(tag for tag in tags if tag and not tag.isdecimal()))
 
 
 def _members(value: Any) -> list[str]:

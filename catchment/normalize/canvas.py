@@ -49,6 +49,7 @@ def _cells(cells: list[dict[str, Any]], code_name: str) -> Iterator[str]:
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
     text, _ = decode(data)
+    text = text.replace("\\u0000", "\\ufffd")
     try:
         value = orjson.loads(text) if text.strip() else {}
     except orjson.JSONDecodeError as error:

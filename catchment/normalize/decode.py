@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -12,15 +13,21 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SAMPLE = 8_192
+# Python knows more encodings than text is written in; some take quadratic time or make half characters.
+_CHARSET = re.compile(
+    r"(?:utf-?(?:8|16|32)|(?:us-)?ascii|latin-?\d|l\d|iso-?(?:8859|2022)|windows-|cp-?\d|koi8|shift|sjis|ms932|euc|gb|big5|hz|mac|tis)",
+    re.IGNORECASE,
+)
+_LOOKS_LIKE_UTF8 = re.compile(r"iso-?2022|hz|utf-?(?:16|32)", re.IGNORECASE)
 _CONTROLS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 27})
 
 
 def decode(data: bytes, declared: str | None = None) -> tuple[str, tuple[str, ...]]:
     """The text, without its byte order mark and with LF line ends, and the warnings. Never fails.
 
-    `declared` is the encoding that the content names itself; it counts where the bytes are not UTF-8.
+    `declared` is the encoding that the content names itself. It counts where the bytes are not UTF-8, or could be both.
     """
-    text, warnings = _decode(data, declared)
+    text, warnings = _decode(data, declared if declared and _CHARSET.match(declared) else None)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x00" in text:
@@ -45,12 +52,10 @@ def _decode(data: bytes, declared: str | None) -> tuple[str, tuple[str, ...]]:
         if data.startswith(mark):
             text = data[len(mark) :].decode(encoding, "replace")
             return text, (f"some characters are not valid {encoding.upper()}",) if "\ufffd" in text else ()
-    try:
-        return data.decode(), ()
-    except UnicodeDecodeError:
-        pass
-    if declared and (named := _declared(data, declared)) is not None:
-        return named, ()
+    ambiguous = declared is not None and _LOOKS_LIKE_UTF8.match(declared) is not None
+    for candidate in (declared, "utf-8") if ambiguous else ("utf-8", declared):
+        if candidate and (exact := _exactly(data, candidate)) is not None:
+            return exact, ()
     text = data.decode("utf-8", "replace")
     damaged = text.count("\ufffd")
     beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
@@ -62,8 +67,8 @@ def _decode(data: bytes, declared: str | None) -> tuple[str, tuple[str, ...]]:
         return data.decode("latin-1"), ("not UTF-8; read as Latin-1",)
 
 
-def _declared(data: bytes, encoding: str) -> str | None:
-    """The text in the encoding that the content names; None where that is unknown or not true."""
+def _exactly(data: bytes, encoding: str) -> str | None:
+    """The text in this encoding; None where that is unknown or not true."""
     try:
         return data.decode(encoding)
     except (LookupError, ValueError):

@@ -104,7 +104,7 @@ def _simple_scalar(text: str) -> Any:
         return _UNCLEAR
     if text in _NAMED:
         return _NAMED[text]
-    return int(text) if text.isdigit() else text
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 class _Loader(yaml.CSafeLoader):
@@ -194,7 +194,9 @@ class _Plain:
         if isinstance(value, list | tuple | set):
             members = sorted(value, key=str) if isinstance(value, set) else value
             return [self._plain(each, depth + 1) for each in members]
-        if value is None or isinstance(value, bool | int | float | str):
+        if isinstance(value, str):
+            return value.replace("\x00", "\ufffd")
+        if value is None or isinstance(value, bool | int | float):
             return value
         return value.hex() if isinstance(value, bytes) else str(value)
 

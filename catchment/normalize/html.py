@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Any
 
 from catchment.model import Document
@@ -10,23 +11,8 @@ from catchment.normalize.decode import decode
 from catchment.normalize.language import language
 from catchment.normalize.markdown import iso_moment
 
-_DROPPED = frozenset(
-    {
-        "script",
-        "style",
-        "template",
-        "head",
-        "svg",
-        "math",
-        "iframe",
-        "object",
-        "canvas",
-        "noscript",
-        "select",
-        "button",
-        "-comment",
-    }
-)
+_DROPPED_NAMES = "script style template head svg math iframe object canvas noscript select button -comment"
+_DROPPED = frozenset(_DROPPED_NAMES.split())
 _BLOCK_NAMES = """
     address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form header hr
     html legend li main nav ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"""
@@ -35,16 +21,16 @@ _LEAVES = frozenset({"-text", "img"})
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*(?!utf-?16)([\w.:-]{2,40})", re.IGNORECASE)
 _AUTHOR = ("author", "dc.creator", "article:author")
 _CREATED = ("article:published_time", "date", "dc.date", "dcterms.created")
 _MODIFIED = ("article:modified_time", "last-modified", "dcterms.modified")
 
 
-def html(data: bytes, media_type: str = "text/html") -> Document:
-    """A page as a document. Never fails: what browsers repair is repaired."""
+def html(data: bytes, media_type: str = "text/html", declared: str | None = None) -> Document:
+    """A page as a document; `declared` is its encoding where something else tells. What browsers repair is repaired."""
     hint = _CHARSET.search(data[:4_096])
-    text, warnings = decode(data, hint[1].decode("ascii", "replace") if hint else None)
+    text, warnings = decode(data, declared or (hint[1].decode("ascii") if hint else None))
     from selectolax.lexbor import LexborHTMLParser
 
     tree = LexborHTMLParser(text)
@@ -221,7 +207,7 @@ def _meta(tree: Any) -> dict[str, str]:
     return said
 
 
-def _moment(said: dict[str, str], keys: tuple[str, ...]) -> Any:
+def _moment(said: dict[str, str], keys: tuple[str, ...]) -> datetime | None:
     return next((moment for key in keys if key in said and (moment := iso_moment(said[key]))), None)
 
 

@@ -11,6 +11,7 @@ from email.utils import getaddresses, parsedate_to_datetime
 
 from catchment.errors import ParseError
 from catchment.model import Document
+from catchment.normalize.decode import decode
 from catchment.normalize.html import html
 from catchment.normalize.language import language
 
@@ -32,7 +33,9 @@ def mail(data: bytes) -> Document:
         raise ParseError("the message has no headers; it is not a mail message, or was cut off")
     body = "\n\n".join(text for text in (_text(part) for part in texts) if text)
     if not body:
-        body = "\n\n".join(text for text in (html(_payload(part)).text for part in pages) if text)
+        body = "\n\n".join(
+            text for text in (html(_payload(part), declared=part.get_content_charset()).text for part in pages) if text
+        )
     properties: dict[str, object] = {name: value for name in _HEADERS if (value := _header(message, name))}
     for name in _PEOPLE:
         if name in properties:
@@ -101,12 +104,8 @@ def _payload(part: Message) -> bytes:
 
 
 def _text(part: Message) -> str:
-    data = _payload(part)
-    try:
-        text = data.decode(part.get_content_charset() or "utf-8", "replace")
-    except (LookupError, ValueError):  # a character set nobody knows
-        text = data.decode("utf-8", "replace")
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd").strip()
+    text, _ = decode(_payload(part), part.get_content_charset())
+    return text.strip()
 
 
 def _date(text: str) -> datetime | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -90,7 +91,7 @@ def _language(code: str | None) -> str | None:
     return code[:2].lower() if code and re.match(r"[A-Za-z]{2}(?:[-_]|$)", code) else None
 
 
-def _moment(text: str | None) -> Any:
+def _moment(text: str | None) -> datetime | None:
     return iso_moment(text) if text else None
 
 

@@ -42,6 +42,27 @@ def test_any_bytes_become_text_without_nul_and_carriage_return(data: bytes) -> N
     text.encode()
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Ä", "latin-1"),
+        ("Привет", "koi8-r"),
+        ("日本語", "iso-2022-jp"),
+        ("日本語", "shift_jis"),
+        ("Ä", "utf-16-le"),
+        ("ok", "nonsense"),
+    ],
+)
+def test_a_declared_encoding_counts_where_utf_8_does_not_tell(text: str, encoding: str) -> None:
+    data = text.encode("ascii" if encoding == "nonsense" else encoding)
+    assert decode(data, encoding) == (text, ())
+
+
+def test_encodings_that_are_no_way_to_write_text_are_not_used() -> None:
+    for encoding in ("unicode_escape", "utf-7", "punycode", "idna", "rot13", "zlib"):
+        assert decode(b"\\ud800 +2AA- a-", encoding)[0] == "\\ud800 +2AA- a-"
+
+
 def test_binary_data_is_not_text() -> None:
     assert is_text(b"words\n")
     assert is_text(codecs.BOM_UTF16_LE + "x".encode("utf-16-le"))

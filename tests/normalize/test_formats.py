@@ -165,6 +165,12 @@ def test_archives_are_listed_and_one_compressed_file_is_read() -> None:
         _read(twice, "a.gz.gz.gz")
 
 
+def test_nothing_brings_nul_characters_into_a_text() -> None:
+    board = b'{"nodes": [{"id": "a", "type": "text", "text": "x\\u0000y"}]}'
+    assert _read(board, "a.canvas").text == "x\ufffdy"
+    assert "\x00" not in _read(b"<p>x&#0;y</p>", "a.html").text
+
+
 def test_a_picture_tells_its_size() -> None:
     assert dict(_read(samples.png(640, 480)).properties) == {"height": 480, "width": 640}
     jpeg = b"\xff\xd8\xff\xe1\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12

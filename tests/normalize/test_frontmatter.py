@@ -51,6 +51,7 @@ _WORDS += [
     "é",
     "a,b",
 ]
+_WORDS += ["¹", "٣", "Ⅳ"]
 _LINES = st.one_of(
     st.builds("{}: {}".format, st.sampled_from(["a", "b key", "c-d", "null", "1", "é"]), st.sampled_from(_WORDS)),
     st.builds("{}:".format, st.sampled_from(["a", "b"])),
@@ -83,6 +84,7 @@ def _note(text: str) -> Document:
         ("url: https://example.org/a", {"url": "https://example.org/a"}),
         ("t: <% tp.file.title %>", {"t": "<% tp.file.title %>"}),
         ("z: 1\na: 2", {"a": 2, "z": 1}),
+        ('a: "x\\0y"', {"a": "x\ufffdy"}),
         ("", {}),
     ],
 )
