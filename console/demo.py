@@ -30,7 +30,7 @@ def demo(
     source: Annotated[Path | None, typer.Option(help="Your own folder or vault instead of the example.")] = None,
 ) -> int:
     """Ingest the example vault and this project; show the result."""
-    os.environ["CATCHMENT_HOME"] = str(_STATE)
+    os.environ.setdefault("CATCHMENT_HOME", str(_STATE))
     names = _sources(source)
     from deployments.supervisor import down, up
 

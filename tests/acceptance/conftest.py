@@ -1,0 +1,26 @@
+"""One server for the tests that only use it; those that start, stop or kill one have their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.person import Person, upright
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Person]:
+    """A person whose home does not exist yet; what they leave running is taken down."""
+    person = Person(tmp_path / "home")
+    yield person
+    person("down")
+    assert person.left() == []
+
+
+@pytest.fixture(scope="session")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    """A person whose server is up; tests share it, so each names its sources differently."""
+    with upright(Person(tmp_path_factory.mktemp("acceptance") / "home")) as person:
+        yield person

@@ -1,0 +1,155 @@
+"""A person at a terminal: the installed command with a home of its own, and what it leaves running."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from catchment.home import Home
+from deployments.api import api
+from deployments.server import Running, running
+
+PROJECT = Path(__file__).parents[2]
+COMMAND = Path(sys.executable).with_name("catchment")
+_SECONDS = 240
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one command said, and how it ended."""
+
+    asked: Sequence[str]
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What `--json` printed."""
+        return json.loads(self.out)
+
+    def ok(self) -> Said:
+        """The same, if the command did what was asked."""
+        assert self.code == 0, self
+        return self
+
+    def refused(self, code: int, *words: str) -> Said:
+        """The same, if it ended with this code and one line that holds these words."""
+        assert (self.code, len(self.err.splitlines())) == (code, 1), self
+        assert self.err.startswith("catchment: "), self
+        for word in words:
+            assert word in self.err, self
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Types commands, in a folder that is not the project, with nothing set but the home."""
+
+    home: Path
+    before: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, *arguments: str | Path) -> Said:
+        """Type a command and wait until it ends. `before`: words typed before it."""
+        words = [*self.before, str(COMMAND), *map(str, arguments)]
+        done = subprocess.run(
+            words,
+            env=self.environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        return Said(words[len(self.before) + 1 :], done.returncode, done.stdout, done.stderr)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a shell of a new machine sets, and the home."""
+        kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
+        return {**kept, "LANG": "C.UTF-8", "CATCHMENT_HOME": str(self.home), **self.variables}
+
+    @property
+    def running(self) -> Running:
+        """The server and worker, which must be up."""
+        found = running(Home(self.home))
+        assert found is not None, "nothing is up"
+        return found
+
+    def source(self, name: str) -> dict[str, Any]:
+        """What `status --json` says of a source."""
+        found: dict[str, Any]
+        (found,) = [source for source in self("status", "--json").ok().json["sources"] if source["name"] == name]
+        return found
+
+    def sync(self, name: str) -> dict[str, int]:
+        """Sync a source to its end; the figures of what was done."""
+        summary: dict[str, int] = self("sync", name, "--wait", "--json").ok().json["summary"]
+        return summary
+
+    def sync_when_ready(self, name: str) -> None:
+        """Sync a source as a person does after an accident: again while it says `try again`."""
+        said = until(lambda: self("sync", name, "--wait"), lambda said: said.code != 10, seconds=90)
+        said.ok()
+
+    def documents(self, name: str) -> dict[str, int]:
+        """The number of the document of each item of a source that is in the library."""
+        jobs = self("jobs", "list", "--source", name, "--state", "succeeded", "--limit", "100000", "--json").ok().json
+        items = [job["item"] for job in jobs]
+        return {item: self("show", item, "--json").ok().json["document"] for item in items}
+
+    def runs(self, *states: str) -> list[dict[str, Any]]:
+        """The flow runs that the server has in these states."""
+        with api(self.running) as client:
+            query = {"flow_runs": {"state": {"type": {"any_": states}}}}
+            found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+            return found
+
+    def processes(self) -> list[psutil.Process]:
+        """All that runs for this home."""
+        mine = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get("CATCHMENT_HOME") == str(self.home) and process.is_running():
+                    mine.append(process)
+        return mine
+
+    def left(self) -> list[str]:
+        """What still runs for this home a moment after it should have ended."""
+        gone = until(self.processes, lambda found: not found, seconds=5, must=False)
+        return [" ".join(process.cmdline()) for process in gone if process.is_running()]
+
+
+def until(look: Callable[[], T], told: Callable[[T], bool], *, seconds: float, must: bool = True) -> T:
+    """What a look shows once it is told, or after so many seconds: then an error, if it must be told."""
+    deadline = time.monotonic() + seconds
+    while not told(seen := look()):
+        if time.monotonic() > deadline:
+            assert not must, f"after {seconds:.0f} s there is still only {seen}"
+            break
+        time.sleep(0.02)
+    return seen
+
+
+@contextlib.contextmanager
+def upright(person: Person) -> Iterator[Person]:
+    """A person whose server and worker are up, and are taken down in the end."""
+    person("up", "--detach").ok()
+    try:
+        yield person
+    finally:
+        person("down")

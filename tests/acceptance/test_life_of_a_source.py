@@ -1,0 +1,217 @@
+"""A source from `up` and `sources add` to `remove` and `down`, by every command that a person has, in this order."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.acceptance.person import PROJECT, Person, until, upright
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three notes, one damaged PDF, one file that nobody can read as text, and one that a rule leaves out."""
+    folder = tmp_path_factory.mktemp("papers") / "papers"
+    (folder / "Bees").mkdir(parents=True)
+    (folder / "Bees" / "Hive 03.md").write_text("# Hive 03\n\nThe excluder stays in until August. #bees\n")
+    (folder / "Water.md").write_text("# Water\n\nThe gauge stands at the weir, see [[Hive 03]].\n")
+    (folder / "plan.txt").write_text("Mend the sluice before the flood.\n")
+    (folder / "cut.pdf").write_bytes(b"%PDF-1.7\n1 0 obj\n<< /Type /Catalog >>\n")
+    (folder / "logger.dat").write_bytes(bytes(range(256)) * 40)
+    (folder / "draft.tmp").write_text("left out")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Person]:
+    """A person whose server is up and who has synced the folder as `papers`, every hour, without `*.tmp`."""
+    with upright(Person(tmp_path_factory.mktemp("life") / "home")) as person:
+        options = ["--name", "papers", "--every", "1h", "--set", 'exclude=["*.tmp"]', "--set", "retry.attempts=2"]
+        person("sources", "add", "local_files", folder, *options).ok()
+        person.sync("papers")
+        yield person
+    assert person.left() == []
+
+
+def entry(person: Person) -> int:
+    """The job of the one item in quarantine."""
+    (found,) = person("quarantine", "list", "--json").ok().json
+    assert (found["source"], found["item"], found["reason"]) == ("papers", "cut.pdf", "parse_error")
+    assert found["attempts"] >= 1
+    job: int = found["job"]
+    return job
+
+
+def test_the_source_is_listed_with_its_schedule(person: Person) -> None:
+    (listed,) = person("sources", "list", "--json").ok().json
+    assert listed == {
+        "name": "papers",
+        "kind": "local_files",
+        "state": "active",
+        "priority": "normal",
+        "schedule": "every 1 h",
+    }
+    shown = person("sources", "show", "papers", "--json").ok().json
+    assert shown["next_run"] is not None
+    assert shown["settings"]["exclude"] == ["*.tmp"]
+    assert [sync["outcome"] for sync in shown["syncs"]] == ["completed"]
+
+
+def test_status_says_how_it_stands(person: Person) -> None:
+    source = person.source("papers")
+    assert (source["kind"], source["documents"]) == ("local_files", 3)
+    wanted = {"succeeded": 3, "quarantined": 1, "skipped": 1, "running": 0, "pending": 0, "retrying": 0}
+    assert source["jobs"].items() >= wanted.items()
+    table = person("status").ok().out
+    assert "papers" in table
+    assert person.running.url in table
+
+
+def test_search_finds_a_document_that_show_prints(person: Person) -> None:
+    (hit,) = person("search", "excluder", "--json").ok().json
+    assert {"document", "title", "source", "item", "snippet", "score"} <= hit.keys()
+    assert (hit["title"], hit["source"], hit["item"]) == ("Hive 03", "papers", "Bees/Hive 03.md")
+    assert "excluder" in hit["snippet"]
+    assert "until August" in person("show", str(hit["document"])).ok().out
+    assert "Water" in person("related", str(hit["document"])).ok().out
+    assert person("search", "nobodywritesthis", "--json").ok().json == []
+
+
+def test_jobs_are_listed_with_their_history(person: Person) -> None:
+    listed = person("jobs", "list", "--source", "papers", "--json").ok().json
+    assert sorted(job["item"] for job in listed) == [
+        "Bees/Hive 03.md",
+        "Water.md",
+        "cut.pdf",
+        "logger.dat",
+        "plan.txt",
+    ]
+    (skipped,) = person("jobs", "list", "--state", "skipped", "--json").ok().json
+    assert (skipped["item"], skipped["reason"]) == ("logger.dat", "unsupported")
+    done = next(job["job"] for job in listed if job["item"] == "Water.md")
+    shown = person("jobs", "show", str(done), "--json").ok().json
+    assert [event["event"] for event in shown["history"]] == ["pending", "running", "succeeded"]
+
+
+def test_quarantine_is_reviewed_noted_counted_and_retried(person: Person) -> None:
+    job = str(entry(person))
+    assert "parse_error" in person("quarantine", "show", job).ok().out
+    person("quarantine", "note", job, "the scanner cuts them off").ok()
+    assert person("quarantine", "show", job, "--json").ok().json["notes"][0].endswith("the scanner cuts them off")
+    stats = person("quarantine", "stats", "--json").ok().json
+    assert stats["sources"] == {"papers": {"parse_error": 1}}
+    person("quarantine", "retry", job).ok()
+    assert person.source("papers")["jobs"]["pending"] == 1
+    person.sync("papers")
+    assert entry(person) == int(job)
+
+
+def test_why_is_told_of_what_is_here_and_of_what_is_not(person: Person, folder: Path) -> None:
+    def because(path: Path) -> str:
+        return person("why", path).ok().out
+
+    assert "it is in the library as document" in because(folder / "Water.md")
+    assert "it is in quarantine: parse_error" in because(folder / "cut.pdf")
+    assert "it was skipped: unsupported" in because(folder / "logger.dat")
+    assert "leaves it out: excluded by the source's settings" in because(folder / "draft.tmp")
+    assert "no such file" in because(folder / "never.md")
+    assert "outside of every source" in because(PROJECT / "README.md")
+    person("why", folder.parent / "nothing" / "never.md").refused(4)
+
+
+def test_a_pause_outlives_down_and_up(person: Person) -> None:
+    person("sources", "pause", "papers", "--reason", "tidying up").ok()
+    person("sync", "papers", "--wait").refused(5, "paused", "tidying up", "catchment sources resume papers")
+    person("down").ok()
+    assert person.left() == []
+    assert person.source("papers")["state"] == "paused"
+    person("sync", "papers").refused(5, "paused")
+    person("up", "--detach").ok()
+    assert person.source("papers")["state"] == "paused"
+    assert [run for run in person.runs("SCHEDULED", "PENDING", "RUNNING") if run["auto_scheduled"]] == []
+    person("sync", "papers").refused(5, "paused")
+    person("sources", "resume", "papers").ok()
+    assert person.source("papers")["state"] == "active"
+    # Prefect plans the runs of a deployment a moment after it was resumed.
+    until(lambda: person("sources", "show", "papers", "--json").ok().json["next_run"], bool, seconds=30)
+
+
+def test_after_a_restart_there_is_nothing_to_do(person: Person) -> None:
+    assert person.sync("papers")["jobs"] == 0
+
+
+def test_an_item_is_given_up_until_it_changes(person: Person, folder: Path) -> None:
+    person("quarantine", "discard", str(entry(person)), "--reason", "scanned anew").ok()
+    assert person("quarantine", "list", "--json").ok().json == []
+    assert person.sync("papers")["jobs"] == 0
+    (folder / "cut.pdf").write_bytes((folder / "cut.pdf").read_bytes() + b"2 0 obj\n")
+    person.sync("papers")
+    entry(person)
+
+
+def test_configuration_and_ledger_are_sound(person: Person) -> None:
+    assert person("config", "validate").ok().out == "1 source, all valid\n"
+    person("config", "show", "--json").ok()
+    person("ledger", "check", "--deep").ok()
+
+
+def test_errors_have_the_documented_exit_codes(person: Person, folder: Path, tmp_path: Path) -> None:
+    person("sources", "add", "mail", folder, "--name", "other").refused(2)
+    person("sources", "add", "local_files", folder, "--name", "papers").refused(2, "already")
+    person("sync").refused(2)
+    person("sync", "paper").refused(4, "did you mean papers?")
+    person("show", "no such document").refused(4)
+    person("quarantine", "show", "999999").refused(4)
+    person("jobs", "show", "999999").refused(4)
+    person("deletions", "apply", "papers").refused(4)
+    person("sources", "remove", "papers").refused(2, "--yes")
+    nobody = Person(tmp_path / "nobody")
+    nobody("sync", "papers").refused(4)
+    nobody("search", "words").refused(4, "catchment sources add")
+    assert not nobody.home.exists()
+
+
+def test_a_removed_source_leaves_nothing(person: Person, folder: Path) -> None:
+    person("sources", "remove", "papers", "--yes").ok()
+    assert person("search", "excluder", "--json").ok().json == []
+    assert person("jobs", "list", "--json").ok().json == []
+    assert person("quarantine", "list", "--json").ok().json == []
+    assert person("sources", "list", "--json").ok().json == []
+    assert person.runs("SCHEDULED") == []
+    person("sync", "papers").refused(4)
+    person("ledger", "check", "--deep").ok()
+    kept = b"".join(file.read_bytes() for file in person.home.glob("*.db*"))
+    assert b"excluder stays in until August" not in kept
+    assert (folder / "Water.md").exists()
+
+
+def test_down_leaves_nothing_running_and_may_be_said_twice(person: Person) -> None:
+    port = person.running.port
+    assert person("down").ok().out == "stopped\n"
+    assert person.left() == []
+    assert port not in {one.laddr.port for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN}
+    assert person("down").ok().out == "nothing was running\n"
+
+
+def test_the_home_is_all_there_is_and_nobody_else_reads_it(person: Person) -> None:
+    for path in [person.home, *person.home.rglob("*")]:
+        assert path.lstat().st_mode & 0o077 == 0, path.relative_to(person.home)
+    shutil.rmtree(person.home)
+    assert person("status", "--json").ok().json["sources"] == []
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["status", "--json"], ["sources", "add", "--help"]])
+def test_a_quick_command_loads_no_prefect(words: list[str], tmp_path: Path) -> None:
+    person = Person(tmp_path / "home", before=(sys.executable, "-X", "importtime"))
+    said = person(*words)
+    assert said.code == 0
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in said.err.splitlines()}
+    assert "console" in loaded
+    assert not loaded & {"prefect", "xberg", "pydantic"}
