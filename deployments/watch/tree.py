@@ -124,8 +124,6 @@ class Tree(WatchCallback):
             folder = self._paths.pop(wd, None)
             if folder is not None and self._folders.get(folder, (None,))[0] == wd:
                 del self._folders[folder]
-        if folder == b"":
-            self._tell(Sign.ROOT)
 
     def on_queue_overflow(self) -> None:
         """As `WatchCallback.on_queue_overflow`: the kernel dropped events, those of new folders among them."""
@@ -136,7 +134,7 @@ class Tree(WatchCallback):
             self._forget(path)
             return
         if event.is_create or event.is_moved_to:
-            # A folder of this path that went away is forgotten late if something still holds it open.
+            # An empty folder that another one was moved over goes away without a word to the folder it was in.
             self._forget(path)
         # A change of attributes may have made a folder readable.
         if path not in self._folders and self._wants(os.fsdecode(path)) and self._watch(path):

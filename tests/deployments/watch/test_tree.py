@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import queue
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -55,18 +56,26 @@ def test_a_folder_that_was_moved_out_is_not_watched_any_more(root: Path, tree: T
     assert tree.folders == 1
 
 
-def test_a_folder_that_took_the_place_of_one_held_open_is_watched(root: Path, tree: Tree, signs: Signs) -> None:
-    (root / "Projects" / "Plan.md").unlink()
-    held = os.open(root / "Projects", os.O_RDONLY)
-    try:
-        (root / "Projects").rmdir()
-        (root / "Projects").mkdir()
-        (root / "marker.md").touch()
-        told(signs, "marker.md")
-        (root / "Projects" / "new.md").touch()
-        told(signs, "Projects/new.md")
-    finally:
-        os.close(held)
+def test_a_folder_that_was_moved_over_an_empty_one_is_watched(root: Path, tree: Tree, signs: Signs) -> None:
+    (root / "Empty").mkdir()
+    told(signs, "Empty")
+    (root / "Projects").rename(root / "Empty")
+    (root / "marker.md").touch()
+    told(signs, "marker.md")
+    (root / "Empty" / "new.md").touch()
+    told(signs, "Empty/new.md")
+
+
+def move_away(root: Path) -> None:
+    root.rename(root.parent / "elsewhere")
+
+
+@pytest.mark.parametrize("lose", [move_away, shutil.rmtree])
+def test_the_loss_of_the_root_is_told_at_once(
+    lose: Callable[[Path], None], root: Path, tree: Tree, signs: Signs
+) -> None:
+    lose(root)
+    told(signs, Sign.ROOT)
 
 
 def test_folders_that_nobody_wants_cost_no_watch(root: Path, tree: Tree, signs: Signs) -> None:
