@@ -12,7 +12,8 @@ from catchment.ledger.deletions import Deletions
 from catchment.ledger.known import KnownSource
 from catchment.ledger.recording import Recording
 from catchment.ledger.rows import Hold, IntakeCounts, ItemRow, Settled
-from catchment.ledger.schema import documents, items, jobs, marks, sources, syncs
+from catchment.ledger.schema import documents, items, jobs, sources, syncs
+from catchment.ledger.schema import marks as marks_table
 from catchment.ledger.store import AnyRow, Store, Writing, from_json, from_micros, maybe_time
 from catchment.ledger.transitions import in_parts
 from catchment.model import Failure, JobState, Skip, Tombstone, Upsert
@@ -44,7 +45,7 @@ class Intake:
         self,
         sync_id: int,
         changes: Sequence[Upsert | Tombstone | Skip | Failure],
-        cursor: Mapping[str, str | None],
+        marks: Mapping[str, str | None],
     ) -> IntakeCounts:
         """Take in what a connector said, and the marks that promise it, in one transaction.
 
@@ -62,7 +63,7 @@ class Intake:
                 raise Refused("This source was removed; add it again to ingest it")
             recording = Recording(writing, sync.source_id, sync_id, sync.owner, sync.priority)
             counts = recording.take(changes)
-            _keep_marks(writing, sync.source_id, cursor)
+            _keep_marks(writing, sync.source_id, marks)
             return counts
 
     def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
@@ -120,11 +121,11 @@ class Intake:
             return [_item(row) for row in exact or reading.execute(statement.where(ending)).all()]
 
 
-def _keep_marks(writing: Writing, source_id: int, cursor: Mapping[str, str | None]) -> None:
-    for keys in in_parts(cursor):
-        writing.execute(delete(marks).where(marks.c.source_id == source_id, marks.c.key.in_(keys)))
-    rows = [{"source_id": source_id, "key": key, "value": value} for key, value in cursor.items() if value is not None]
-    writing.insert(marks, rows)
+def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None]) -> None:
+    for keys in in_parts(marks):
+        writing.execute(delete(marks_table).where(marks_table.c.source_id == source_id, marks_table.c.key.in_(keys)))
+    rows = [{"source_id": source_id, "key": key, "value": value} for key, value in marks.items() if value is not None]
+    writing.insert(marks_table, rows)
 
 
 def _item(row: AnyRow) -> ItemRow:

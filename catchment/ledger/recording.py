@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
 from catchment.ledger import removal
 from catchment.ledger.failing import describe, quarantine_rows, resolve
+from catchment.ledger.matching import FACTS, Gone, Have, facts, places_changed
 from catchment.ledger.rows import IntakeCounts
 from catchment.ledger.schema import DELETED, MISSING, items, jobs
-from catchment.ledger.store import Writing, maybe_micros, to_json
+from catchment.ledger.store import Writing
 from catchment.ledger.transitions import (
     CANCELLED,
     PENDING,
@@ -33,30 +33,6 @@ AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
 
 _RELIST_AFTER = 300_000_000
 """An item whose listing failed for a reason that may pass is tried again after this many microseconds."""
-
-_FACTS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
-
-
-@dataclass(slots=True)
-class _Have:
-    """An item that the ledger has, with its current job."""
-
-    id: int
-    state: str
-    facts: tuple[Any, ...]
-    job: int | None
-    job_version: str | None
-    job_state: JobState | None
-    job_reason: str | None
-    attempt: int
-
-    @property
-    def locator(self) -> str:
-        return str(self.facts[0])
-
-    @property
-    def version(self) -> str:
-        return str(self.facts[2])
 
 
 class Recording:
@@ -88,6 +64,11 @@ class Recording:
         unknown = [c.item for c in seen if c.item.locator not in have]
         self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in have for n, c in latest.items())
         gone = self._gone(unknown, {c.item.locator for c in seen})
+        moving = places_changed(have, [c.item for c in seen if isinstance(c, Upsert)])
+        self._vacate(moving.values())
+        for mover in moving.values():
+            del have[mover.locator]
+        have |= moving
         for change in seen:
             known = have.get(change.item.locator) or gone.take(change.item)
             if known is None:
@@ -99,11 +80,11 @@ class Recording:
 
     # Reading
 
-    def _load(self, where: ColumnElement[bool], column: Any, values: Iterable[Any]) -> Iterable[_Have]:
+    def _load(self, where: ColumnElement[bool], column: Any, values: Iterable[Any]) -> Iterable[Have]:
         statement = select(
             items.c.id,
             items.c.state,
-            *(items.c[fact] for fact in _FACTS),
+            *(items.c[fact] for fact in FACTS),
             jobs.c.id,
             jobs.c.version,
             jobs.c.state,
@@ -114,18 +95,18 @@ class Recording:
             for row in self._writing.execute(statement.where(where, column.in_(part)).order_by(items.c.id)).all():
                 number, state, *facts, job, version, job_state, reason, attempt = row
                 known = None if job_state is None else JobState(job_state)
-                yield _Have(number, state, tuple(facts), job, version, known, reason, attempt or 0)
+                yield Have(number, state, tuple(facts), job, version, known, reason, attempt or 0)
 
-    def _gone(self, unknown: Sequence[Item], seen: set[str]) -> _Gone:
+    def _gone(self, unknown: Sequence[Item], seen: set[str]) -> Gone:
         mine = items.c.source_id == self._source_id
         identities = {item.identity for item in unknown if item.identity is not None}
         missing = self._load(mine & literal_column(MISSING), items.c.identity, identities)
         deleted = self._load(mine & literal_column(DELETED), items.c.locator, (i.locator for i in unknown))
-        return _Gone([h for h in missing if h.locator not in seen], list(deleted))
+        return Gone([h for h in missing if h.locator not in seen], list(deleted))
 
     # The rules
 
-    def _bury(self, tombstoned: Iterable[_Have]) -> None:
+    def _bury(self, tombstoned: Iterable[Have]) -> None:
         """What is gone is missing until the sync is settled; work on it stops at once."""
         present = [have for have in tombstoned if have.state == "present"]
         self._counts["missing"] += len(present)
@@ -146,18 +127,18 @@ class Recording:
                     have.job_state = CANCELLED
 
     def _add(self, change: Upsert | Skip | Failure) -> None:
-        row = dict(zip(_FACTS, _facts(change.item), strict=True))
+        row = dict(zip(FACTS, facts(change.item), strict=True))
         self._new_items.append(row)
         self._counts["new"] += 1
         self._enqueue(row, change, "new")
 
-    def _update(self, have: _Have, change: Upsert | Skip | Failure) -> None:
-        facts = _facts(change.item)
+    def _update(self, have: Have, change: Upsert | Skip | Failure) -> None:
+        seen = facts(change.item)
         moved = have.locator != change.item.locator
         returned = have.state != "present"
         wanted = self._wanted(have, change, moved=moved)
-        if moved or returned or facts != have.facts:
-            row = {"item_id": have.id, **dict(zip(_FACTS, facts, strict=True))}
+        if moved or returned or seen != have.facts:
+            row = {"item_id": have.id, **dict(zip(FACTS, seen, strict=True))}
             self._items.append(row)
         if moved:
             self._moved.append((have.id, have.locator, change.item.locator))
@@ -170,9 +151,9 @@ class Recording:
             if have.job is not None:
                 self._replaced.append(have.job)
             self._enqueue({"id": have.id}, change, wanted)
-        self._counts[_verdict(moved, returned, wanted, facts != have.facts)] += 1
+        self._counts[_verdict(moved, returned, wanted, seen != have.facts)] += 1
 
-    def _wanted(self, have: _Have, change: Upsert | Skip | Failure, *, moved: bool) -> str:
+    def _wanted(self, have: Have, change: Upsert | Skip | Failure, *, moved: bool) -> str:
         """Why this change needs a new job; empty when it needs none."""
         state = have.job_state
         if moved and isinstance(change, Upsert):
@@ -232,6 +213,13 @@ class Recording:
             job |= {"state": RETRYING.value, "reason": change.error.reason.value, **later}
 
     # Writing
+
+    def _vacate(self, leaving: Iterable[Have]) -> None:
+        """Free the locators that items give one another, since no two may have one at any moment."""
+        rows = [{"item_id": have.id, "place": f"on the move: {have.id}"} for have in leaving]
+        if rows:
+            statement = update(items).where(items.c.id == bindparam("item_id")).values(locator=bindparam("place"))
+            self._writing.execute(statement, rows)
 
     def _write(self) -> None:
         writing, now = self._writing, self._writing.now
@@ -293,38 +281,6 @@ class Recording:
             attempt=attempt,
             reason=reason,
         )
-
-
-class _Gone:
-    """Items that are away, from which one that shows up under an unknown locator may have come."""
-
-    def __init__(self, missing: Sequence[_Have], deleted: Sequence[_Have]) -> None:
-        self._missing: defaultdict[str, list[_Have]] = defaultdict(list)
-        for have in missing:
-            self._missing[have.facts[3]].append(have)
-        self._deleted = {have.locator: have for have in deleted}
-
-    def take(self, item: Item) -> _Have | None:
-        """The item that moved here, else the one that was deleted here, else None. Each is given once."""
-        candidates = self._missing.get(item.identity) if item.identity is not None else None
-        if candidates:
-            same = (have for have in candidates if have.version == item.version)
-            best = next(same, candidates[0])
-            candidates.remove(best)
-            return best
-        return self._deleted.pop(item.locator, None)
-
-
-def _facts(item: Item) -> tuple[Any, ...]:
-    return (
-        item.locator,
-        item.container,
-        item.version,
-        item.identity,
-        item.size,
-        maybe_micros(item.modified),
-        to_json(item.attributes),
-    )
 
 
 def _verdict(moved: bool, returned: bool, wanted: str, different: bool) -> str:

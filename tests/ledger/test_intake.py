@@ -130,6 +130,39 @@ def test_a_moved_item_may_take_the_place_of_a_deleted_one(world: World) -> None:
     assert world.ledger.library.show("b.md").title == "b"
 
 
+def test_files_that_swap_their_names_keep_their_documents(world: World) -> None:
+    world.ingest(note("a.md", identity="i1"), note("b.md", identity="i2"))
+    first = world.ledger.library.show("a.md").document
+    assert world.see(note("a.md", "v2", "i2"), note("b.md", "v2", "i1")) == IntakeCounts(moved=2)
+    assert world.ledger.library.show("b.md").document == first
+    assert world.claim().jobs == ()
+
+
+def test_a_chain_of_renames_keeps_every_document(world: World) -> None:
+    world.ingest(*(note(f"log.{n}", identity=f"i{n}") for n in (1, 2, 3)))
+    before = [world.ledger.library.show(f"log.{n}").document for n in (1, 2, 3)]
+    moved = [Upsert(note(f"log.{n + 1}", identity=f"i{n}")) for n in (1, 2, 3)]
+    assert world.record(Tombstone("log.1"), *moved) == IntakeCounts(missing=1, moved=3)
+    assert [world.ledger.library.show(f"log.{n}").document for n in (2, 3, 4)] == before
+    assert world.claim().jobs == ()
+    assert world.settle().deleted == 0
+
+
+def test_a_backup_that_an_editor_leaves_is_a_new_item(world: World) -> None:
+    world.ingest(note("a.md", identity="i1"))
+    document = world.ledger.library.show("a.md").document
+    counts = world.see(note("a.md", "v2", "i2"), note("a.md~", "v1", "i1"))
+    assert counts == IntakeCounts(new=1, changed=1, enqueued=2)
+    assert world.ledger.library.show("a.md").document == document
+
+
+def test_a_file_that_is_moved_over_another_is_a_new_version_of_that_one(world: World) -> None:
+    world.ingest(note("a.md", identity="i1"), note("b.md", identity="i2"))
+    counts = world.record(Tombstone("a.md"), Upsert(note("b.md", "v2", "i1")))
+    assert counts == IntakeCounts(missing=1, changed=1, enqueued=1)
+    assert world.settle().deleted == 1
+
+
 def test_a_deleted_item_leaves_the_library_and_comes_back_as_itself(world: World) -> None:
     world.ingest(note("a.md"), note("b.md"))
     before = world.ledger.library.show("a.md")
@@ -247,3 +280,11 @@ def test_a_failure_of_the_newer_version_leaves_the_last_good_document(world: Wor
     world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=None)
     assert world.found("says v1") == ["a.md"]
     assert world.ledger.quarantine.list()[0].document == world.ledger.library.show("a.md").document
+
+
+def test_a_lost_file_that_shows_up_elsewhere_while_another_takes_its_old_place(world: World) -> None:
+    world.ingest(note("a.md", identity="i1"))
+    document = world.ledger.library.show("a.md").document
+    world.lose("a.md")
+    assert world.see(note("a.md", "v5", "i9"), note("b.md", "v1", "i1")) == IntakeCounts(new=1, moved=1, enqueued=1)
+    assert world.ledger.library.show("b.md").document == document

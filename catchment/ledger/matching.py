@@ -1,0 +1,100 @@
+"""Which item is which: telling what a listing shows apart into what stayed, what moved here, and what is back."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catchment.ledger.store import maybe_micros, to_json
+from catchment.model import Item, JobState
+
+FACTS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
+"""The columns of an item that its listing decides."""
+
+
+@dataclass(slots=True)
+class Have:
+    """An item that the ledger has, with its current job."""
+
+    id: int
+    state: str
+    facts: tuple[Any, ...]
+    job: int | None
+    job_version: str | None
+    job_state: JobState | None
+    job_reason: str | None
+    attempt: int
+
+    @property
+    def locator(self) -> str:
+        """Where it was when it was last seen."""
+        return str(self.facts[0])
+
+    @property
+    def version(self) -> str:
+        """Its version then."""
+        return str(self.facts[2])
+
+    @property
+    def identity(self) -> str | None:
+        """What survives a move."""
+        identity: str | None = self.facts[3]
+        return identity
+
+
+def facts(item: Item) -> tuple[Any, ...]:
+    """The values of `FACTS` for an item that is seen."""
+    return (
+        item.locator,
+        item.container,
+        item.version,
+        item.identity,
+        item.size,
+        maybe_micros(item.modified),
+        to_json(item.attributes),
+    )
+
+
+class Gone:
+    """Items that are away, from which one that shows up under an unknown locator may have come."""
+
+    def __init__(self, missing: Iterable[Have], deleted: Iterable[Have]) -> None:
+        self._missing: defaultdict[str | None, list[Have]] = defaultdict(list)
+        for have in missing:
+            self._missing[have.identity].append(have)
+        self._deleted = {have.locator: have for have in deleted}
+
+    def take(self, item: Item) -> Have | None:
+        """The item that moved here, else the one that was deleted here, else None. Each is given once."""
+        candidates = self._missing.get(item.identity) if item.identity is not None else None
+        if candidates:
+            same = (have for have in candidates if have.version == item.version)
+            best = next(same, candidates[0])
+            candidates.remove(best)
+            return best
+        return self._deleted.pop(item.locator, None)
+
+
+def places_changed(have: Mapping[str, Have], seen: Sequence[Item]) -> dict[str, Have]:
+    """Items that took one another's places (a swap, or a chain of renames), by the locator where each is now.
+
+    An item counts only when its old place is empty or was taken by another of them: an editor that keeps the old file as a
+    backup and writes a new one in its place moved nothing.
+    """
+    shown = Counter(item.identity for item in seen)
+    held = Counter(h.identity for h in have.values())
+    now = {i.identity: i.locator for i in seen if i.identity and shown[i.identity] == held[i.identity] == 1}
+    moves = {h.locator: new for h in have.values() if (new := now.get(h.identity or "", h.locator)) != h.locator}
+    while True:
+        targets = set(moves.values())
+        unsure = [
+            old
+            for old, new in moves.items()
+            if (new in have and new not in moves) or (have[old].state == "present" and old not in targets)
+        ]
+        if not unsure:
+            return {new: have[old] for old, new in moves.items()}
+        for old in unsure:
+            del moves[old]
