@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 _PUNCTUATION = re.compile(r"[!\"#$%&()*+,.:;<=>?@^`{|}~/\[\]\\\s]+")
@@ -21,11 +22,14 @@ class VaultIndex:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths: dict[str, list[str]] = {}
-        self._by_name: dict[str, list[str]] = {}
+        self._by_name: dict[str, list[tuple[str, str]]] = {}
+        self._nearest_root: dict[str, str | None] = {}
         for path in sorted(paths):
             folded = _folded(path)
             self._paths.setdefault(folded, []).append(path)
-            self._by_name.setdefault(folded.rpartition("/")[2], []).append(path)
+            self._by_name.setdefault(folded.rpartition("/")[2], []).append((folded, path))
+        for files in self._by_name.values():
+            files.sort()
 
     def resolve(self, target: str, from_path: str) -> str | None:
         """The file that `target`, written in `from_path`, leads to; None where it leads nowhere.
@@ -47,9 +51,8 @@ class VaultIndex:
 
     def same_names(self) -> list[tuple[str, ...]]:
         """The groups of notes that share a name, so that the name alone does not tell which is meant."""
-        return [
-            tuple(group) for name, group in sorted(self._by_name.items()) if name.endswith(".md") and len(group) > 1
-        ]
+        groups = (files for name, files in sorted(self._by_name.items()) if name.endswith(".md") and len(files) > 1)
+        return [tuple(path for _, path in files) for files in groups]
 
     def _at(self, path: str, target: str) -> str | None:
         """The file at exactly this path, else the note; where only the case differs, the one written as in the link."""
@@ -61,16 +64,29 @@ class VaultIndex:
         return None
 
     def _ending_with(self, wanted: str, folder: str) -> str | None:
+        """The best of the files whose path ends with this; a file of exactly this name hides the note of the name."""
         name = wanted.rpartition("/")[2]
-        for full, key in ((wanted, name), (f"{wanted}.md", f"{name}.md")):
-            files = self._by_name.get(key)
-            if not files or not name:
-                continue
-            matching = [file for file in files if f"/{_folded(file)}".endswith(f"/{full}")]
-            if matching:
-                return min(matching, key=lambda file: (not _is_under(_folded(file), folder), len(file), file))
-            return None
+        for full, files in ((wanted, self._by_name.get(name)), (f"{wanted}.md", self._by_name.get(f"{name}.md"))):
+            if files:
+                return self._best(full, _under(files, folder)) or self._best_anywhere(full, files)
         return None
+
+    def _best_anywhere(self, full: str, files: list[tuple[str, str]]) -> str | None:
+        if full not in self._nearest_root:
+            self._nearest_root[full] = self._best(full, files)
+        return self._nearest_root[full]
+
+    @staticmethod
+    def _best(full: str, files: list[tuple[str, str]]) -> str | None:
+        """The shortest path among those that end with `full`, the first in the alphabet among equally long ones."""
+        matching = (path for folded, path in files if f"/{folded}".endswith(f"/{full}"))
+        return min(matching, key=lambda path: (len(path), path), default=None)
+
+
+def _under(files: list[tuple[str, str]], folder: str) -> list[tuple[str, str]]:
+    """Those of the sorted files that lie below a folder other than the root."""
+    after = chr(ord("/") + 1)
+    return files[bisect_left(files, (f"{folder}/",)) : bisect_left(files, (f"{folder}{after}",))] if folder else []
 
 
 def anchor_exists(anchor: str, headings: Sequence[tuple[int, str]], blocks: Iterable[str]) -> bool:
@@ -116,7 +132,3 @@ def _joined(folder: str, relative: str) -> str:
         elif part != ".":
             parts.append(part)
     return "/".join(parts)
-
-
-def _is_under(path: str, folder: str) -> bool:
-    return not folder or path.startswith(f"{folder}/")

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from catchment.extract.mask import FILLER, mask
 from catchment.model import EntityKind
 from tests.extract.reading import details, links, of, of_note, spans, values
+
+_SYNTAX = [
+    *"[[ ]] ![[ | # ## ^ a [ ]( ) ](b.md) ` `` ``` ~~~ $ $$ %% <!-- --> > :: [^ ]: ^[ https:// @b.co #tag".split(),
+    *("> [!note]", "- [x] ", "1. ", "\\", "2024-01-01", "===", "---", "é", "水", "🌱", " ^id", "    ", "\t"),
+    *("\n", "\n\n", "\n- ", "\n> ", "\n    ", " "),
+]
 
 
 @pytest.mark.parametrize(
@@ -194,6 +202,17 @@ def test_properties_tell_tags_aliases_people_dates_and_links() -> None:
         ("frontmatter", "Map", "Top"),
         ("url", "https://example.org/a", ""),
     }
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(_SYNTAX), st.text(max_size=8)), max_size=25).map("".join))
+def test_anything_found_in_any_note_lies_within_it(text: str) -> None:
+    found = of(text)
+    assert len(mask(text)) == len(text)
+    for each in (*found.links, *found.entities):
+        assert 0 <= each.start < each.end <= len(text)
+    places = [link.start for link in found.links]
+    assert places == sorted(places)
 
 
 def test_blanking_keeps_length_and_line_ends() -> None:
