@@ -20,7 +20,7 @@ def main() -> None:
         "--quick", action="store_true", help="2 000 notes and medians of three, instead of 10 000 and five"
     )
     quick = parser.parse_args().quick
-    place = _BUILD / "bench"
+    place = (_BUILD / "bench").absolute()
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     machine = hardware()

@@ -91,7 +91,7 @@ def once(case: Case) -> Sample:
         peak = watcher.stop()
     if process.returncode:
         sys.exit(f"{case.name} failed with status {process.returncode}: {output[-2_000:]}")
-    return Sample(wall, usage.ru_utime + usage.ru_stime, peak / 1_024, json.loads(output.strip().rpartition("\n")[2]))
+    return Sample(wall, usage.ru_utime + usage.ru_stime, peak, json.loads(output.strip().rpartition("\n")[2]))
 
 
 def hardware() -> dict[str, Any]:
@@ -129,17 +129,22 @@ class _Watcher(threading.Thread):
         super().__init__(daemon=True)
         self._pid = pid
         self._done = threading.Event()
-        self._peak = 0
+        self._peak = 0.0
 
     def run(self) -> None:
         while not self._done.wait(_SAMPLE_SECONDS):
-            self._peak = max(self._peak, sum(_pss(pid) for pid in _tree(self._pid)))
+            self._peak = max(self._peak, tree_mb(self._pid))
 
-    def stop(self) -> int:
-        """The peak in KB; 0 where the system does not tell."""
+    def stop(self) -> float:
+        """The peak in MB; 0 where the system does not tell."""
         self._done.set()
         self.join()
         return self._peak
+
+
+def tree_mb(root: int) -> float:
+    """Megabytes that a process and all that descend from it have for themselves, shared pages counted in parts."""
+    return sum(_pss(pid) for pid in _tree(root)) / 1_024
 
 
 def _tree(root: int) -> list[int]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import Case
-from benchmarks.notes import generate
+from benchmarks.notes import edit, generate
+from catchment.settings import Home
+from console.adding import Timing, commit, prepare
+from deployments.server import running
+from deployments.supervisor import down, up
+
+_CHANGED_EVERY = 67
+"""One note in 67 is 1.5 %."""
 
 
 @dataclass(frozen=True)
@@ -23,23 +33,68 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
     """Everything that is measured; `place` is an empty folder on a real disk. Made one by one, so that each finds it clean."""
     vault = place / "vault"
     size = generate(vault, notes)
-    database = place / "bare.db"
-    yield Comparison(
-        f"First ingest of {notes:,} notes ({size / 1e6:.1f} MB)",
-        [Case("bare loop", _python("benchmarks.bare", "ingest", vault, database), prepare=_remover(database))],
-    )
-    yield Comparison(
-        f"Nothing changed in {notes:,} notes",
-        [Case("bare walk, every file's stat", _python("benchmarks.bare", "walk", vault))],
-    )
+    database, home, alone = place / "bare.db", Home(place / "home"), Home(place / "alone")
+    with _server(home, vault):
+        bare = Case("bare loop", _python("benchmarks.bare", "ingest", vault, database), prepare=_remover(database))
+        walk = Case("bare walk, every file's stat", _python("benchmarks.bare", "walk", vault))
+        engine = _python("benchmarks.engine", vault, alone.path)
+        prefect = _python("benchmarks.through_prefect", home.path, "notes")
+        yield Comparison(
+            f"First ingest of {notes:,} notes ({size / 1e6:.1f} MB)",
+            [
+                bare,
+                Case("the engine alone", engine, prepare=_forget(alone)),
+                Case("through Prefect", prefect, prepare=_forget(home)),
+            ],
+        )
+        yield Comparison(
+            f"Nothing changed in {notes:,} notes",
+            [walk, Case("the engine alone", engine), Case("through Prefect", prefect)],
+        )
+        yield Comparison(
+            f"1.5 % changed of {notes:,} notes",
+            [
+                walk,
+                Case("the engine alone", engine, prepare=_editor(vault, notes)),
+                Case("through Prefect", prefect, prepare=_editor(vault, notes)),
+            ],
+        )
     yield Comparison(
         "The sandbox, 10,000 tasks that do nothing",
         [Case("2 KB in, 3 KB out", [sys.executable, "-c", "from benchmarks.parsers import main; main(10_000)"])],
     )
 
 
+@contextmanager
+def _server(home: Home, vault: Path) -> Iterator[None]:
+    """A server and a worker with the vault as the source `notes`."""
+    os.environ["CATCHMENT_HOME"] = str(home.path)
+    up(home, detach=True, announce=print)
+    try:
+        commit(prepare("obsidian", str(vault), "notes", {}, Timing()))
+        yield
+    finally:
+        if running(home):
+            down(home)
+
+
 def _python(module: str, *arguments: object) -> list[str]:
     return [sys.executable, "-m", module, *map(str, arguments)]
+
+
+def _forget(home: Home) -> Callable[[], None]:
+    """Begin with an empty library."""
+
+    def forget() -> None:
+        for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm", "cache.db", "cache.db-wal", "cache.db-shm"):
+            (home.path / name).unlink(missing_ok=True)
+        shutil.rmtree(home.prefect / "storage", ignore_errors=True)
+
+    return forget
+
+
+def _editor(vault: Path, notes: int) -> Callable[[], None]:
+    return lambda: edit(vault, notes, _CHANGED_EVERY)
 
 
 def _remover(database: Path) -> Callable[[], None]:

@@ -1,0 +1,42 @@
+"""The engine without Prefect: one sync, driven as the flows drive it. Prints JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from catchment.pipeline import SourceSync, open_sync
+from catchment.settings import Home
+from connectors import connector_class
+
+_BATCH = 500
+
+
+def sync(folder: Path, home: Home) -> dict[str, Any]:
+    """One sync of a vault into the ledger of a home."""
+    start = time.perf_counter()
+    connector = connector_class("obsidian")
+    settings = connector.settings(root=folder)
+    policy = settings.policy(connector.policy)
+    with open_sync(home, connector(settings), "notes", policy, settings.priority) as opened:
+        begun = time.perf_counter()
+        opened.discover()
+        discovered = time.perf_counter() - begun
+        with ThreadPoolExecutor(2) as two:
+            list(two.map(_work, [opened, opened]))
+        summary = opened.end()
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "discover": discovered, "documents": summary["succeeded"], "jobs": summary["jobs"]}
+
+
+def _work(opened: SourceSync) -> None:
+    while (token := opened.claim(_BATCH)) is not None:
+        opened.deliver(token)
+
+
+if __name__ == "__main__":
+    print(json.dumps(sync(Path(sys.argv[1]), Home(Path(sys.argv[2])))))

@@ -1,0 +1,83 @@
+"""One sync through Prefect: a run of the deployment, by the server and the worker that `up` keeps. Prints JSON.
+
+`seconds` is from the start of the run to its end; `created_to_end` is what a person waits. `run_mb` is the peak memory of
+the run's process tree, shared pages counted in parts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.measure import tree_mb
+from catchment.settings import Home
+from deployments.api import api
+from deployments.runs import start_sync, wait
+from deployments.server import Running, running
+
+
+def sync(server: Running, name: str) -> dict[str, Any]:
+    """One sync of a source that is deployed. Raises SystemExit when the run does not complete."""
+    with _Memory(server.worker_pid) as memory:
+        view = wait(server, start_sync(server, "obsidian", name))
+    if view.state_type != "COMPLETED":
+        raise SystemExit(f"the run ended {view.state_name}: {view.message}")
+    with api(server) as client:
+        run = client.get(f"/flow_runs/{view.id}").raise_for_status().json()
+        listing = _discover_seconds(client, view.id)
+    created, started, ended = (datetime.fromisoformat(run[key]) for key in ("created", "start_time", "end_time"))
+    return {
+        "seconds": (ended - started).total_seconds(),
+        "created_to_end": (ended - created).total_seconds(),
+        "discover": listing,
+        "run_mb": memory.peak,
+    }
+
+
+def _discover_seconds(client: httpx.Client, run: str) -> float:
+    """How long the listing took; Prefect writes task runs a moment after they happened."""
+    query = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"name": {"any_": ["discover"]}}}
+    for _ in range(50):
+        found = client.post("/task_runs/filter", json=query).raise_for_status().json()
+        if found and found[0]["end_time"]:
+            return float(found[0]["total_run_time"])
+        time.sleep(0.2)
+    raise SystemExit("the run has no finished task `discover`")
+
+
+class _Memory(threading.Thread):
+    """The peak of a worker's process tree over what it takes before the run begins."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._pid = pid
+        self._idle = tree_mb(pid)
+        self._done = threading.Event()
+        self.peak = 0.0
+
+    def run(self) -> None:
+        while not self._done.wait(0.2):
+            self.peak = max(self.peak, tree_mb(self._pid) - self._idle)
+
+    def __enter__(self) -> _Memory:
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._done.set()
+        self.join()
+
+
+if __name__ == "__main__":
+    server = running(Home(Path(sys.argv[1])))
+    if server is None:
+        sys.exit("the server is not running; start it first")
+    time.sleep(0.5)
+    print(json.dumps(sync(server, sys.argv[2])))
