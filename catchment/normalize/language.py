@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-_SAMPLE = 1_000
+_SAMPLE = 600
 _LEAST_WORDS = 12
 _LEAST_SHARE = 0.08
 _LEAST_LEAD = 1.25
@@ -58,7 +58,7 @@ _LANGUAGES_OF = _table()
 
 
 def language(text: str) -> str | None:
-    """The language's ISO 639-1 code, from the first 1 000 characters; None for a short or mixed text."""
+    """The language's ISO 639-1 code, from the first 600 characters; None for a short or mixed text."""
     sample = text[:_SAMPLE].lower()
     if not sample.isascii() and (code := _by_script(sample)):
         return code

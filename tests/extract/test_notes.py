@@ -10,8 +10,9 @@ from catchment.extract.mask import FILLER, mask
 from catchment.model import EntityKind
 from tests.extract.reading import details, links, of, of_note, spans, values
 
+_MARKS = "[[ ]] ![[ | # ## ^ a [ ]( ) ](b.md) ` `` ``` ~~~ $ $$ %% <!-- --> > :: [^ ]: ^[ https:// @b.co #tag"
 _SYNTAX = [
-    *"[[ ]] ![[ | # ## ^ a [ ]( ) ](b.md) ` `` ``` ~~~ $ $$ %% <!-- --> > :: [^ ]: ^[ https:// @b.co #tag".split(),
+    *_MARKS.split(),
     *("> [!note]", "- [x] ", "1. ", "\\", "2024-01-01", "===", "---", "é", "水", "🌱", " ^id", "    ", "\t"),
     *("\n", "\n\n", "\n- ", "\n> ", "\n    ", " "),
 ]

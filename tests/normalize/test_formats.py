@@ -165,6 +165,12 @@ def test_archives_are_listed_and_one_compressed_file_is_read() -> None:
         _read(twice, "a.gz.gz.gz")
 
 
+def test_the_source_may_say_what_a_nameless_text_is_but_not_what_bytes_are() -> None:
+    assert normalize(RawContent(b"a,b", "export", media_type="text/csv")).media_type == "text/csv"
+    assert normalize(RawContent(b"a,b", "export", media_type="no/such")).media_type == "text/plain"
+    assert normalize(RawContent(samples.png(), "export", media_type="text/csv")).media_type == "image/png"
+
+
 def test_nothing_brings_nul_characters_into_a_text() -> None:
     board = b'{"nodes": [{"id": "a", "type": "text", "text": "x\\u0000y"}]}'
     assert _read(board, "a.canvas").text == "x\ufffdy"
