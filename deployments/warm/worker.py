@@ -109,9 +109,13 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
         self._watch = Watch()
         self._duties: set[asyncio.Task[None]] = set()
 
+    async def warm_up(self) -> None:
+        """Start the fork server and wait until it has imported everything; needs no Prefect server, may be called twice."""
+        await self._link.prepare()
+
     async def setup(self) -> None:
-        """Start the fork server while the worker reports to the Prefect server."""
-        self._duty(self._link.prepare())
+        """Start the fork server, unless that was done, while the worker reports to the Prefect server."""
+        self._duty(self.warm_up())
         await self._control.__aenter__()
         await super().setup()
         self._duty(self._look_when_rung())

@@ -51,11 +51,10 @@ class Pool:
     def prefect(self, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([_PREFECT, *words], env=self.environment, cwd=self.flows.parent, start_new_session=True)
 
-    def start_worker(self) -> int:
-        self.worker = self.prefect("worker", "start", "--pool", self.name, "--type", "warm", "--name", self.name)
+    def start_worker(self, kind: str = "warm") -> None:
+        self.worker = self.prefect("worker", "start", "--pool", self.name, "--type", kind, "--name", self.name)
         online = {"workers": {"status": {"any_": ["ONLINE"]}}}
         until(lambda: self._post(f"/work_pools/{self.name}/workers/filter", online), "the worker is online")
-        return self.worker.pid
 
     def stop_worker(self) -> None:
         if self.worker is not None and self.worker.poll() is None:
@@ -63,17 +62,22 @@ class Pool:
             self.worker.wait(30)
 
     def run(self, flow: str, /, **parameters: object) -> str:
-        return self.run_later(flow, None, **parameters)
+        return self._run(flow, {"parameters": parameters})
 
-    def run_later(self, flow: str, when: str | None, /, **parameters: object) -> str:
+    def run_later(self, flow: str, when: str, /) -> str:
+        return self._run(flow, {"state": {"type": "SCHEDULED", "state_details": {"scheduled_time": when}}})
+
+    def run_with(self, flow: str, env: dict[str, str], /) -> str:
+        return self._run(flow, {"job_variables": {"env": env}})
+
+    def _run(self, flow: str, wanted: dict[str, Any]) -> str:
         if flow not in self._deployments:
             known = self._post("/flows/", {"name": flow})["id"]
-            wanted = {"name": self.name, "flow_id": known, "entrypoint": f"warm_flows.{flow}"}
+            deployment = {"name": self.name, "flow_id": known, "entrypoint": f"warm_flows.{flow}"}
             pool = {"work_pool_name": self.name, "enforce_parameter_schema": False}
-            self._deployments[flow] = self._post("/deployments/", wanted | pool)["id"]
-        state = {"state": {"type": "SCHEDULED", "state_details": {"scheduled_time": when}}} if when else {}
+            self._deployments[flow] = self._post("/deployments/", deployment | pool)["id"]
         address = f"/deployments/{self._deployments[flow]}/create_flow_run"
-        return str(self._post(address, {"parameters": parameters, **state})["id"])
+        return str(self._post(address, wanted)["id"])
 
     def read(self, run: str) -> dict[str, Any]:
         answer: dict[str, Any] = self.client.get(f"/flow_runs/{run}").raise_for_status().json()

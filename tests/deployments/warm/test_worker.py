@@ -41,6 +41,15 @@ def test_a_run_completes_and_shows_what_it_used(pool: Pool) -> None:
     assert "CPU" in str(table["data"])
 
 
+def test_a_run_has_the_settings_of_its_deployment_and_nothing_of_the_run_before(pool: Pool) -> None:
+    messages = [
+        pool.await_state(pool.run_with("level_and_calls", env), "COMPLETED")["state"]["message"]
+        for env in ({"PREFECT_LOGGING_LEVEL": "ERROR", "MINE": "1"}, {})
+    ]
+
+    assert messages == ["ERROR 1 1", "INFO None 1"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_run_that_is_killed_crashes_with_the_name_of_the_signal(pool: Pool, number: signal.Signals) -> None:
     state = pool.await_state(pool.run("die", number=int(number)), "CRASHED")["state"]
@@ -166,3 +175,15 @@ def test_a_fork_server_that_is_killed_is_replaced(other_pool: Pool) -> None:
 def _below(pool: Pool) -> list[Any]:
     assert pool.worker is not None
     return psutil.Process(pool.worker.pid).children()
+
+
+def test_the_process_worker_of_prefect_runs_the_same_deployment(other_pool: Pool) -> None:
+    run = other_pool.run("answer")
+    other_pool.await_state(run, "COMPLETED")
+    other_pool.stop_worker()
+
+    again = other_pool.run("answer")
+    stock = other_pool.prefect("worker", "start", "--pool", other_pool.name, "--type", "process", "--run-once")
+
+    assert stock.wait(60) == 0
+    assert other_pool.read(again)["state"]["message"] == "the first answer"

@@ -8,14 +8,22 @@ import subprocess
 from typing import Any
 
 from prefect import flow
+from prefect.settings import get_current_settings
 from prefect.states import Completed, State
 
 ANSWER = "the first answer"
+CALLS: list[int] = []
 
 
 @flow
 async def answer() -> State[Any]:
     return Completed(message=ANSWER)
+
+
+@flow
+async def level_and_calls() -> State[Any]:
+    CALLS.append(1)
+    return Completed(message=f"{get_current_settings().logging.level} {os.environ.get('MINE')} {len(CALLS)}")
 
 
 @flow
