@@ -11,7 +11,7 @@ from catchment.model import Document
 from catchment.normalize.decode import decode
 
 _EXIF_IFD, _TAKEN = 0x8769, 0x9003
-_SVG_TEXT = re.compile(r"<(title|desc)[^>]*>([^<]*)<")
+_SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
 _SVG_SIZE = re.compile(r"<svg\b[^>]*")
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 

@@ -12,7 +12,8 @@ from catchment.normalize import frontmatter
 from catchment.normalize.decode import decode
 from catchment.normalize.language import language
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]++([^\n]++)", re.MULTILINE)
+_CLOSING = re.compile(r"(?:\A|[ \t])#+\Z")
 _LINKED = re.compile(r"!?\[\[(?:[^\[\]|\n]*\|)?([^\[\]|\n]*)\]\]|\[([^\[\]\n]*)\]\([^()\n]*\)")
 _CREATED = ("created", "date", "date created", "created_at", "creation date")
 _MODIFIED = ("modified", "updated", "date modified", "updated_at", "last modified", "lastmod")
@@ -58,7 +59,8 @@ def _title(said: Mapping[str, Any], body: str) -> str | None:
     if "```" in body or "~~~" in body:
         body = _CODE_FENCE.sub("", body)
     for found in _HEADING.finditer(body):
-        if title := _unlinked(found[1]):
+        heading = found[1].strip()
+        if title := _unlinked(_CLOSING.sub("", heading) if heading.endswith("#") else heading):
             return title
     return None
 

@@ -30,6 +30,32 @@ def test_a_note_of_one_repeated_piece_is_read_in_linear_time(piece: str) -> None
 
 
 @pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("start", "piece", "end"),
+    [
+        ("# x", " ", "y"),
+        ("# ", "#", "x"),
+        ("- [ ]", " ", "::"),
+        ("a::", " ", "::"),
+        ("> ", " ", "[!"),
+        ("x\n", "=", "x"),
+        ("---\na: ", " ", "x\n---\nwords"),
+        ("---\n", "--- x\n", ""),
+        ("---\na: x", " :", "\n---\nwords"),
+    ],
+)
+def test_a_long_line_is_read_in_linear_time(start: str, piece: str, end: str) -> None:
+    text = start + piece * (_SIZE // len(piece)) + end
+    assert extract(normalize(RawContent(text.encode(), "note.md"))).chunks
+
+
+@pytest.mark.timeout(20)
+def test_a_drawing_of_one_repeated_piece_is_read_in_linear_time() -> None:
+    drawing = b"<svg>" + b"<title" * (_SIZE // 6)
+    assert normalize(RawContent(drawing, "drawing.svg")).title is None
+
+
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", ["def a", "class A", "const a = (", "\n   a", "function "])
 @pytest.mark.parametrize("media_type", ["text/x-python", "text/javascript"])
 def test_source_code_of_one_repeated_piece_is_read_in_linear_time(piece: str, media_type: str) -> None:
