@@ -57,14 +57,8 @@ class StandinServer:
             self._take(body)
             return 204, None
         if path == "/api/flow_runs/filter":
-            wanted = body["flow_runs"].get("state")
-            found = [
-                run
-                for run in reversed(self.runs)
-                if run["deployment"] in body["deployments"]["id"]["any_"]
-                and (wanted is None or run["state_type"] in wanted["type"]["any_"])
-            ]
-            return 200, found[: body["limit"]]
+            deployment = body["deployments"]["id"]["any_"][0]
+            return 200, [run for run in reversed(self.runs) if run["deployment"] == deployment][: body["limit"]]
         if path == "/api/automations/filter":
             return 200, [{"id": key, **value} for key, value in self.automations.items()]
         if path == "/api/automations/":
