@@ -24,14 +24,15 @@ pytestmark = pytest.mark.usefixtures("swift")
 
 
 class Scarce(InotifyFD):
-    """An inotify instance that grants so many watches, and refuses folders called `private`, whoever asks."""
+    """An inotify instance that grants so many watches, and refuses folders of one name, whoever asks."""
 
     grants = 1_000_000
+    refuses = b"private"
 
     def add_callback(self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId) -> WatchDescriptor:
         if len(self._watch_for_wd) >= self.grants:
             raise OSError(errno.ENOSPC, "inotify watch limit reached")
-        if path.endswith(b"private"):
+        if path.endswith(self.refuses):
             return WatchDescriptor(-1)
         return super().add_callback(path, mask, callback, id_)
 
@@ -123,6 +124,22 @@ def test_a_folder_that_may_not_be_read_is_counted_and_taken_up_later(
         until(lambda: len(standin.events) == 2, "the change was not noticed")
         (root / "public" / "note.md").touch()
         until(lambda: len(standin.events) == 3, "the folder is not watched though it may be read")
+
+
+def test_a_root_that_may_not_be_read_is_told_and_watched_once_it_may(
+    home: Home, root: Path, standin: StandinServer, scarce: Scarce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher_module, "_CHECK", 0.05)
+    refused = root.rename(root.parent / "private")
+    add_source(home, "notes", refused)
+    with watching(home, open_descriptor=lambda: scarce) as lines:
+        until(lambda: lines, "nothing is said")
+        assert lines[0].startswith("notes: limited: its folder may not be read; ")
+        until(lambda: len(standin.events) == 1, "the sync is to tell the same")
+        scarce.refuses = b"nothing"
+        until(lambda: len(standin.events) == 2, "it is not watched though it may be read")
+        (refused / "note.md").touch()
+        until(lambda: len(standin.events) == 3, "it is not watched though it may be read")
 
 
 def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is_new(

@@ -114,6 +114,25 @@ def test_a_name_that_is_not_utf_8_is_told_as_the_system_spells_it(root: Path, tr
     told(signs, os.fsdecode(b"caf\xe9.md"))
 
 
+def test_two_trees_on_the_same_folders_do_not_disturb_each_other(root: Path) -> None:
+    descriptor = InotifyFD()
+    descriptor.start()
+    outer: Signs = queue.Queue()
+    inner: Signs = queue.Queue()
+    first = Tree(descriptor, root, lambda folder: True, outer.put)
+    second = Tree(descriptor, root / "Projects", lambda folder: True, inner.put)
+    first.start()
+    second.start()
+    (root / "Projects" / "a.md").touch()
+    told(outer, "Projects/a.md")
+    told(inner, "a.md")
+    first.stop()
+    (root / "Projects" / "b.md").touch()
+    told(inner, "b.md")
+    descriptor.stop()
+    descriptor.join()
+
+
 def test_a_stopped_tree_watches_nothing(root: Path, tree: Tree, signs: Signs) -> None:
     tree.stop()
     tree.stop()
