@@ -235,7 +235,7 @@ def _engine(url: URL) -> Engine:
             "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
-            "cache_size = -16000",
+            "cache_size = -32000",
             "temp_store = MEMORY",
             "wal_autocheckpoint = 4000",
             "journal_size_limit = 67108864",

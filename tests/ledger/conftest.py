@@ -80,17 +80,25 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
             return
 
 
-def empty(url: str) -> None:
-    """Bring a PostgreSQL ledger back to how it was made; the guard of the history is put aside for that."""
+@pytest.fixture(scope="session")
+def postgres_ledger(postgres: str) -> Iterator[Ledger]:
+    """One ledger for all tests on PostgreSQL: its connections and its compiled statements serve them all."""
+    ledger = Ledger.open(postgres)
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture
+def empty_postgres(postgres_ledger: Ledger, postgres: str) -> str:
+    """The address of the PostgreSQL ledger, as it was made; the guard of the history is put aside for that."""
     kept = {"revision", "chain", "counters"}
     tables = ", ".join([*(name for name in metadata.tables if name not in kept), "chunk_index", "document_index"])
-    engine = create_engine(url)
-    with engine.begin() as connection:
+    with postgres_ledger._store.engine.begin() as connection:
         connection.execute(text("SET LOCAL session_replication_role = replica"))
         connection.execute(text(f"TRUNCATE {tables}"))
         connection.execute(text("UPDATE counters SET value = 0"))
         connection.execute(text("UPDATE chain SET length = 0, hash = ''"))
-    engine.dispose()
+    return postgres
 
 
 @pytest.fixture
@@ -101,23 +109,21 @@ def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of an empty ledger, on either database."""
-    if request.param == "sqlite":
-        yield request.getfixturevalue("sqlite_url")
-        return
-    address: str = request.getfixturevalue("postgres")
-    empty(address)
-    yield address
-
-
-@pytest.fixture
-def world(url: str, clock: Clock) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, clock: Clock) -> Iterator[World]:
     """A source and an open sync, on either database; every invariant must hold at the end."""
-    made = World(url, clock, Ledger.open(url, clock=clock))
+    if request.param == "sqlite":
+        made = request.getfixturevalue("sqlite_world")
+        yield made
+        assert made.ledger.check() == []
+        return
+    url = request.getfixturevalue("empty_postgres")
+    ledger: Ledger = request.getfixturevalue("postgres_ledger")
+    ledger._store._clock = clock
+    made = World(url, clock, ledger)
     yield made
     assert made.ledger.check() == []
-    made.ledger.close()
+    if made.ledger is not ledger:
+        made.ledger.close()
 
 
 @pytest.fixture

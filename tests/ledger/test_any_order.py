@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -260,7 +259,7 @@ def test_any_order_of_events_keeps_every_promise(sqlite_template: Path) -> None:
     run_state_machine_as_test(
         OnTemplate,
         settings=settings(
-            max_examples=int(os.environ.get("LEDGER_EXAMPLES", "20")),
+            max_examples=20,
             stateful_step_count=40,
             deadline=None,
             database=None,

@@ -15,7 +15,6 @@ from catchment.errors import BadInput, LedgerCorrupt, LedgerError, LedgerUnavail
 from catchment.ledger import Ledger, migrations
 from catchment.ledger.store import Store
 from catchment.model import Upsert
-from tests.ledger.conftest import empty
 from tests.ledger.world import Clock, World, note, notes
 
 
@@ -178,15 +177,14 @@ def test_the_migrations_lead_to_the_same_tables_as_a_new_ledger(sqlite_url: str,
 
 
 @pytest.mark.postgres
-def test_the_migrations_lead_to_the_same_tables_on_postgresql(postgres: str, clock: Clock) -> None:
-    empty(postgres)
-    made = _schema(postgres)
-    store = Store(postgres, clock)
+def test_the_migrations_lead_to_the_same_tables_on_postgresql(empty_postgres: str, clock: Clock) -> None:
+    made = _schema(empty_postgres)
+    store = Store(empty_postgres, clock)
     with store.write() as writing:
         writing.connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         migrations.run(writing.connection)
     store.close()
-    assert _schema(postgres) == made
+    assert _schema(empty_postgres) == made
 
 
 def test_a_ledger_of_a_newer_program_is_left_alone(sqlite_world: World) -> None:
