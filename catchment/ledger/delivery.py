@@ -213,16 +213,7 @@ def _put_documents(
     for number, outcome in delivered.items():
         job = mine[number]
         content_id = content_ids[outcome.content_hash, outcome.normalizer]
-        row = {
-            "item": job.item_id,
-            "content_id": content_id,
-            "title": _storable(outcome.title),
-            "aliases": aliases.get(content_id, ""),
-            "path": job.locator,
-            "modified": maybe_micros(outcome.modified),
-            "metadata": to_json(outcome.metadata),
-            "removed_at": None,
-        }
+        row = _document_row(job, outcome, content_id, aliases.get(content_id, ""))
         hashes.append({"item": job.item_id, "hash": outcome.content_hash})
         if job.document_id is None:
             added.append(row | {"item_id": row["item"], "source_id": job.source_id})
@@ -242,6 +233,19 @@ def _put_documents(
     search.learn_names(writing, documents.c.item_id.in_(item_ids))
     _set_hashes(writing, hashes)
     removal.drop_unused(writing, left)
+
+
+def _document_row(job: AnyRow, outcome: Delivered, content_id: int, aliases: str) -> dict[str, Any]:
+    return {
+        "item": job.item_id,
+        "content_id": content_id,
+        "title": _storable(outcome.title),
+        "aliases": aliases,
+        "path": job.locator,
+        "modified": maybe_micros(outcome.modified),
+        "metadata": to_json(outcome.metadata),
+        "removed_at": None,
+    }
 
 
 def _set_hashes(writing: Writing, hashes: Sequence[Mapping[str, Any]]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
 _NO_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _BREAK = re.compile(r"[\W_]+")
 _MARKS = "[\u0300-\u036f]*"

@@ -146,7 +146,7 @@ def find(reading: Reading, query: Query, source_id: int | None, limit: int) -> l
     unwanted = [
         ask(f"u{n}", term.matcher(reading.sqlite), term.substring, parameters) for n, term in enumerate(query.unwanted)
     ]
-    conditions = [_content_in(chunk, name) for chunk, name in wanted[1:] + wanted[:1]] if len(wanted) > 1 else []
+    conditions = [_content_in(chunk, name) for chunk, name in wanted] if len(wanted) > 1 else []
     conditions += [f"NOT {_content_in(chunk, name)}" for chunk, name in unwanted]
     narrowed = " AND ".join(["TRUE", *conditions])
     statement = f"""

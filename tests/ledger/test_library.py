@@ -156,9 +156,9 @@ def test_a_title_weighs_more_than_a_mention(world: World) -> None:
     assert world.found("drought") == ["Drought.md", "mention.md"]
 
 
-@pytest.mark.parametrize("words", ["水文学", "文学", "の川", "แม่น้ำ"])
+@pytest.mark.parametrize("words", ["水文学", "文学", "の川", "แม่น้ำ", "서울"])
 def test_scripts_without_spaces_are_found_by_any_part(world: World, words: str) -> None:
-    put(world, "a.md", "これは水文学の川です。 แม่น้ำใหญ่")
+    put(world, "a.md", "これは水文学の川です。 แม่น้ำใหญ่ 서울에서")
     assert world.found(words) == ["a.md"]
     assert f"[{words}]" in world.ledger.library.search(words)[0].snippet
 
