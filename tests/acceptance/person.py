@@ -109,8 +109,9 @@ class Person:
     def documents(self, name: str) -> dict[str, int]:
         """The number of the document of each item of a source that is in the library."""
         jobs = self("jobs", "list", "--source", name, "--state", "succeeded", "--limit", "100000", "--json").ok().json
-        items = [job["item"] for job in jobs]
-        return {item: self("show", item, "--json").ok().json["document"] for item in items}
+        shown = [self("show", item, "--json") for item in sorted({job["item"] for job in jobs})]
+        # What was deleted at the source has a job that succeeded, and no document.
+        return {said.json["item"]: said.json["document"] for said in shown if said.code == 0}
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
         """The flow runs that the server has in these states."""

@@ -1,0 +1,203 @@
+"""What goes wrong on a person's machine: one line with the remedy, the documented exit code, and nothing lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.notes import generate
+from tests.acceptance.person import Person, upright
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+_NOTES = 4_000
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Person:
+    """A person for whom nothing runs."""
+    return Person(tmp_path / "home")
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    (folder / ".obsidian").mkdir(parents=True)
+    (folder / "bees.md").write_text("# Bees\n\nThe excluder stays in.\n")
+    return folder
+
+
+def nothing_was_added(person: Person) -> None:
+    assert person("sources", "list", "--json").ok().json == []
+
+
+def test_a_path_that_is_not_there(alone: Person, tmp_path: Path) -> None:
+    alone("sources", "add", "local_files", tmp_path / "notthere", "--name", "papers").refused(2, "notthere")
+    nothing_was_added(alone)
+
+
+def test_a_file_in_place_of_a_folder(alone: Person, vault: Path) -> None:
+    alone("sources", "add", "local_files", vault / "bees.md", "--name", "papers").refused(2, "bees.md", "folder")
+    nothing_was_added(alone)
+
+
+def test_a_folder_that_may_not_be_read(alone: Person, vault: Path) -> None:
+    # Without its capabilities root has no more rights than anybody, and the rights of the folder count.
+    person = Person(alone.home, before=powerless())
+    vault.chmod(0)
+    try:
+        person("sources", "add", "local_files", vault, "--name", "papers").refused(3, "may not be read")
+        nothing_was_added(person)
+    finally:
+        vault.chmod(0o700)
+
+
+def test_a_home_that_may_not_be_written(alone: Person, vault: Path, tmp_path: Path) -> None:
+    person = Person(tmp_path / "locked" / "home", before=powerless())
+    (tmp_path / "locked").mkdir(mode=0o500)
+    person("sources", "add", "obsidian", vault, "--name", "notes").refused(3)
+    person("status").ok()
+
+
+def test_a_vault_without_its_obsidian_folder(alone: Person, vault: Path) -> None:
+    (vault / ".obsidian").rmdir()
+    alone("sources", "add", "obsidian", vault, "--name", "notes").refused(2, ".obsidian", "local_files")
+    nothing_was_added(alone)
+
+
+def test_a_name_that_is_taken(alone: Person, vault: Path) -> None:
+    alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    alone("sources", "add", "local_files", vault, "--name", "notes").refused(2, "already")
+    (listed,) = alone("sources", "list", "--json").ok().json
+    assert listed["kind"] == "obsidian"
+
+
+def test_a_setting_that_does_not_exist(alone: Person, vault: Path) -> None:
+    alone("sources", "add", "obsidian", vault, "--name", "notes", "--set", "exclud=x").refused(2, "exclude")
+    nothing_was_added(alone)
+
+
+def test_an_unknown_key_in_the_file_of_the_sources(alone: Person, vault: Path) -> None:
+    alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    file = alone.home / "sources.yaml"
+    written = file.read_text()
+    wrong = written.replace("root:", "rot:")
+    file.write_text(wrong)
+    line = next(number for number, text in enumerate(wrong.splitlines(), 1) if "rot:" in text)
+    for words in (["config", "validate"], ["sources", "list"], ["sync", "notes"]):
+        alone(*words).refused(2, "sources.yaml", f"line {line}", "root")
+    assert file.read_text() == wrong
+    file.write_text(written)
+    alone("config", "validate").ok()
+
+
+def test_a_server_that_is_down(alone: Person, vault: Path) -> None:
+    alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    alone("sync", "notes", "--wait").refused(10, "catchment up")
+    alone("status").ok()
+    alone("sources", "pause", "notes").ok()
+
+
+@pytest.mark.parametrize("options", [[], ["--detach"]])
+def test_a_port_that_is_taken(alone: Person, options: list[str]) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        alone("up", *options, "--port", str(port)).refused(10, str(port), "--port")
+    assert alone.left() == []
+
+
+@pytest.mark.parametrize("damage", ["header", "middle", "cut", "text"])
+def test_a_damaged_ledger_is_left_as_it_is(alone: Person, vault: Path, damage: str) -> None:
+    alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    file = alone.home / "ledger.db"
+    data = bytearray(file.read_bytes())
+    match damage:
+        case "header":
+            data[:100] = os.urandom(100)
+        case "middle":
+            data[4096:] = os.urandom(len(data) - 4096)
+        case "cut":
+            del data[len(data) // 2 :]
+        case "text":
+            data[:] = b"this was a ledger\n" * 1000
+    for rest in alone.home.glob("ledger.db-*"):
+        rest.unlink()
+    file.write_bytes(data)
+    for words in (["status"], ["search", "bees"], ["sources", "pause", "notes"], ["ledger", "check"]):
+        alone(*words).refused(1, "ledger", "backup")
+    assert file.read_bytes() == data
+
+
+def test_a_full_disk_when_a_source_is_added(small: Person, vault: Path) -> None:
+    small("sources", "list").ok()
+    fill = small.home / "fill"
+    within(small, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
+    small("sources", "add", "obsidian", vault, "--name", "notes").refused(10, "full", "make room")
+    within(small, "rm", str(fill))
+    nothing_was_added(small)
+    small("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    small("ledger", "check", "--deep").ok()
+
+
+def test_a_disk_that_fills_while_a_sync_writes(small: Person, tmp_path: Path) -> None:
+    generate(tmp_path / "big", _NOTES)
+    with upright(small):
+        small("sources", "add", "obsidian", tmp_path / "big", "--name", "notes").ok()
+        said = small("sync", "notes", "--wait")
+        assert said.code in (1, 10), said
+        assert "full" in said.err.splitlines()[-1], said
+        documents = small.source("notes")["documents"]
+        assert 0 < documents < _NOTES
+        small("ledger", "check", "--deep").ok()
+
+        within(small, "mount", "-o", "remount,size=400m", str(small.home))
+        small("up", "--detach").ok()
+        small.sync_when_ready("notes")
+        assert small.source("notes")["documents"] == _NOTES
+        small("ledger", "check", "--deep").ok()
+    assert small.left() == []
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Person]:
+    """A person whose home is a disk of 20 MB, which only their commands see."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    holder = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=20m,mode=0700 none "$0" && echo there && cat', home],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert holder.stdin
+    assert holder.stdout
+    try:
+        if holder.stdout.readline() != b"there\n":
+            pytest.skip("a disk of 20 MB can be mounted by root only, in a namespace of its own")
+        yield Person(home, before=("nsenter", "--target", str(holder.pid), "--mount", "--"))
+    finally:
+        holder.stdin.close()
+        holder.wait(10)
+        holder.stdout.close()
+
+
+def within(person: Person, *words: str, check: bool = True) -> None:
+    """Run another program where the person's disk is."""
+    subprocess.run([*person.before, *words], check=check, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def powerless() -> tuple[str, ...]:
+    """What makes a command of root's obey the rights of files; nothing where the tests do not run as root."""
+    if os.getuid() != 0:
+        return ()
+    setpriv = shutil.which("setpriv")
+    assert setpriv, "setpriv is missing; on Debian: apt install util-linux"
+    return (setpriv, "--bounding-set=-all", "--inh-caps=-all", "--")
