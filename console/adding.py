@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from deployments.sources_file import SourceEntry, SourcesFile
 
 
+_FALLBACK = "15m"
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """When a source is to be synced, as it was typed."""
@@ -50,7 +53,10 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
     if "root" in given:
         raise BadInput("root is the location itself; leave --set root=… out")
     settings = values.typed(connector.settings, {**given, "root": Path(location).expanduser().absolute()})
-    schedules = schedule_of(every=timing.every, cron=timing.cron, rrule=timing.rrule)
+    every = timing.every
+    if timing.watch and not (every or timing.cron or timing.rrule):
+        every = _FALLBACK  # finds what the system never told the watcher
+    schedules = schedule_of(every=every, cron=timing.cron, rrule=timing.rrule)
     return SourceEntry(name, kind, settings, schedules, timing.watch, paused=False)
 
 

@@ -1,4 +1,4 @@
-"""The processes that Catchment starts: `python -m deployments.child server|worker|run`. They import Prefect.
+"""The processes that Catchment starts: `python -m deployments.child server|worker|watcher|run`.
 
 Each ends with the process that started it, even when that one is killed.
 """
@@ -26,13 +26,17 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(role: str, *arguments: str) -> None:
-    """Become the server, the worker, or one flow run."""
+    """Become the server, the worker, the watcher, or one flow run."""
     _end_with_parent()
     os.umask(0o077)
     if role == "server":
         _serve(int(arguments[0]))
     elif role == "worker":
         _work()
+    elif role == "watcher":
+        from deployments.watch.__main__ import main as watch
+
+        watch()
     else:
         sys.argv = ["prefect.engine"]
         runpy.run_module("prefect.engine", run_name="__main__")

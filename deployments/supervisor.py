@@ -90,6 +90,7 @@ class _Supervisor:
             key: value for key, value in environment.items() if key != "PREFECT_SERVER_API_AUTH_STRING"
         }
         self._worker = Service("worker", BoundedLog(home.logs / "worker.log"), worker_environment)
+        self._watcher = Service("watcher", BoundedLog(home.logs / "watcher.log"), worker_environment)
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._stops = 0
         self._sweep_due = time.monotonic() + _SWEEP_SECONDS
@@ -124,6 +125,8 @@ class _Supervisor:
         if not self._stopping.is_set():
             self._announce(f"Catchment is running: {self._state.url}")
             self._record()
+            if sys.platform.startswith("linux"):  # the watcher stands on inotify; elsewhere the schedules do the work
+                self._watcher.start()
 
     def _deploy(self) -> None:
         """Put the sources file into force; one that is wrong is no reason not to run what is deployed already."""
@@ -150,10 +153,10 @@ class _Supervisor:
             return False
 
     def _revive(self) -> None:
-        for child in (self._server, self._worker):
+        for child in (self._server, self._worker, self._watcher):
             if how := child.died():
                 self._announce(f"the {child.role} stopped ({how}); starting it again in {child.delay:.0f} s")
-            if child.process or time.monotonic() < child.due:
+            if child.process or not child.begun or time.monotonic() < child.due:
                 continue
             try:
                 self._again(child)
@@ -175,6 +178,8 @@ class _Supervisor:
         if child is self._server:
             child.start()
             self._await(self._answers, "the Prefect server", child)
+        elif child is self._watcher:
+            child.start()
         else:
             settle(self._state)
             child.start()
@@ -187,6 +192,7 @@ class _Supervisor:
 
     def _close(self) -> None:
         """Hand back what runs, then end the worker, then the server; what does not end is killed."""
+        self._watcher.end(grace=2)
         with contextlib.suppress(CatchmentError):
             if self._server.process and self._worker.process and self._answers():
                 cancel_active(self._state, patience=12, hurry=self._in_a_hurry)
