@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catchment.ledger.store import maybe_micros, to_json
-from catchment.model import Item, JobState
+from catchment.model import Item, JobState, SkipReason
 
 FACTS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
 """The columns of an item that its listing decides."""
@@ -42,6 +42,16 @@ class Have:
         """What survives a move."""
         identity: str | None = self.facts[3]
         return identity
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the library has what this item says. One that was skipped under its old name may be wanted under its new."""
+        unchanged = self.job_state is JobState.SKIPPED and self.job_reason == SkipReason.UNCHANGED
+        return unchanged or self.job_state is JobState.SUCCEEDED
+
+    def looks_like(self, item: Item) -> bool:
+        """Whether size and time are as they were: a move alone changes neither, though it may change the version."""
+        return self.facts[4:6] == (item.size, maybe_micros(item.modified))
 
 
 def facts(item: Item) -> tuple[Any, ...]:

@@ -20,7 +20,6 @@ from catchment.ledger.transitions import (
     QUARANTINED,
     RETRYING,
     SKIPPED,
-    SUCCEEDED,
     SUPERSEDED,
     UNFINISHED,
     in_parts,
@@ -145,7 +144,7 @@ class Recording:
             self._tell("moved", have.id, reason=f"from {have.locator}")
         elif returned:
             self._tell("returned", have.id)
-        if have.state == "deleted" and not wanted and have.job_state in (SUCCEEDED, SKIPPED):
+        if have.state == "deleted" and not wanted and have.is_done:
             self._returned.append(have.id)
         if wanted:
             if have.job is not None:
@@ -157,7 +156,7 @@ class Recording:
         """Why this change needs a new job; empty when it needs none."""
         state = have.job_state
         if moved and isinstance(change, Upsert):
-            return "" if state in (SUCCEEDED, SKIPPED) else "moved"
+            return "" if have.is_done and have.looks_like(change.item) else "moved"
         if change.item.version != (have.version or have.job_version):
             return "changed"
         match change:

@@ -115,6 +115,23 @@ def test_a_moved_item_that_was_not_finished_is_done_at_its_new_place(world: Worl
     assert locators(world.claim()) == ["b.md"]
 
 
+def test_a_file_that_was_moved_and_edited_is_read_again_and_keeps_its_document(world: World) -> None:
+    world.ingest(note("a.md", "v1", "i1", size=10, modified=world.clock.moment))
+    document = world.ledger.library.show("a.md").document
+    later = world.clock.moment + timedelta(seconds=1)
+    changes = Tombstone("a.md"), Upsert(note("b.md", "v2", "i1", size=10, modified=later))
+    assert world.record(*changes) == IntakeCounts(moved=1, missing=1, enqueued=1)
+    world.deliver(world.claim())
+    assert world.ledger.library.show("b.md").document == document
+    assert world.found("says v2") == ["b.md"]
+
+
+@pytest.mark.parametrize("reason", [SkipReason.EXCLUDED, SkipReason.UNSUPPORTED])
+def test_a_skipped_file_that_gets_another_name_may_be_wanted(world: World, reason: SkipReason) -> None:
+    world.record(Skip(note("drafts/a.bin", identity="i1"), reason))
+    assert world.record(Tombstone("drafts/a.bin"), Upsert(note("a.md", identity="i1"))).enqueued == 1
+
+
 def test_a_second_file_with_the_same_identity_is_no_move(world: World) -> None:
     world.ingest(note("a.md", identity="i1"))
     assert world.see(note("link.md", identity="i1")) == IntakeCounts(new=1, enqueued=1)
