@@ -4,7 +4,7 @@ It imports Prefect and the project once, and each run is a fork of it. It has on
 the socket to its worker, so that a fork is as good as a new interpreter. When that socket closes, by whatever end of the
 worker, every run is killed with all that it started.
 
-    in   {"start": key, "flow_run": id, "env": {…}, "folder": path, "command": text or null, "show": bool}
+    in   {"start": key, "order": the fields of `Order`}
          {"signal": number, "to": key}       {"retire": true}: end when the last run has ended
     out  {"ready": [modules that failed]}    {"stale": true}: a source file changed; another fork server is needed
          {"started": key, "pid": pid}        {"refused": key, "why": text}: it runs nowhere yet
@@ -44,7 +44,6 @@ STALE = "the project's code changed"
 _PR_SET_PDEATHSIG = 1
 _LOOK_SECONDS = 2.0
 """How often the source files are looked at while nothing happens."""
-_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass(slots=True)
@@ -56,30 +55,14 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A run that is asked for: its environment, its working folder, and what it executes (None: Prefect's engine)."""
+    """A run that is asked for: its environment, where it begins, what it executes (None: Prefect's engine), and whether
+    its output is shown."""
 
-    key: int
     flow_run: str
     env: dict[str, str]
     folder: str
     command: str | None = None
     show: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """The message that asks for it."""
-        return {
-            "start": self.key,
-            "flow_run": self.flow_run,
-            "env": self.env,
-            "folder": self.folder,
-            "command": self.command,
-            "show": self.show,
-        }
-
-    @classmethod
-    def from_json(cls, message: dict[str, Any]) -> Order:
-        """What `to_json` wrote."""
-        return cls(message.pop("start"), **message)
 
 
 @dataclass(slots=True)
@@ -138,17 +121,17 @@ class Forge:
 
     def _obey(self, message: dict[str, Any]) -> Order | None:
         if "start" in message:
-            return self._start(Order.from_json(message))
+            return self._start(message["start"], Order(**message["order"]))
         if "signal" in message:
             self._signal(message["to"], message["signal"])
         else:
             self.retired = True
         return None
 
-    def _start(self, order: Order) -> Order | None:
+    def _start(self, key: int, order: Order) -> Order | None:
         if self.stale or self.files.changed():
             self._turn_stale()
-            self.say({"refused": order.key, "why": STALE})
+            self.say({"refused": key, "why": STALE})
             return None
         sys.stdout.flush()
         sys.stderr.flush()
@@ -157,7 +140,7 @@ class Forge:
         try:
             pid = os.fork()
         except OSError as error:
-            self.say({"refused": order.key, "why": f"no process can be started ({error.strerror})"})
+            self.say({"refused": key, "why": f"no process can be started ({error.strerror})"})
             return None
         finally:
             if os.getpid() == self.pid:
@@ -165,15 +148,14 @@ class Forge:
         if pid == 0:
             self._become(order)
             return order
-        self.runs[pid] = _Run(order.key, psutil.Process(pid))
-        self.say({"started": order.key, "pid": pid})
+        self.runs[pid] = _Run(key, psutil.Process(pid))
+        self.say({"started": key, "pid": pid})
         return None
 
     def _become(self, order: Order) -> None:
         """Make the fork a process of its own: nothing of the fork server's is left open, handled or inherited."""
         signal.set_wakeup_fd(-1)
-        for number in _SIGNALS:
-            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.link.close()
         os.setsid()
         _end_with_parent()

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from catchment.errors import TryAgain
@@ -33,22 +33,24 @@ class Ended:
 
 @dataclass(slots=True)
 class ForkedRun:
-    """A run whose process was started. `end` is asked politely first, and once only."""
+    """A run whose process was started."""
 
     pid: int
     key: int
     _server: _Server
     _ended: asyncio.Future[Ended]
-    asked: bool = False
+    _asked: bool = False
 
     async def wait(self) -> Ended:
         """Wait for its end; may be called by several and again."""
         return await asyncio.shield(self._ended)
 
     async def end(self, grace: float) -> Ended:
-        """Ask it to end, and kill it with all it started if it has not after `grace` seconds."""
-        self.asked = True
-        self._server.send({"signal": signal.SIGTERM, "to": self.key})
+        """Ask it to end, and kill it with all it started if it has not after `grace` seconds; may be called again."""
+        if not self._asked:
+            # A second request would disturb what the first one set going.
+            self._asked = True
+            self._server.send({"signal": signal.SIGTERM, "to": self.key})
         try:
             return await asyncio.wait_for(self.wait(), grace)
         except TimeoutError:
@@ -125,10 +127,10 @@ class Link:
             server = await self._serving()
             if server.dead:
                 raise TryAgain("the fork server does not start; the worker's log says why")
-            placed = replace(order, key=next(self._keys))
+            key = next(self._keys)
             answer: asyncio.Future[ForkedRun] = asyncio.get_running_loop().create_future()
-            server.answers[placed.key] = answer
-            server.send(placed.to_json())
+            server.answers[key] = answer
+            server.send({"start": key, "order": asdict(order)})
             try:
                 return await answer
             except TryAgain as refusal:

@@ -109,6 +109,7 @@ def _demote(family: list[psutil.Process]) -> None:
     """Lower priority for the processor, and the disk only when nobody else wants it."""
     for process in family:
         with contextlib.suppress(psutil.Error, OSError):
+            process.nice(_BULK_NICENESS)
             for thread in process.threads():
                 os.setpriority(os.PRIO_PROCESS, thread.id, _BULK_NICENESS)
             if hasattr(process, "ionice"):

@@ -19,7 +19,7 @@ _RUNNABLE = (
     "prefect.flow-run.Resuming",
     "prefect.flow-run.Rescheduled",
 )
-_LONGEST_PAUSE = 30.0
+_PAUSE_SECONDS = 2.0
 
 
 class Bell:
@@ -65,18 +65,19 @@ async def listen(pool: UUID, bell: Bell, cancel: Callable[[UUID], object], warn:
     """Follow the server's events of a work pool, for ever. What is missed while it is away, the slow look finds."""
     names = EventNameFilter(name=[*_RUNNABLE, CANCELLING])
     ours = EventAnyResourceFilter(id=[f"prefect.work-pool.{pool}"])
-    pause = 1.0
+    reachable = True
     while True:
         try:
             async with get_events_subscriber(filter=EventFilter(event=names, any_resource=ours)) as events:
+                reachable = True
                 bell.ring()
                 async for event in events:
-                    pause = 1.0
                     _answer(event, bell, cancel)
         except Exception as error:  # noqa: BLE001 - a refused login is a bare Exception there; without events all goes on slower
-            warn(f"The server's events are out of reach ({type(error).__name__}); looking for runs now and then")
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+            if reachable:
+                warn(f"The server's events are out of reach ({type(error).__name__}); looking for runs now and then")
+            reachable = False
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 def _answer(event: Event, bell: Bell, cancel: Callable[[UUID], object]) -> None:

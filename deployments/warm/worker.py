@@ -106,6 +106,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
         self._looking = asyncio.Lock()
         self._listening = False
         self._running: dict[UUID, ForkedRun] = {}
+        self._cancelling: set[UUID] = set()
         self._watch = Watch()
         self._duties: set[asyncio.Task[None]] = set()
 
@@ -147,7 +148,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
     ) -> WarmWorkerResult:
         """Fork the run, wait for its end, and see to it that the server knows how it ended."""
         with _folder(configuration) as folder, self._intents(flow_run.id, configuration) as env:
-            order = Order(0, str(flow_run.id), env, folder, configuration.command, configuration.stream_output)
+            order = Order(str(flow_run.id), env, folder, configuration.command, configuration.stream_output)
             forked = await self._link.start(order)
             self._running[flow_run.id] = forked
             if task_status:
@@ -158,6 +159,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
                 await self._settle(flow_run.id, ended)
             finally:
                 del self._running[flow_run.id]
+                self._cancelling.discard(flow_run.id)
                 self._bell.ring()
         # Figures are not worth a failure.
         with contextlib.suppress(httpx.HTTPError):
@@ -219,8 +221,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
 
     def _cancel(self, flow_run: UUID) -> None:
         forked = self._running.get(flow_run)
-        if forked is not None and not forked.asked and self._runs_task_group:
-            forked.asked = True
+        if forked is not None and flow_run not in self._cancelling and self._runs_task_group:
+            self._cancelling.add(flow_run)
             self._runs_task_group.start_soon(self._end, flow_run, forked)
 
     async def _end(self, flow_run: UUID, forked: ForkedRun) -> None:

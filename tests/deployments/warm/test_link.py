@@ -43,7 +43,7 @@ async def link(module: Path, warned: list[str]) -> AsyncIterator[Link]:
 
 def _order(folder: Path, program: str, **env: str) -> Order:
     command = shlex.join([sys.executable, "-c", program])
-    return Order(0, _RUN, {"PATH": os.defpath, **env}, str(folder), command)
+    return Order(_RUN, {"PATH": os.defpath, **env}, str(folder), command)
 
 
 async def test_a_run_has_the_environment_and_the_folder_of_its_order_and_no_other(

@@ -43,7 +43,6 @@ def test_a_run_that_takes_long_yields_to_the_rest_of_the_machine(family: psutil.
     assert [process.nice() for process in (family, *family.children())] == [5, 5]
 
 
-@pytest.mark.skipif(not hasattr(psutil.Process, "ionice"), reason="this system has no I/O priorities")
 def test_a_run_that_takes_long_leaves_the_disk_to_others(family: psutil.Process) -> None:
     Watched(family, since=time.monotonic() - 3_600).sample()
 
