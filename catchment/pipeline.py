@@ -227,8 +227,8 @@ class SourceSync:
     # Work
 
     def claim(self, limit: int) -> int | None:
-        """Claim a batch of jobs that have not failed before; its token, or None when none waits."""
-        return self._claim(limit, fresh=True)
+        """Claim a batch of jobs that did not fail and have not died with every run so far; None when none waits."""
+        return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
 
     def fingerprint(self, token: int) -> str:
         """A key for the content of a batch: the same item versions give the same key, in any run."""
@@ -272,16 +272,16 @@ class SourceSync:
         return {"delivered": len(acks.succeeded), "unchanged": unchanged, "stale": len(acks.stale)}
 
     def process_alone(self, job_id: int) -> Outcome:
-        """Work on one job apart from all others, as a new attempt."""
-        self.troubles.pop(job_id, None)
+        """Work on one job apart from all others, as a new attempt; nothing is done if it is not ready."""
         token = self._claim(1, jobs=[job_id])
         if token is not None:
+            self.troubles.pop(job_id, None)
             self.deliver(token)
         return Outcome(self._ledger.queue.job(job_id).state, self.troubles.get(job_id))
 
     def tried_before(self, limit: int) -> list[int]:
-        """Jobs that failed before and whose time has come; each is to be processed alone."""
-        return self._ledger.queue.ready_retries(self.source.id, limit)
+        """Jobs that failed before and whose time has come, or that no run has survived; each is to be processed alone."""
+        return self._ledger.queue.apart(self.source.id, limit, self.policy.retry.attempts)
 
     def next_retry(self) -> datetime | None:
         """When the next waiting job may be tried again; None when none waits."""
@@ -289,9 +289,16 @@ class SourceSync:
 
     # Parts of the work
 
-    def _claim(self, limit: int, *, fresh: bool | None = None, jobs: Sequence[int] | None = None) -> int | None:
+    def _claim(
+        self,
+        limit: int,
+        *,
+        fresh: bool | None = None,
+        attempts: int | None = None,
+        jobs: Sequence[int] | None = None,
+    ) -> int | None:
         batch = self._ledger.queue.claim(
-            self.source.id, limit, owner=self._owner, lease=LEASE, first_attempts=fresh, jobs=jobs
+            self.source.id, limit, owner=self._owner, lease=LEASE, fresh=fresh, attempts=attempts, jobs=jobs
         )
         if not batch.jobs:
             return None
@@ -381,9 +388,8 @@ class SourceSync:
 
     def end(self) -> dict[str, int]:
         """Say that the sync has done all it could; the summary."""
-        counts = self._ledger.queue.counts(self.source.id).get(self.source.name, {})
-        self.progress.retrying = counts.get(JobState.RETRYING, 0)
-        self.progress.quarantined = counts.get(JobState.QUARANTINED, 0)
+        later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
+        self.progress.retrying, self.progress.quarantined = later[True], later[False]
         self._end("completed")
         return self.progress.summary()
 

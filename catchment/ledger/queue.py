@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, update
 
 from catchment.errors import StaleLease
 from catchment.ledger import delivery, schema
@@ -72,20 +72,21 @@ class Queue:
         *,
         owner: str,
         lease: timedelta = LEASE,
-        first_attempts: bool | None = None,
+        fresh: bool | None = None,
+        attempts: int | None = None,
         jobs: Sequence[int] | None = None,
     ) -> Batch:
         """Take up to `limit` jobs that are ready, the longest due first, under one new token; each counts an attempt.
 
-        `first_attempts`: only jobs that were never tried (True), only tried ones (False), or either. `jobs`: only these.
-        Two claims never share a job. An empty batch when nothing is ready.
+        `fresh`: only jobs that did not fail (True), only those that failed before (False), or either. `jobs`: only these.
+        `attempts`: only jobs that were claimed fewer times. Two claims never share a job. An empty batch when nothing is ready.
         """
         with self._store.write() as writing:
             token = writing.ids("token")[0]
             until = writing.now + lease // timedelta(microseconds=1)
             move(
                 writing,
-                _ready(writing, source_id, limit, first_attempts, jobs),
+                _ready(writing, source_id, limit, fresh, jobs, attempts),
                 {PENDING, RETRYING},
                 RUNNING,
                 actor=owner,
@@ -96,11 +97,16 @@ class Queue:
             )
             return Batch(token, tuple(_claimed(writing, token)))
 
-    def ready_retries(self, source_id: int, limit: int) -> list[int]:
-        """The jobs that were tried before and may be tried again now, the longest due first."""
+    def apart(self, source_id: int, limit: int, attempts: int) -> list[int]:
+        """The ready jobs that are to be worked on one by one: those that failed, then those claimed `attempts` times."""
         with self._store.read() as reading:
-            statement = _ready_in(TRIED, source_id, reading.now, None).order_by("due", "id").limit(limit)
-            return [row.id for row in reading.execute(statement)]
+            failed = _ready_in(TRIED, source_id, reading.now, None)
+            worn = _ready_in(FRESH, source_id, reading.now, None).where(_jobs.attempt >= attempts)
+            return [
+                row.id
+                for statement in (failed, worn)
+                for row in reading.execute(statement.order_by("due", "id").limit(limit))
+            ]
 
     def waiting(self, source_id: int) -> Waiting:
         """How much a source still has to do."""
@@ -176,7 +182,8 @@ class Queue:
     ) -> Recovered:
         """Take back running jobs whose owner is dead or whose lease has ended.
 
-        They wait again, or are quarantined when their attempts (in all, or by kind of source) are used up.
+        They wait again. A job that was claimed alone is quarantined when its attempts (in all, or by kind of source) are
+        used up; of a batch nobody can tell which job it was.
         """
         with self._store.read() as reading:
             owners = reading.execute(select(_jobs.owner).where(literal_column(schema.RUNNING)).distinct()).scalars()
@@ -185,7 +192,13 @@ class Queue:
             lost = (_jobs.owner.in_(dead)) | (_jobs.lease_until <= writing.now)
             if source_id is not None:
                 lost &= _jobs.source_id == source_id
-            used_up = lost & _used_up(writing, max_attempts)
+            alone = (
+                select(_jobs.token)
+                .where(literal_column(schema.RUNNING))
+                .group_by(_jobs.token)
+                .having(func.count() == 1)
+            )
+            used_up = lost & _jobs.token.in_(alone) & _used_up(writing, max_attempts)
             failed = move(
                 writing,
                 used_up,
@@ -265,14 +278,24 @@ def _ready_in(which: str, source_id: int, now: int, only: Sequence[int] | None) 
 
 
 def _ready(
-    reading: Reading, source_id: int, limit: int, first_attempts: bool | None, only: Sequence[int] | None
+    reading: Reading,
+    source_id: int,
+    limit: int,
+    fresh: bool | None,
+    only: Sequence[int] | None,
+    attempts: int | None,
 ) -> ColumnElement[bool]:
     """The condition that a job is among the first that are ready; either kind has an index of its own."""
     if only is not None and not only:
         return false()
-    kinds = {True: (FRESH,), False: (TRIED,), None: (FRESH, TRIED)}[first_attempts]
+    kinds = {True: (FRESH,), False: (TRIED,), None: (FRESH, TRIED)}[fresh]
+    untired = true() if attempts is None else _jobs.attempt < attempts
     parts = [
-        _ready_in(which, source_id, reading.now, only).order_by(_jobs.due, _jobs.id).limit(limit).subquery()
+        _ready_in(which, source_id, reading.now, only)
+        .where(untired)
+        .order_by(_jobs.due, _jobs.id)
+        .limit(limit)
+        .subquery()
         for which in kinds
     ]
     if len(parts) == 1:

@@ -159,8 +159,8 @@ jobs = Table(
     _one_of("state", *(state.value for state in JobState)),
 )
 RUNNING = "jobs.state = 'running'"
-FRESH = "state = 'pending' AND attempt = 0"
-TRIED = "state IN ('pending', 'retrying') AND attempt > 0"
+FRESH = "state = 'pending'"
+TRIED = "state = 'retrying'"
 _partial("jobs_fresh", jobs.c.source_id, jobs.c.due, jobs.c.id, where=FRESH)
 _partial("jobs_tried", jobs.c.source_id, jobs.c.due, jobs.c.id, where=TRIED)
 _partial("jobs_running", jobs.c.token, where="state = 'running'")

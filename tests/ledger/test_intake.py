@@ -236,7 +236,7 @@ def test_an_item_whose_listing_failed_waits_in_quarantine_or_is_tried_again(worl
     assert (entry.item, entry.reason, entry.attempts, entry.run) == ("secret.md", "permission_denied", 1, "run-1")
     assert world.ledger.queue.waiting(world.source.id).later == 1
     world.clock.forward(minutes=5)
-    assert locators(world.claim(first_attempts=False)) == ["slow.md"]
+    assert locators(world.claim(fresh=False)) == ["slow.md"]
 
 
 def test_an_item_whose_listing_failed_and_that_changes_leaves_quarantine(world: World) -> None:

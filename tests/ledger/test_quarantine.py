@@ -71,7 +71,7 @@ def test_a_retry_runs_once_more_and_its_success_closes_the_entry(world: World) -
     first, second = fail(world, "a.pdf", "b.pdf")
     assert world.ledger.quarantine.retry([first, 99], "anna", "new parser") == 1
     assert [e.job for e in world.ledger.quarantine.list()] == [second]
-    batch = world.claim(first_attempts=False)
+    batch = world.claim(fresh=False)
     assert locators(batch) == ["a.pdf"]
     world.deliver(batch)
     assert world.ledger.quarantine.retry(None, "anna") == 1

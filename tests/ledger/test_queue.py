@@ -39,18 +39,31 @@ def test_a_claim_takes_only_its_own_source(world: World) -> None:
     assert world.claim().jobs == ()
 
 
-def test_a_claim_can_ask_for_first_attempts_or_for_later_ones_or_for_certain_jobs(world: World) -> None:
+def test_a_claim_can_ask_for_fresh_jobs_or_for_failed_ones_or_for_certain_jobs(world: World) -> None:
     world.see(*notes(4))
     batch = world.claim(2)
-    world.ledger.queue.release(batch.token)
-    tried = set(jobs_of(batch))
-    retry = world.claim(first_attempts=False)
-    assert set(jobs_of(retry)) == tried
+    for job in batch.jobs:
+        world.ledger.queue.fail(batch.token, job.id, TIMEOUT, retry_at=world.clock.moment)
+    retry = world.claim(fresh=False)
+    assert set(jobs_of(retry)) == set(jobs_of(batch))
     assert [job.attempt for job in retry.jobs] == [2, 2]
-    third = world.claim(1, first_attempts=True)
+    third = world.claim(1, fresh=True)
     assert world.claim(jobs=jobs_of(third)).jobs == ()
     assert world.claim(jobs=[]).jobs == ()
     assert len(world.claim().jobs) == 1
+
+
+def test_jobs_that_no_run_survives_leave_the_crowd_and_are_worked_on_one_by_one(world: World) -> None:
+    world.see(*notes(3))
+    for _ in range(2):
+        world.claim(owner="dead", attempts=2)
+        world.ledger.queue.recover(None, lambda _: False, 2)
+    assert world.claim(attempts=2).jobs == ()
+    apart = world.ledger.queue.apart(world.source.id, 10, 2)
+    assert len(apart) == 3
+    assert world.claim(jobs=apart[:1], owner="dead").jobs[0].attempt == 3
+    assert world.ledger.queue.recover(None, lambda _: False, 2) == Recovered(0, 1)
+    assert len(world.claim(jobs=apart).jobs) == 2
 
 
 def test_every_claim_has_a_newer_token(world: World) -> None:
@@ -81,10 +94,10 @@ def test_a_failed_job_leaves_its_batch_and_is_ready_again_when_its_time_comes(wo
     assert world.ledger.queue.fail(batch.token, failed, TIMEOUT, retry_at=at) is JobState.RETRYING
     assert world.deliver(batch).stale == [failed]
     assert world.ledger.queue.waiting(world.source.id) == Waiting(0, 1, at)
-    assert world.ledger.queue.ready_retries(world.source.id, 10) == []
+    assert world.ledger.queue.apart(world.source.id, 10, 9) == []
     world.clock.forward(seconds=30)
     assert world.ledger.queue.waiting(world.source.id) == Waiting(1, 0, None)
-    assert world.ledger.queue.ready_retries(world.source.id, 10) == [failed]
+    assert world.ledger.queue.apart(world.source.id, 10, 9) == [failed]
     again = world.claim()
     assert [(job.id, job.attempt) for job in again.jobs] == [(failed, 2)]
     assert world.deliver(again).succeeded == [failed]

@@ -319,7 +319,7 @@ def upgrade() -> None:
     op.create_index("jobs_by_item", "jobs", ["item_id"], unique=False)
     op.create_index("jobs_current", "jobs", ["item_id"], unique=True, **only("current"))
     op.create_index(
-        "jobs_fresh", "jobs", ["source_id", "due", "id"], unique=False, **only("state = 'pending' AND attempt = 0")
+        "jobs_fresh", "jobs", ["source_id", "due", "id"], unique=False, **only("state = 'pending'")
     )
     op.create_index("jobs_running", "jobs", ["token"], unique=False, **only("state = 'running'"))
     op.create_index(
@@ -327,7 +327,7 @@ def upgrade() -> None:
         "jobs",
         ["source_id", "due", "id"],
         unique=False,
-        **only("state IN ('pending', 'retrying') AND attempt > 0"),
+        **only("state = 'retrying'"),
     )
     op.create_table(
         "quarantine",
