@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -193,9 +194,11 @@ class Model(RuleBasedStateMachine):
     @rule(dead=st.sampled_from(["one", "two", "nobody"]))
     def recover(self, dead: str) -> None:
         self.world.ledger.queue.recover(None, lambda owner: owner != dead, MOST)
+        running = Counter(job.token for job in self.jobs.values() if job.state == "running")
         for job in self.jobs.values():
             if job.state == "running" and (job.owner == dead or job.lease_until <= self.clock.now):
-                job.state = "quarantined" if job.attempt >= MOST else "pending"
+                to_blame = running[job.token] == 1 and job.attempt >= MOST
+                job.state = "quarantined" if to_blame else "pending"
 
     @rule()
     def crash(self) -> None:

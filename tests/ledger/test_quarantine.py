@@ -71,7 +71,7 @@ def test_a_retry_runs_once_more_and_its_success_closes_the_entry(world: World) -
     first, second = fail(world, "a.pdf", "b.pdf")
     assert world.ledger.quarantine.retry([first, 99], "anna", "new parser") == 1
     assert [e.job for e in world.ledger.quarantine.list()] == [second]
-    batch = world.claim(fresh=False)
+    batch = world.claim()
     assert locators(batch) == ["a.pdf"]
     world.deliver(batch)
     assert world.ledger.quarantine.retry(None, "anna") == 1
@@ -131,15 +131,12 @@ def test_quarantine_goes_back_to_the_queue_only_by_an_operator(world: World) -> 
     assert world.state(job) == "quarantined"
 
 
-def test_four_hundred_files_that_one_bad_parser_lost_are_retried_at_once(world: World) -> None:
-    world.see(*notes(400))
-    batch = world.claim(400)
-    for job in batch.jobs[:5]:
-        world.ledger.queue.fail(batch.token, job.id, PARSE_ERROR, retry_at=None)
-    world.ledger.queue.recover(None, lambda _: False, 1)
-    assert len(world.ledger.quarantine.list()) == 400
-    assert world.ledger.quarantine.retry(None, "anna", "new parser") == 400
+def test_all_the_files_that_one_bad_parser_lost_are_retried_at_once(world: World) -> None:
+    fail(world, *(item.locator for item in notes(30)))
+    assert len(world.ledger.quarantine.list()) == 30
+    assert world.ledger.quarantine.retry(None, "anna", "new parser") == 30
     assert world.ledger.quarantine.list() == []
+    assert len(world.claim().jobs) == 30
 
 
 def test_the_sources_of_a_cluster_are_named(world: World) -> None:
