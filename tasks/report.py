@@ -21,21 +21,23 @@ _EVERY_SECONDS = 2.0
 @asynccontextmanager
 async def showing_progress(sync: SourceSync) -> AsyncIterator[None]:
     """Keep a progress artifact up to date; a sync that is over in two seconds gets none."""
-    shower = asyncio.create_task(_show_progress(sync))
+    shown: list[UUID] = []
+    shower = asyncio.create_task(_show_progress(sync, shown))
     try:
         yield
     finally:
         shower.cancel()
         await asyncio.gather(shower, return_exceptions=True)
+    for artifact in shown:
+        await aupdate_progress_artifact(artifact, 100.0)
 
 
-async def _show_progress(sync: SourceSync) -> None:
-    artifact: UUID | None = None
+async def _show_progress(sync: SourceSync, shown: list[UUID]) -> None:
     while True:
         await asyncio.sleep(_EVERY_SECONDS)
-        if artifact is None:
-            artifact = await acreate_progress_artifact(0.0, key=_key(sync, "progress"), description=sync.source.name)
-        await aupdate_progress_artifact(artifact, sync.progress.share() * 100)
+        if not shown:
+            shown.append(await acreate_progress_artifact(0.0, key=_key(sync, "progress"), description=sync.source.name))
+        await aupdate_progress_artifact(shown[0], sync.progress.share() * 100)
 
 
 async def report(sync: SourceSync) -> None:

@@ -1,0 +1,86 @@
+"""The Prefect UI in Chromium, with a vault that was synced and a source that is held; a screenshot of every test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from benchmarks.notes import generate
+from tests.acceptance.person import PROJECT, Person, upright
+
+_PICTURES = PROJECT / "build" / "screenshots"
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium; where it is missing, the tests say how to get it."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        missing = "Chromium is missing; on Debian: apt install chromium"
+        if os.environ.get("CATCHMENT_CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def person(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    """A person who has synced the example vault as `vault` and 3 000 notes as `many`, and whose `lost` is held."""
+    folder = tmp_path_factory.mktemp("browser")
+    generate(folder / "many", 3_000)
+    (folder / "lost").mkdir()
+    with upright(Person(folder / "home")) as person:
+        vault, lost = PROJECT / "examples" / "vault", folder / "lost"
+        person("sources", "add", "obsidian", vault, "--name", "vault", "--every", "15m").ok()
+        person("sources", "add", "local_files", lost, "--name", "lost", "--cron", "0 7 * * *").ok()
+        person("sources", "add", "obsidian", folder / "many", "--name", "many").ok()
+        person("sync", "many").ok()
+        person.sync("vault")
+        lost.rename(folder / "elsewhere")
+        while person.source("lost")["state"] != "held":
+            person("sync", "lost", "--wait")
+        person.sync("many")
+        yield person
+
+
+@pytest.fixture(scope="session")
+def login(browser: Browser, person: Person) -> Iterator[Page]:
+    """A page of a browser that is logged in."""
+    page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+    page.goto(f"{person.running.url}/dashboard")
+    page.get_by_role("textbox").or_(page.locator("input[type=password]")).first.fill(
+        (person.home / "ui-login").read_text().strip()
+    )
+    page.keyboard.press("Enter")
+    page.get_by_text("Flow Runs").first.wait_for()
+    yield page
+    page.context.close()
+
+
+@pytest.fixture
+def page(login: Page, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """The page that is logged in; its picture is in build/screenshots afterwards, however the test went."""
+    yield login
+    picture(login, re.sub(r"\W+", "-", request.node.name.removeprefix("test_")))
+
+
+def picture(page: Page, name: str) -> None:
+    """Keep a picture of the whole page."""
+    _PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=_PICTURES / f"{name}.png", full_page=True)

@@ -1,0 +1,126 @@
+"""What a person sees in the Prefect UI: sources, their schedules and settings, and what a sync did."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from deployments.api import api
+from tests.acceptance.person import Person
+from tests.browser.conftest import picture
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def url(person: Person) -> str:
+    return person.running.url
+
+
+def ask(person: Person, what: str, **query: Any) -> list[dict[str, Any]]:
+    """What the server knows, to find the page of a thing."""
+    with api(person.running) as client:
+        found: list[dict[str, Any]] = client.post(f"/{what}/filter", json=query).raise_for_status().json()
+        return found
+
+
+def deployment(person: Person, name: str) -> str:
+    (found,) = ask(person, "deployments", deployments={"name": {"any_": [name]}})
+    return f"{person.running.url}/deployments/deployment/{found['id']}"
+
+
+def first_run(person: Person, name: str) -> str:
+    """The page of the run whose name begins so."""
+    found = ask(person, "flow_runs", flow_runs={"name": {"like_": name}}, sort="START_TIME_ASC")
+    return f"{person.running.url}/runs/flow-run/{found[0]['id']}"
+
+
+def shows(page: Page, *texts: str) -> None:
+    """Each of these texts can be read on the page."""
+    for text in texts:
+        expect(page.get_by_text(text).filter(visible=True).first).to_be_visible(timeout=15_000)
+
+
+def test_nobody_sees_anything_without_the_password(browser: Browser, url: str) -> None:
+    stranger = browser.new_context().new_page()
+    stranger.goto(f"{url}/deployments")
+    expect(stranger).to_have_url(re.compile("/login"))
+    stranger.locator("input[type=password]").fill("catchment:guessed")
+    stranger.keyboard.press("Enter")
+    shows(stranger, "Authentication failed")
+    expect(stranger).to_have_url(re.compile("/login"))
+    picture(stranger, "a_stranger")
+    stranger.context.close()
+
+
+def test_the_sources_are_deployments_with_their_schedules(page: Page, url: str) -> None:
+    page.goto(f"{url}/deployments")
+    rows = {name: page.get_by_role("row").filter(has_text=flow).filter(has_text=name) for name, flow in
+            {"vault": "sync-obsidian", "lost": "sync-local_files", "many": "sync-obsidian"}.items()}  # fmt: skip
+    expect(rows["vault"].first).to_contain_text("Every 15 minutes")
+    expect(rows["lost"].first).to_contain_text("07:00 AM")
+    expect(rows["many"].first).to_contain_text("Ready")
+
+
+def test_a_source_is_run_by_a_form_of_its_typed_settings(page: Page, person: Person) -> None:
+    page.goto(f"{deployment(person, 'vault')}/run")
+    shows(page, "The settings of a source of kind obsidian", "Folder", "The folder to read, as a full path")
+    shows(page, "Priority", "Exclude", "Ignore file", "Overrides the connector's retry policy", "deep")
+    filled = [field.input_value() for field in page.locator("input, textarea").all()]
+    assert any(value.endswith("/examples/vault") for value in filled)
+
+
+def test_a_source_says_when_it_runs_next(page: Page, person: Person) -> None:
+    page.goto(deployment(person, "vault"))
+    shows(page, "Next Run", "auto-scheduled", "Schedules", "flows.obsidian.sync_obsidian")
+
+
+def test_a_sync_is_named_after_what_it_did_and_has_its_parts(page: Page, person: Person) -> None:
+    page.goto(first_run(person, "vault:"))
+    shows(page, "in the library", "1 quarantined", "Completed", "differences")
+    page.get_by_text("Subflow Runs", exact=True).first.click()
+    shows(page, "normalize slice 1", "extract slice 1")
+    page.get_by_text("Task Runs", exact=True).first.click()
+    shows(page, "discover", "Quarantined")
+
+
+def test_a_sync_leaves_a_table_of_its_figures(page: Page, person: Person) -> None:
+    page.goto(first_run(person, "vault:"))
+    page.get_by_text("Artifacts", exact=True).first.click()
+    shows(page, "vault-summary")
+    page.get_by_text("vault-summary").filter(visible=True).first.click()
+    expect(page).to_have_url(re.compile("/artifacts/"))
+    shows(page, "succeeded", "quarantined")
+
+
+def test_a_long_sync_shows_its_progress(page: Page, person: Person) -> None:
+    page.goto(first_run(person, "many:"))
+    page.get_by_text("Artifacts", exact=True).first.click()
+    shows(page, "many-progress", "many-summary")
+    page.get_by_text("many-progress").filter(visible=True).first.click()
+    expect(page).to_have_url(re.compile("/artifacts/"))
+    shows(page, "100%")
+
+
+def test_an_item_in_quarantine_has_a_task_run_with_its_log(page: Page, person: Person) -> None:
+    (task,) = ask(person, "task_runs", task_runs={"state": {"name": {"any_": ["Quarantined"]}}})
+    page.goto(f"{person.running.url}/runs/task-run/{task['id']}")
+    shows(page, "Quarantined", "attempt 1: parse_error", "catchment quarantine show")
+
+
+def test_a_source_that_keeps_failing_is_seen_to_be_held(page: Page, person: Person) -> None:
+    page.goto(first_run(person, "lost: held"))
+    shows(page, "lost: held", "Quarantined", "the source cannot be read")
+    page.get_by_text("Details", exact=True).first.click()
+    shows(page, "held until: catchment sources resume lost")
+
+
+def test_the_address_that_a_command_gives_leads_to_the_run(page: Page, person: Person) -> None:
+    (entry,) = person("quarantine", "list", "--json").ok().json
+    shown = person("quarantine", "show", str(entry["job"])).ok().out
+    (address,) = re.findall(r"http://\S+", shown)
+    page.goto(address)
+    shows(page, "1 quarantined", "attempt 1: parse_error")
