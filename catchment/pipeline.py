@@ -388,6 +388,11 @@ class SourceSync:
 
     def end(self) -> dict[str, int]:
         """Say that the sync has done all it could; the summary."""
+        if self.progress.held and self.progress.succeeded:
+            # Some of what was missing may have been found under another name meanwhile.
+            settled = self._ledger.intake.settle(self.sync.id, root_changed=self._root_changed)
+            self.progress.deleted += settled.deleted
+            self.progress.held = settled.held
         later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
         self.progress.retrying, self.progress.quarantined = later[True], later[False]
         self._end("completed")

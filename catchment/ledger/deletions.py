@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import func, insert, literal_column, select, update
+from sqlalchemy import delete, func, insert, literal_column, select, update
 
 from catchment.errors import NotFound
 from catchment.ledger import removal
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Hold, Settled
-from catchment.ledger.schema import DELETED, MISSING, holds, items, jobs, sources, syncs
+from catchment.ledger.schema import DELETED, MISSING, holds, items, jobs, marks, sources, syncs
 from catchment.ledger.store import Reading, Store, Writing, from_micros
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, in_parts, move
 
@@ -83,6 +83,7 @@ class Deletions:
                 writing.execute(
                     update(items).where(items.c.id.in_(part)).values(state="present", version="", gone_at=None)
                 )
+            writing.execute(delete(marks).where(marks.c.source_id == source_id))
             for item_id in gone:
                 writing.record("kept", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id)
             _close_hold(writing, source_id, "dropped")

@@ -31,6 +31,8 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     lost = [n for n, o in delivered.items() if (o.content_hash, o.normalizer) not in content_ids]
     for number in lost:
         del delivered[number]
+    if _adopt(writing, mine, delivered, content_ids):
+        mine = _mine(writing, token, wanted)
     owner = next((row.owner for row in mine.values()), "nobody")
     _acknowledge(writing, delivered, SUCCEEDED, owner, None)
     _acknowledge(writing, lost, PENDING, owner, "content was purged")
@@ -67,6 +69,45 @@ def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyR
         rows = writing.execute(statement.where(jobs.c.id.in_(part), jobs.c.token == token, running))
         found |= {row.id: row for row in rows.all()}
     return {number: found[number] for number in wanted if number in found}
+
+
+def _adopt(
+    writing: Writing,
+    mine: Mapping[int, AnyRow],
+    delivered: Mapping[int, Delivered],
+    content_ids: Mapping[tuple[str, str], int],
+) -> bool:
+    """Give new items the documents that items with the same content left behind: moves by copy and delete.
+
+    Whether there were any. Empty content says nothing about where it came from.
+    """
+    new = {n: content_ids[o.content_hash, o.normalizer] for n, o in delivered.items() if mine[n].document_id is None}
+    orphans: defaultdict[tuple[int, int], list[AnyRow]] = defaultdict(list)
+    for part in in_parts(set(new.values())):
+        left = (
+            select(documents.c.id, documents.c.item_id, documents.c.content_id, items.c.source_id)
+            .join(items, items.c.id == documents.c.item_id)
+            .join(contents, contents.c.id == documents.c.content_id)
+            .where(documents.c.content_id.in_(part), items.c.state != "present", contents.c.text != "")
+            .order_by(items.c.gone_at)
+        )
+        for row in writing.execute(left):
+            orphans[row.source_id, row.content_id].append(row)
+    adopted = [
+        (mine[n], orphans[key].pop()) for n, content in new.items() if orphans.get(key := (mine[n].source_id, content))
+    ]
+    if not adopted:
+        return False
+    left_behind = [orphan.item_id for _, orphan in adopted]
+    removal.withdraw_items(writing, left_behind)
+    writing.execute(
+        update(documents).where(documents.c.id == bindparam("document")).values(item_id=bindparam("item")),
+        [{"document": orphan.id, "item": row.item_id} for row, orphan in adopted],
+    )
+    writing.execute(update(items).where(items.c.id.in_(left_behind)).values(state="deleted"))
+    for row, _ in adopted:
+        writing.record("moved", actor=row.owner, source_id=row.source_id, item_id=row.item_id, reason="same content")
+    return True
 
 
 def _acknowledge(writing: Writing, numbers: Iterable[int], to: JobState, owner: str, reason: str | None) -> None:

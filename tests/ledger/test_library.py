@@ -239,3 +239,29 @@ def test_no_query_and_no_text_breaks_the_search(sqlite_world: World, words: str,
     sqlite_world.ledger.queue.deliver(batch.token, [delivered(job.id, text) for job in batch.jobs])
     for hit in sqlite_world.ledger.library.search(words):
         assert hit.places and len(hit.snippet) < 300
+
+
+def test_an_item_that_comes_back_under_another_name_takes_over_the_document(world: World) -> None:
+    world.ingest(note("old.md"), text="the same words")
+    (before,) = world.ledger.library.search("words")
+    world.begin()
+    world.lose("old.md")
+    world.see(note("new.md"))
+    world.settle()
+    batch = world.claim()
+    world.deliver(batch, "the same words")
+    (after,) = world.ledger.library.search("words")
+    assert (after.document, after.item) == (before.document, "new.md")
+    assert world.ledger.check(deep=True) == []
+    assert "moved" in world.item_events("new.md")
+
+
+def test_empty_content_tells_nothing_about_where_it_came_from(world: World) -> None:
+    world.ingest(note("old.md"), text="")
+    world.begin()
+    world.lose("old.md")
+    world.see(note("new.md"))
+    world.settle()
+    world.deliver(world.claim(), "")
+    assert "moved" not in world.item_events("new.md")
+    assert world.ledger.check(deep=True) == []

@@ -318,9 +318,7 @@ def upgrade() -> None:
     )
     op.create_index("jobs_by_item", "jobs", ["item_id"], unique=False)
     op.create_index("jobs_current", "jobs", ["item_id"], unique=True, **only("current"))
-    op.create_index(
-        "jobs_fresh", "jobs", ["source_id", "due", "id"], unique=False, **only("state = 'pending'")
-    )
+    op.create_index("jobs_fresh", "jobs", ["source_id", "due", "id"], unique=False, **only("state = 'pending'"))
     op.create_index("jobs_running", "jobs", ["token"], unique=False, **only("state = 'running'"))
     op.create_index(
         "jobs_tried",
