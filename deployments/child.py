@@ -1,4 +1,4 @@
-"""The processes that Catchment starts: `python -m deployments.child server|worker|watcher|run`.
+"""The processes that Catchment starts: `python -m deployments.child server|worker|watcher`.
 
 Each ends with the process that started it, even when that one is killed.
 """
@@ -9,37 +9,33 @@ import asyncio
 import contextlib
 import ctypes
 import os
-import runpy
 import signal
 import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deployments.environment import POOL
 
 if TYPE_CHECKING:
-    from prefect.workers.base import BaseWorker
+    from deployments.warm.worker import WarmWorker
 
 _PR_SET_PDEATHSIG = 1
 
 
 def main(role: str, *arguments: str) -> None:
-    """Become the server, the worker, the watcher, or one flow run."""
+    """Become the server, the worker or the watcher."""
     _end_with_parent()
     os.umask(0o077)
     if role == "server":
         _serve(int(arguments[0]))
     elif role == "worker":
         _work()
-    elif role == "watcher":
+    else:
         from deployments.watch.__main__ import main as watch
 
         watch()
-    else:
-        sys.argv = ["prefect.engine"]
-        runpy.run_module("prefect.engine", run_name="__main__")
 
 
 def _serve(descriptor: int) -> None:
@@ -61,19 +57,21 @@ def _serve(descriptor: int) -> None:
 
 
 def _work() -> None:
-    """Load everything while the server starts, then wait for the word on stdin: the pool is there and is clean."""
-    from prefect.workers.process import ProcessWorker
+    from deployments.warm.worker import WarmWorker
 
-    if not sys.stdin.readline():
+    worker = WarmWorker(work_pool_name=POOL, name=POOL, create_pool_if_not_found=False)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_take_runs(worker))
+
+
+async def _take_runs(worker: WarmWorker) -> None:
+    """Import everything while the server starts, then wait for the word on stdin: the pool is there and is clean."""
+    await worker.warm_up()
+    if not await asyncio.to_thread(sys.stdin.readline):
         return
-    asyncio.run(_until_terminated(ProcessWorker(work_pool_name=POOL, name=POOL, create_pool_if_not_found=False)))
-
-
-async def _until_terminated(worker: BaseWorker[Any, Any, Any]) -> None:
-    task = asyncio.ensure_future(worker.start())
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    # Ctrl-C is what a worker takes as the wish to let its runs end; a plain end would kill them.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    await worker.start()
 
 
 def _end_with_parent() -> None:

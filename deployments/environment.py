@@ -26,8 +26,8 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "5",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-        "PREFECT_WORKER_QUERY_SECONDS": "1",
-        "PREFECT_WORKER_PREFETCH_SECONDS": "1",
+        # The warm worker hears of new runs by events; this look is for what no event told of.
+        "PREFECT_WORKER_QUERY_SECONDS": "15",
         "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
         "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
         "PREFECT_CLI_PROMPT": "false",

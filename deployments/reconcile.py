@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
-import sys
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,13 +17,13 @@ from deployments.server import Running
 
 _PAGE = 200
 _ACTIVE = ["PENDING", "RUNNING", "CANCELLING"]
-_RUN_COMMAND = shlex.join([sys.executable, "-P", "-m", "deployments.child", "run"])
+_RUNS_AT_ONCE = max(2, min(8, os.cpu_count() or 1))
 
 
 def ensure_pool(state: Running) -> None:
     """Make the work pool, or bring it up to date; may be called again."""
     properties = {
-        "command": {"type": "string", "title": "Command", "default": _RUN_COMMAND},
+        "command": {"type": "string", "title": "Command"},
         "env": {"type": "object", "title": "Environment Variables", "default": {}},
         "working_dir": {"type": "string", "title": "Working Directory"},
         "stream_output": {"type": "boolean", "title": "Stream Output", "default": True},
@@ -36,7 +35,12 @@ def ensure_pool(state: Running) -> None:
     with api(state) as client:
         found = client.get(f"/work_pools/{POOL}")
         if found.status_code == httpx.codes.NOT_FOUND:
-            pool = {"name": POOL, "type": "process", "base_job_template": template}
+            pool = {
+                "name": POOL,
+                "type": "warm",
+                "base_job_template": template,
+                "concurrency_limit": _RUNS_AT_ONCE,
+            }
             client.post("/work_pools/", json=pool).raise_for_status()
         elif found.raise_for_status().json()["base_job_template"] != template:
             client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()
