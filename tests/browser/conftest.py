@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -60,9 +61,16 @@ def person(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def login(browser: Browser, person: Person) -> Iterator[Page]:
+def asked() -> set[str]:
+    """The hosts that the pages of `page` asked for something."""
+    return set()
+
+
+@pytest.fixture(scope="session")
+def login(browser: Browser, person: Person, asked: set[str]) -> Iterator[Page]:
     """A page of a browser that is logged in."""
-    page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+    page = browser.new_context(viewport={"width": 1400, "height": 1500}).new_page()
+    page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
     page.goto(f"{person.running.url}/dashboard")
     page.get_by_role("textbox").or_(page.locator("input[type=password]")).first.fill(
         (person.home / "ui-login").read_text().strip()
@@ -81,6 +89,7 @@ def page(login: Page, request: pytest.FixtureRequest) -> Iterator[Page]:
 
 
 def picture(page: Page, name: str) -> None:
-    """Keep a picture of the whole page."""
+    """Keep a picture of the page when it is drawn to the end."""
     _PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=_PICTURES / f"{name}.png", full_page=True)
+    page.wait_for_load_state("networkidle")
+    page.screenshot(path=_PICTURES / f"{name}.png", animations="disabled")

@@ -124,3 +124,11 @@ def test_the_address_that_a_command_gives_leads_to_the_run(page: Page, person: P
     (address,) = re.findall(r"http://\S+", shown)
     page.goto(address)
     shows(page, "1 quarantined", "attempt 1: parse_error")
+
+
+@pytest.mark.parametrize("ui", ["", "/v2"])
+def test_the_pages_ask_nobody_but_the_server(page: Page, url: str, asked: set[str], ui: str) -> None:
+    page.goto(f"{url}{ui}/dashboard")
+    shows(page, "Flow Runs")
+    page.wait_for_load_state("networkidle")
+    assert {host for host in asked if host} == {url.removeprefix("http://")}
