@@ -9,67 +9,46 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
-_IN_MEMORY = 32 * 1024 * 1024
 _AT_ONCE = 500
 
 
 class Cache:
-    """Bytes by key in a SQLite file, with the latest ones in memory as well. Safe for several threads and processes."""
+    """Bytes by key in a SQLite file. Safe for several threads and processes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._recent: OrderedDict[str, bytes] = OrderedDict()
-        self._recent_bytes = 0
         self._database = self._open()
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Keep the entries; an existing key is replaced."""
-        with self._lock:
-            for key, value in entries.items():
-                self._remember(key, value)
-            with self._database as database:
+        if entries:
+            with self._lock, self._database as database:
                 database.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", entries.items())
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
         """The entries that are there."""
         found: dict[str, bytes] = {}
-        missing: list[str] = []
+        wanted = list(keys)
         with self._lock:
-            for key in keys:
-                value = self._recent.get(key)
-                if value is None:
-                    missing.append(key)
-                else:
-                    found[key] = value
-            for start in range(0, len(missing), _AT_ONCE):
-                part = missing[start : start + _AT_ONCE]
+            for start in range(0, len(wanted), _AT_ONCE):
+                part = wanted[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(part))
                 found.update(self._database.execute(f"SELECT key, value FROM entries WHERE key IN ({marks})", part))
         return found
 
     def drop(self, keys: Collection[str]) -> None:
         """Forget the entries."""
-        with self._lock:
-            for key in keys:
-                self._recent_bytes -= len(self._recent.pop(key, b""))
-            with self._database as database:
-                database.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in keys])
+        with self._lock, self._database as database:
+            database.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in keys])
 
     def close(self) -> None:
         """Close the file; may be called again."""
         self._database.close()
-
-    def _remember(self, key: str, value: bytes) -> None:
-        self._recent_bytes += len(value) - len(self._recent.pop(key, b""))
-        self._recent[key] = value
-        while self._recent_bytes > _IN_MEMORY:
-            self._recent_bytes -= len(self._recent.popitem(last=False)[1])
 
     def _open(self) -> sqlite3.Connection:
         try:

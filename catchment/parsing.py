@@ -11,11 +11,13 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Literal, cast
 
-from catchment.codec import decode_document, encode_document, encode_extraction
+import orjson
+
+from catchment.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.contracts import Connector
-from catchment.extract import extract
+from catchment.extract import EXTRACTOR, extract
 from catchment.model import Document, Item, RawContent
-from catchment.normalize import normalize
+from catchment.normalize import NORMALIZER, media_type, normalize
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +33,55 @@ class ReadTask:
     known_hash: str | None = None
 
 
+Fate = Literal["hashed", "parsed", "unchanged", "stored"]
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """An item as it was read.
 
     `fate` is `parsed` (there is a document), `unchanged` (the item's content is the known one), `stored` (another item has
-    brought the same content into the library already) or `hashed` (not decided yet). `document` is encoded.
+    brought the same content into the library already) or `hashed` (not decided yet). `normalizer` names the code and the
+    media type that the content was read with: the same bytes are another document as another type. `document` is encoded.
     """
 
     content_hash: str
+    normalizer: str
     title: str
     modified: datetime | None
-    fate: Literal["hashed", "parsed", "unchanged", "stored"]
+    fate: Fate
     metadata: Mapping[str, Any] = field(default_factory=dict)
     document: bytes | None = None
 
+    @property
+    def content(self) -> tuple[str, str]:
+        """What makes two contents the same."""
+        return self.content_hash, self.normalizer
 
-def digest(task: ReadTask) -> Read:
-    """Read an item and hash it, without parsing it."""
+    def encode(self) -> bytes:
+        """One line of JSON, and the document behind it."""
+        about = (self.content_hash, self.normalizer, self.title, self.modified, self.fate, self.metadata)
+        return orjson.dumps(about) + b"\n" + (self.document or b"")
+
+    @classmethod
+    def decode(cls, data: bytes) -> Read:
+        """What was encoded."""
+        line, _, document = data.partition(b"\n")
+        content_hash, normalizer, title, modified, fate, metadata = orjson.loads(line)
+        return cls(content_hash, normalizer, title, moment(modified), fate, metadata, document or None)
+
+
+def digest(task: ReadTask) -> bytes:
+    """Read an item and hash it, without parsing it; an encoded `Read`."""
     raw = _fetch(task)
-    return _read(task, raw, _hash(raw), None)
+    return _read(task, raw, _hash(raw), None).encode()
 
 
-def read(task: ReadTask) -> Read:
-    """Read an item and turn it into a document, unless its content is the known one."""
+def read(task: ReadTask) -> bytes:
+    """Read an item and turn it into a document, unless its content is the known one; an encoded `Read`."""
     raw = _fetch(task)
     content_hash = _hash(raw)
-    return _read(task, raw, content_hash, None if content_hash == task.known_hash else normalize(raw))
+    return _read(task, raw, content_hash, None if content_hash == task.known_hash else normalize(raw)).encode()
 
 
 def take_apart(document: bytes) -> bytes:
@@ -74,9 +98,11 @@ def _hash(raw: RawContent) -> str:
 
 
 def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None) -> Read:
-    fate: Literal["hashed", "parsed", "unchanged"] = "hashed" if document is None else "parsed"
+    fate: Fate = "hashed" if document is None else "parsed"
+    kind = media_type(raw.data, raw.name) if document is None else document.media_type
     return Read(
         content_hash,
+        f"{NORMALIZER}.{EXTRACTOR} {kind}",
         raw.title or (document and document.title) or PurePosixPath(raw.name).stem or raw.name,
         (document and document.modified) or raw.modified or task.item.modified,
         "unchanged" if content_hash == task.known_hash else fate,

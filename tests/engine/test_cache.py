@@ -3,9 +3,6 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-import pytest
-
-from catchment import cache as cache_module
 from catchment.cache import Cache
 
 
@@ -18,8 +15,7 @@ def test_what_was_put_is_found_again_by_another_process_of_the_same_home(tmp_pat
     first.close()
 
 
-def test_what_no_longer_fits_in_memory_is_read_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "_IN_MEMORY", 10)
+def test_more_entries_than_one_question_may_have_are_found(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache.db")
     entries = {f"key {n}": b"12345678" for n in range(1_200)}
     cache.put(entries)
@@ -27,7 +23,7 @@ def test_what_no_longer_fits_in_memory_is_read_from_the_file(tmp_path: Path, mon
     cache.close()
 
 
-def test_dropped_entries_are_gone_from_memory_and_file(tmp_path: Path) -> None:
+def test_dropped_entries_are_gone(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache.db")
     cache.put({"a": b"1", "b": b"2"})
     cache.drop({"a"})

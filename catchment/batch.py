@@ -1,0 +1,233 @@
+"""A claimed batch on its way into the library: read, parsed, taken apart, handed over; what fails leaves it alone."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import random
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from catchment import retry
+from catchment.cache import Cache
+from catchment.codec import decode_document, decode_extraction
+from catchment.contracts import Connector
+from catchment.errors import ItemError, Skipped
+from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
+from catchment.model import FailureClass, SkipReason
+from catchment.normalize import NORMALIZER
+from catchment.parsing import Read, ReadTask, digest, read, take_apart
+from catchment.privacy import redact
+from catchment.progress import Progress, Trouble
+from catchment.sandbox import Failed, Sandbox
+from catchment.settings import Policy
+
+_WORTH_HASHING_FIRST = 64 * 1024
+_KEPT_AT_HAND = 32 * 1024
+"""A larger document waits in the cache's file for its delivery, not in memory."""
+
+_Content = tuple[str, str]
+"""The hash of some bytes, and the code and the media type that they are read with."""
+
+
+class Bench:
+    """What the batches of one sync share. `progress` and `troubles` may be changed by several threads."""
+
+    def __init__(self, ledger: Ledger, cache: Cache, sandbox: Sandbox, connector: Connector, policy: Policy) -> None:
+        self.ledger = ledger
+        self.cache = cache
+        self.sandbox = sandbox
+        self.connector = connector
+        self.pickled = pickle.dumps(connector)
+        self.policy = policy
+        self.progress = Progress()
+        self.troubles: dict[int, Trouble] = {}
+        self._counting = threading.Lock()
+
+    def add(self, **figures: int) -> None:
+        """Count on."""
+        with self._counting:
+            for name, n in figures.items():
+                setattr(self.progress, name, getattr(self.progress, name) + n)
+
+    def report(self, trouble: Trouble) -> None:
+        """Note an item that left its batch."""
+        with self._counting:
+            self.troubles[trouble.job_id] = trouble
+
+
+class OpenBatch:
+    """Each step does the steps before it that are not done, and is safe to repeat; none reads or parses anything twice."""
+
+    def __init__(self, bench: Bench, batch: Batch) -> None:
+        self.token = batch.token
+        self.jobs = batch.jobs
+        self._bench = bench
+        self._reads: dict[int, Read] = {}
+        self._extractions: dict[_Content, bytes] = {}
+        self._failed: set[int] = set()
+
+    @property
+    def fingerprint(self) -> str:
+        """A key for the content of the batch: the same item versions give the same key, in any run."""
+        versions = "\n".join(f"{job.item_id}:{job.item.version}" for job in self.jobs)
+        return hashlib.sha256(versions.encode()).hexdigest()
+
+    def normalize(self) -> dict[str, int]:
+        """Read and parse what was not; what an earlier run has parsed is found again."""
+        before = len(self._reads)
+        self._reads |= self._remembered(self._unread())
+        found, todo = len(self._reads) - before, self._unread()
+        self._parse(todo)
+        self._bench.add(read=len(todo))
+        return {"jobs": len(self.jobs), "found_again": found, "read": len(todo)}
+
+    def extract(self) -> dict[str, int]:
+        """Take the documents apart."""
+        self.normalize()
+        documents = {r.content: d for r, d in self._documents() if r.content not in self._extractions}
+        todo = list(documents)
+        for index, outcome in self._bench.sandbox.run(take_apart, list(documents.values()), self._bench.policy.limits):
+            if not isinstance(outcome, Failed):
+                self._extractions[todo[index]] = outcome
+                continue
+            for job in self.jobs:
+                if (reading := self._reads.get(job.id)) and reading.content == todo[index]:
+                    self._fail(job, outcome)
+        return {"extracted": len(todo)}
+
+    def deliver(self) -> dict[str, int]:
+        """Put the batch into the library and acknowledge its jobs, all in one transaction of the ledger."""
+        self.extract()
+        outcomes = self._outcomes()
+        acks = self._bench.ledger.queue.deliver(self.token, outcomes)
+        self._bench.cache.drop([_key(job_id) for job_id in self._reads])
+        unchanged = sum(isinstance(outcome, SkippedOutcome) for outcome in outcomes)
+        self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged)
+        return {"delivered": len(acks.succeeded), "unchanged": unchanged, "stale": len(acks.stale)}
+
+    # Reading
+
+    def _unread(self) -> list[ClaimedJob]:
+        return [job for job in self.jobs if job.id not in self._reads and job.id not in self._failed]
+
+    def _remembered(self, jobs: Sequence[ClaimedJob]) -> dict[int, Read]:
+        entries = self._bench.cache.get(_key(job.id) for job in jobs)
+        return {job.id: Read.decode(entries[_key(job.id)]) for job in jobs if _key(job.id) in entries}
+
+    def _parse(self, jobs: Sequence[ClaimedJob]) -> None:
+        """A large item is hashed first, to be parsed only if its content is new."""
+        tasks = list(self._tasks(jobs))
+        large = [(job, task) for job, task in tasks if (job.item.size or 0) > _WORTH_HASHING_FIRST]
+        reads = self._known_content(dict(self._run(digest, large)))
+        out = reads.keys() | self._failed
+        reads |= self._run(read, [(job, task) for job, task in tasks if job.id not in out])
+        fates = Counter(reading.fate for reading in reads.values())
+        self._bench.add(parsed=fates["parsed"], reused=fates["stored"])
+        for job_id, reading in reads.items():
+            aside = reading.document is not None and len(reading.document) > _KEPT_AT_HAND
+            self._reads[job_id] = replace(reading, document=None) if aside else reading
+
+    def _tasks(self, jobs: Sequence[ClaimedJob]) -> Iterator[tuple[ClaimedJob, ReadTask]]:
+        connector = self._bench.connector
+        for job in jobs:
+            try:
+                raw = None if connector.fetch_in_sandbox else connector.fetch(job.item)
+            except ItemError as error:
+                self._fail(job, Failed(error, ""))
+            else:
+                yield job, ReadTask(job.item, self._bench.pickled, raw, job.content_hash)
+
+    def _run(
+        self, function: Callable[[ReadTask], bytes], tasks: Sequence[tuple[ClaimedJob, ReadTask]]
+    ) -> Iterator[tuple[int, Read]]:
+        """What the sandbox made of each task, kept in the cache; what failed leaves the batch."""
+        entries: dict[str, bytes] = {}
+        bench = self._bench
+        for index, outcome in bench.sandbox.run(function, [task for _, task in tasks], bench.policy.limits):
+            job = tasks[index][0]
+            if isinstance(outcome, Failed):
+                self._fail(job, outcome)
+                continue
+            reading = Read.decode(outcome)
+            if reading.fate == "parsed":
+                entries[_key(job.id)] = outcome
+            yield job.id, reading
+        bench.cache.put(entries)
+
+    def _known_content(self, hashed: Mapping[int, Read]) -> dict[int, Read]:
+        """Of the items that were only hashed, those that need no parsing."""
+        by_normalizer: defaultdict[str, set[str]] = defaultdict(set)
+        for reading in hashed.values():
+            by_normalizer[reading.normalizer].add(reading.content_hash)
+        stored = {
+            (content_hash, normalizer)
+            for normalizer, hashes in by_normalizer.items()
+            for content_hash in self._bench.ledger.library.contents(hashes, normalizer)
+        }
+        known = {job_id: replace(r, fate="stored") for job_id, r in hashed.items() if r.content in stored}
+        return known | {job_id: reading for job_id, reading in hashed.items() if reading.fate == "unchanged"}
+
+    # Handing over
+
+    def _documents(self) -> Iterator[tuple[Read, bytes]]:
+        """The encoded documents that the batch brings; what the cache has lost is parsed again."""
+        parsed = {job_id: reading for job_id, reading in self._reads.items() if reading.fate == "parsed"}
+        aside = [job_id for job_id, reading in parsed.items() if reading.document is None]
+        entries = self._bench.cache.get(map(_key, aside))
+        parsed |= {job_id: Read.decode(entries[_key(job_id)]) for job_id in aside if _key(job_id) in entries}
+        lost = {job_id for job_id in aside if _key(job_id) not in entries}
+        parsed |= self._run(read, list(self._tasks([job for job in self.jobs if job.id in lost])))
+        yield from ((r, r.document) for r in parsed.values() if r.document is not None)
+
+    def _outcomes(self) -> list[Delivered | SkippedOutcome]:
+        """Of several jobs with the same content the first brings the document."""
+        documents = {reading.content: document for reading, document in self._documents()}
+        outcomes: list[Delivered | SkippedOutcome] = []
+        for job_id, reading in self._reads.items():
+            if reading.fate == "unchanged":
+                outcomes.append(SkippedOutcome(job_id, SkipReason.UNCHANGED, reading.content_hash))
+                continue
+            document = documents.pop(reading.content, None)
+            outcomes.append(
+                Delivered(
+                    job_id=job_id,
+                    content_hash=reading.content_hash,
+                    normalizer=reading.normalizer,
+                    document=None if document is None else decode_document(document),
+                    extraction=None if document is None else decode_extraction(self._extractions[reading.content]),
+                    title=reading.title,
+                    modified=reading.modified,
+                    metadata=reading.metadata,
+                )
+            )
+        return outcomes
+
+    def _fail(self, job: ClaimedJob, failed: Failed) -> None:
+        """Take a job out of the batch: skipped, to be retried, or quarantined."""
+        self._reads.pop(job.id, None)
+        self._failed.add(job.id)
+        error, queue = failed.error, self._bench.ledger.queue
+        if isinstance(error, Skipped):
+            queue.deliver(self.token, [SkippedOutcome(job.id, error.skip_reason, None)])
+            self._bench.add(skipped=1)
+            return
+        failure = FailureInfo(
+            reason=error.reason,
+            failure_class=error.failure_class,
+            error=type(error).__name__,
+            message=redact(str(error)),
+            traceback=failed.traceback,
+            retry_helps=error.failure_class is not FailureClass.PERMANENT,
+        )
+        wait = retry.delay(self._bench.policy.retry, failure.failure_class, job.attempt, random.random)
+        retry_at = None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
+        queue.fail(self.token, job.id, failure, retry_at=retry_at)
+        self._bench.report(Trouble(job.id, job.attempt, failure, retry_at))
+
+
+def _key(job_id: int) -> str:
+    return f"{job_id}:{NORMALIZER}"

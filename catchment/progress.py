@@ -1,0 +1,76 @@
+"""What a sync has done so far, and what went wrong with its items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from catchment.ledger import FailureInfo
+from catchment.model import JobState
+
+
+@dataclass
+class Progress:
+    """What a sync has done so far; every figure only grows."""
+
+    listed: int = 0
+    moved: int = 0
+    deleted: int = 0
+    held: int = 0
+    jobs: int = 0
+    read: int = 0
+    parsed: int = 0
+    reused: int = 0
+    succeeded: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+    retrying: int = 0
+    quarantined: int = 0
+
+    def summary(self) -> dict[str, int]:
+        """The figures by name."""
+        return dict(vars(self))
+
+    def share(self) -> float:
+        """How much of the jobs found so far is done, from 0 to 1."""
+        done = self.succeeded + self.unchanged + self.skipped + self.retrying + self.quarantined
+        return min(1.0, done / self.jobs) if self.jobs else 0.0
+
+    def sentence(self) -> str:
+        """What the sync did, in a few words for a person."""
+        figures = {
+            "in the library": self.succeeded,
+            "moved": self.moved,
+            "deleted": self.deleted,
+            "deletions held": self.held,
+            "unchanged": self.unchanged,
+            "skipped": self.skipped,
+            "to retry": self.retrying,
+            "quarantined": self.quarantined,
+        }
+        return ", ".join(f"{n} {what}" for what, n in figures.items() if n) or "nothing to do"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """An item that left its batch: why, and when it may be tried again (None: it is in quarantine)."""
+
+    job_id: int
+    attempt: int
+    failure: FailureInfo
+    retry_at: datetime | None
+
+    def waits(self, at_most: float) -> float | None:
+        """Seconds until it may be tried again, if that is no more than `at_most`; None when it is longer, or never."""
+        if self.retry_at is None:
+            return None
+        seconds = max(0.0, (self.retry_at - datetime.now(UTC)).total_seconds())
+        return seconds if seconds <= at_most else None
+
+
+@dataclass
+class Outcome:
+    """What became of one job that was worked on alone."""
+
+    state: JobState
+    trouble: Trouble | None = None
