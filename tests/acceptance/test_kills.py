@@ -20,6 +20,7 @@ from tests.acceptance.person import Person, until, upright
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
 _NOTES = 3_000
+_ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def interrupted(person: Person, name: str) -> None:
 
 
 def all_is_well(person: Person, name: str) -> None:
-    """Every note is in the library once, the ledger is sound, and nothing seems to run that does not."""
+    """Every note is in the library once, the ledger is sound, and no sync seems to run that does not."""
     source = person.source(name)
     assert source["documents"] == _NOTES
     unfinished = {state: number for state, number in source["jobs"].items() if number and state != "succeeded"}
@@ -63,7 +64,7 @@ def all_is_well(person: Person, name: str) -> None:
     listed = person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
     assert len(listed) == len({job["item"] for job in listed}) == _NOTES
     person("ledger", "check", "--deep").ok()
-    assert person.runs("RUNNING", "PENDING", "CANCELLING") == []
+    assert [run["name"] for run in person.runs(*_ACTIVE) if run["deployment_id"]] == []
     assert person.sync(name)["jobs"] == 0
 
 
@@ -107,6 +108,13 @@ def test_the_flow_run_alone_is_killed(person: Person, vault: Path) -> None:
     interrupted(person, "run")
     person.sync_when_ready("run")
     all_is_well(person, "run")
+
+
+def test_no_part_of_a_killed_run_seems_to_go_on(person: Person, vault: Path) -> None:
+    in_the_middle(person, "parts", vault)
+    os.killpg(person.running.worker_pid, signal.SIGKILL)
+    person.sync_when_ready("parts")
+    assert [run["name"] for run in person.runs(*_ACTIVE)] == []
 
 
 def environment(process: psutil.Process) -> dict[str, str]:
