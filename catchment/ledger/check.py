@@ -74,6 +74,11 @@ _INVARIANTS = (
         "SELECT id FROM contents WHERE NOT EXISTS (SELECT 1 FROM documents WHERE content_id = contents.id)",
     ),
     (
+        "Document {} has other names than one with the same content",
+        "SELECT min(id) AS id FROM documents GROUP BY content_id"
+        " HAVING min(aliases) <> max(aliases) OR min(properties) <> max(properties)",
+    ),
+    (
         "Job {} is quarantined and has no open entry",
         "SELECT id FROM jobs WHERE state = 'quarantined' AND NOT EXISTS"
         " (SELECT 1 FROM quarantine WHERE job_id = jobs.id AND resolved_at IS NULL)",

@@ -70,7 +70,7 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
         }
         for job, failure in failed
     ]
-    writing.insert(quarantine, rows)
+    writing.insert_named(quarantine, rows)
 
 
 def resolve(writing: Writing, job_ids: Collection[int], how: str) -> None:

@@ -125,7 +125,7 @@ def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None
     for keys in in_parts(marks):
         writing.execute(delete(marks_table).where(marks_table.c.source_id == source_id, marks_table.c.key.in_(keys)))
     rows = [{"source_id": source_id, "key": key, "value": value} for key, value in marks.items() if value is not None]
-    writing.insert(marks_table, rows)
+    writing.insert_named(marks_table, rows)
 
 
 def _item(row: AnyRow) -> ItemRow:

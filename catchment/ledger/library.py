@@ -9,7 +9,7 @@ from sqlalchemy import Select, func, select
 
 from catchment.errors import NotFound
 from catchment.ledger import search
-from catchment.ledger.delivery import file_name
+from catchment.ledger.contents import file_name
 from catchment.ledger.query import parse, snippet
 from catchment.ledger.rows import Hit, LibraryCounts, Named, Shown
 from catchment.ledger.schema import chunks, contents, documents, entities, items, links, sources
@@ -134,7 +134,7 @@ def _documents() -> Select[Any]:
             contents.c.author,
             contents.c.created,
             contents.c.modified.label("own_modified"),
-            contents.c.properties,
+            contents.c.properties.label("own_properties"),
             contents.c.warnings,
         )
         .join_from(documents, items, items.c.id == documents.c.item_id)
@@ -180,7 +180,7 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         author=row.author,
         created=maybe_time(row.created),
         modified=maybe_time(row.own_modified),
-        properties=from_json(row.properties),
+        properties=from_json(row.own_properties),
         warnings=tuple(from_json(row.warnings)),
     )
     return Shown(

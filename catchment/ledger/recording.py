@@ -240,7 +240,7 @@ class Recording:
             for number, row in zip(writing.ids("items", len(self._new_items)), self._new_items, strict=True):
                 row["id"] = number
                 row.update(values)
-            writing.insert(items, self._new_items)
+            writing.insert_named(items, self._new_items)
         self._write_jobs()
         removal.withdraw_items(writing, self._withdrawn)
         removal.restore_items(writing, self._returned)
@@ -260,7 +260,7 @@ class Recording:
             job["id"] = number
             job["item_id"] = job.pop("item")["id"]
             self._tell(job["state"], job["item_id"], job=number, attempt=job["attempt"], reason=job["reason"])
-        self._writing.insert(jobs, self._jobs)
+        self._writing.insert_named(jobs, self._jobs)
         failed = [(job, describe(change.error)) for job, change in self._failures]
         quarantine_rows(self._writing, failed)
 

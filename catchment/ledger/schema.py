@@ -281,6 +281,7 @@ documents = Table(
     Column("content_id", ForeignKey("contents.id"), nullable=False),
     Column("title", Text, nullable=False),
     Column("aliases", Text, nullable=False),
+    Column("properties", Text, nullable=False),
     Column("path", Text, nullable=False),
     Column("modified", BigInteger),
     Column("metadata", Text),

@@ -1,6 +1,7 @@
 """The index of words: FTS5 on SQLite, tsvector on PostgreSQL. All that differs between the two for searching is here.
 
-Passages are indexed once for each content, names (title, aliases, path) once for each live document.
+Passages are indexed once for each content; names (title, aliases, path, and what the properties say) once for each live
+document.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _SQLITE = (
     """CREATE VIEW chunk_text AS
     SELECT chunks.id, chunks.heading, substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS text
     FROM chunks JOIN contents ON contents.id = chunks.content_id""",
-    "CREATE VIEW document_names AS SELECT id, title, aliases, path FROM documents WHERE removed_at IS NULL",
+    "CREATE VIEW document_names AS SELECT id, title, aliases, path, properties FROM documents WHERE removed_at IS NULL",
     f"""CREATE VIRTUAL TABLE chunk_index
     USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id',
     {_TOKENS})""",
     f"""CREATE VIRTUAL TABLE document_index
-    USING fts5(title, aliases, path, content = 'document_names', content_rowid = 'id',
+    USING fts5(title, aliases, path, properties, content = 'document_names', content_rowid = 'id',
     {_TOKENS})""",
 )
 
@@ -34,12 +35,18 @@ _POSTGRES = (
     """CREATE VIEW chunk_text AS
     SELECT chunks.id, chunks.heading, substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS text
     FROM chunks JOIN contents ON contents.id = chunks.content_id""",
-    "CREATE VIEW document_names AS SELECT id, title, aliases, path FROM documents WHERE removed_at IS NULL",
+    "CREATE VIEW document_names AS SELECT id, title, aliases, path, properties FROM documents WHERE removed_at IS NULL",
     "CREATE TABLE chunk_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
     "CREATE INDEX chunk_index_words ON chunk_index USING gin (words)",
     "CREATE TABLE document_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
     "CREATE INDEX document_index_words ON document_index USING gin (words)",
 )
+
+
+NAMES = ("id", "title", "aliases", "path", "properties")
+"""The columns of a document that its names are indexed from."""
+
+_WEIGHTS = {"title": "A", "aliases": "B", "path": "D", "properties": "D"}
 
 
 def create(connection: Connection) -> None:
@@ -89,42 +96,45 @@ def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
 
 def learn_names(writing: Writing, which: ColumnElement[bool]) -> None:
     """Index the names of documents that are live and not indexed."""
-    columns = documents.c.id, documents.c.title, documents.c.aliases, documents.c.path
-    rows = [
-        tuple(row) for row in writing.execute(select(*columns).where(which, documents.c.removed_at.is_(None))).all()
-    ]
+    add_names(writing, _names(writing, which))
+
+
+def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Index the `NAMES` of live documents that are not indexed."""
     if not rows:
         return
     if writing.sqlite:
         writing.connection.exec_driver_sql(
-            "INSERT INTO document_index (rowid, title, aliases, path) VALUES (?, ?, ?, ?)", rows
+            "INSERT INTO document_index (rowid, title, aliases, path, properties) VALUES (?, ?, ?, ?, ?)", rows
         )
     else:
-        statement = text(
-            "INSERT INTO document_index VALUES (:id, setweight(to_tsvector('simple', :title), 'A')"
-            " || setweight(to_tsvector('simple', :aliases), 'B') || setweight(to_tsvector('simple', :path), 'D'))"
-        )
-        names = ("id", "title", "aliases", "path")
+        words = [f"setweight(to_tsvector('simple', :{name}), '{weight}')" for name, weight in _WEIGHTS.items()]
         writing.execute(
-            statement, [dict(zip(names, (row[0], *map(plain_words, row[1:])), strict=True)) for row in rows]
+            text(f"INSERT INTO document_index VALUES (:id, {' || '.join(words)})"),
+            [dict(zip(NAMES, (row[0], *map(plain_words, row[1:])), strict=True)) for row in rows],
         )
 
 
 def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
     """Take the names of live documents out of the index, before they change or leave."""
-    columns = documents.c.id, documents.c.title, documents.c.aliases, documents.c.path
-    rows = [
-        tuple(row) for row in writing.execute(select(*columns).where(which, documents.c.removed_at.is_(None))).all()
-    ]
+    rows = _names(writing, which)
     if not rows:
         return
     if writing.sqlite:
         writing.connection.exec_driver_sql(
-            "INSERT INTO document_index (document_index, rowid, title, aliases, path) VALUES ('delete', ?, ?, ?, ?)",
+            "INSERT INTO document_index (document_index, rowid, title, aliases, path, properties)"
+            " VALUES ('delete', ?, ?, ?, ?, ?)",
             rows,
         )
     else:
         writing.execute(text("DELETE FROM document_index WHERE id = :id"), [{"id": row[0]} for row in rows])
+
+
+def _names(reading: Reading, which: ColumnElement[bool]) -> list[tuple[Any, ...]]:
+    columns = [documents.c[name] for name in NAMES]
+    return [
+        tuple(row) for row in reading.execute(select(*columns).where(which, documents.c.removed_at.is_(None))).all()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +201,7 @@ def _ask_sqlite(key: str, matcher: str, substring: str | None, parameters: dict[
     parameters[key] = matcher
     return (
         f"SELECT rowid AS id, -bm25(chunk_index, 3.0, 1.0) AS score FROM chunk_index WHERE chunk_index MATCH :{key}",
-        "SELECT rowid AS id, -bm25(document_index, 10.0, 8.0, 2.0) AS score"
+        "SELECT rowid AS id, -bm25(document_index, 10.0, 8.0, 2.0, 1.0) AS score"
         f" FROM document_index WHERE document_index MATCH :{key}",
     )
 
@@ -211,8 +221,8 @@ def _ask_substring(key: str, substring: str, parameters: dict[str, Any]) -> tupl
     parameters[key] = "%" + substring.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     return (
         f"SELECT id, 1.0 AS score FROM chunk_text WHERE text LIKE :{key} ESCAPE '\\'",
-        f"SELECT id, 1.0 AS score FROM document_names WHERE title LIKE :{key} ESCAPE '\\'"
-        f" OR aliases LIKE :{key} ESCAPE '\\' OR path LIKE :{key} ESCAPE '\\'",
+        "SELECT id, 1.0 AS score FROM document_names"
+        f" WHERE title || ' ' || aliases || ' ' || path || ' ' || properties LIKE :{key} ESCAPE '\\'",
     )
 
 

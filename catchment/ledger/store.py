@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Engine, Row, Table, create_engine, event, select, text, update
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    Table,
+    Text,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.engine import URL, CursorResult, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.sql import Executable
@@ -78,6 +94,14 @@ def link(previous: bytes, row: Sequence[Any]) -> bytes:
     return hashlib.sha256(previous + orjson.dumps(row)).digest()
 
 
+def among(reading: Reading, column: ColumnElement[Any], values: Collection[Any]) -> ColumnElement[bool]:
+    """The condition that a column has one of many values; they are sent as one, where `in_` costs as much as the query."""
+    if not reading.sqlite:
+        return column == func.any(bindparam(None, list(values), type_=ARRAY(column.type)))
+    listed = func.json_each(bindparam(None, orjson.dumps(list(values)).decode(), type_=Text())).table_valued("value")
+    return column.in_(select(listed.c.value))
+
+
 class Reading:
     """A view of the ledger at one moment."""
 
@@ -98,18 +122,29 @@ class Reading:
 class Writing(Reading):
     """A writing transaction: all of it happens, with its history, or nothing does."""
 
-    def insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert rows that all have the same columns; past SQLAlchemy's bookkeeping, which costs as much as the rows."""
-        if not rows:
-            return
-        form = ":{}" if self.sqlite else "%({})s"
-        names = list(rows[0])
-        values = ", ".join(map(form.format, names))
-        self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({values})", list(rows))
-
     def __init__(self, connection: Connection, now: int) -> None:
         super().__init__(connection, now)
         self._events: list[tuple[Any, ...]] = []
+
+    def insert(self, table: Table, rows: Sequence[tuple[Any, ...]], names: Sequence[str] = ()) -> None:
+        """Insert rows with a value for each of these columns, or for all of the table's; past SQLAlchemy's bookkeeping,
+        which costs as much as the rows.
+        """
+        if not rows:
+            return
+        names = names or table.columns.keys()
+        # sqlite3 takes three times as long for a None as for a value, and most columns that may be empty are empty in all.
+        said = [n for n, value in enumerate(rows[0]) if value is not None or any(row[n] is not None for row in rows)]
+        if len(said) < len(names):
+            names, rows = [names[n] for n in said], list(map(itemgetter(*said), rows))
+        marks = ", ".join(["?" if self.sqlite else "%s"] * len(names))
+        self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", rows)
+
+    def insert_named(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows that all name the same columns."""
+        if rows:
+            names = list(rows[0])
+            self.insert(table, list(map(itemgetter(*names), rows)), names)
 
     def ids(self, name: str, count: int = 1) -> range:
         """Hand out `count` ids that were never used before and never will be again."""
@@ -144,17 +179,12 @@ class Writing(Reading):
             return
         length, previous = self.execute(select(schema.chain.c.length, schema.chain.c.hash)).one()
         rows = []
-        for number, (actor, what, source_id, item_id, job_id, sync_id, attempt, reason) in enumerate(
-            self._events, start=length + 1
-        ):
-            row = (number, self.now, actor, what, source_id, item_id, job_id, sync_id, attempt, reason)
+        for number, what in enumerate(self._events, start=length + 1):
+            row = (number, self.now, *what)
             previous = link(previous, row)
-            rows.append(dict(zip(_HISTORY_COLUMNS, (*row, previous), strict=True)))
+            rows.append((*row, previous))
         self.insert(schema.history, rows)
         self.execute(update(schema.chain).values(length=length + len(rows), hash=previous))
-
-
-_HISTORY_COLUMNS = tuple(column.name for column in schema.history.c)
 
 
 class Store:

@@ -27,6 +27,10 @@ BREACHES = {
     "UPDATE items SET state = 'deleted' WHERE id = 1": "Document 1 is in the library and its item is deleted",
     "UPDATE items SET content_hash = 'x' WHERE id = 2": "Item 2 does not have the content that its document has",
     "UPDATE documents SET content_id = 1": "Content 2 is in no document",
+    "UPDATE documents SET content_id = 1, properties = id": "Document 1 has other names than one with the same content",
+    "UPDATE documents SET aliases = 'x', content_id = 2 WHERE id = 1": (
+        "Document 1 has other names than one with the same content"
+    ),
     "DELETE FROM quarantine": "Job 4 is quarantined and has no open entry",
     "UPDATE jobs SET state = 'skipped' WHERE id = 4": (
         "The quarantine entry of job 4 is open and the job is not quarantined"
@@ -50,10 +54,11 @@ def test_every_breach_is_named_with_its_first_row(sqlite_world: World, breach: s
     assert BREACHES[breach] in world.ledger.check()
 
 
-def test_the_deep_check_reads_every_word_and_every_attempt(sqlite_world: World) -> None:
+@pytest.mark.parametrize("change", ["contents SET text = 'Other words'", "documents SET properties = 'other'"])
+def test_the_deep_check_reads_every_word_and_every_attempt(sqlite_world: World, change: str) -> None:
     sqlite_world.ingest(*notes(2))
     with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
-        connection.execute("UPDATE contents SET text = 'Other words' WHERE id = 1")
+        connection.execute(f"UPDATE {change}")
         connection.execute("DROP TRIGGER history_no_update")
         connection.execute("UPDATE history SET attempt = 5 WHERE event = 'pending'")
         connection.execute("INSERT INTO links VALUES (99, 0, 'url', 'x', '', '', 0, 0, 'x')")

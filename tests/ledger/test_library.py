@@ -148,12 +148,59 @@ def test_words_may_stand_in_the_title_an_alias_and_two_passages(world: World) ->
     assert world.ledger.library.search("honey hives")[0].snippet == "About [honey]."
 
 
+def test_what_the_properties_say_is_found_however_deep_it_stands(world: World) -> None:
+    properties = {"aliases": ["Apiary"], "author": {"name": "Maja\x00"}, "kinds": ["wax", ["mead", 7]], "topic": "蜂蜜"}
+    world.see(note("a.md"), note("b.md"))
+    batch = world.claim()
+    whole = delivered(batch.jobs[0].id, "words", entities=[Entity(EntityKind.ALIAS, "Apiary")])
+    whole = replace(whole, document=Document("words", "text/markdown", properties=properties))
+    known = replace(whole, job_id=batch.jobs[1].id, document=None, extraction=None)
+    world.ledger.queue.deliver(batch.token, [whole, known])
+    for words in ("maja", "wax mead", "words maja", "apiary wax", "蜂"):
+        assert [hit.places for hit in world.ledger.library.search(words)] == [(("notes", "a.md"), ("notes", "b.md"))]
+    assert world.found("author") == world.found("wax wasps") == world.found("words -mead") == []
+    put(world, "a.md", "other")
+    put(world, "b.md", "another")
+    assert world.found("wax") == []
+    assert world.ledger.check(deep=True) == []
+
+
+def test_a_content_keeps_its_names_when_another_item_brings_it(world: World) -> None:
+    put(world, "a.md", "words", entities=[Entity(EntityKind.ALIAS, "Apiary")])
+    world.see(note("b.md"), note("c.md"))
+    batch = world.claim()
+    for job in batch.jobs:
+        known = replace(delivered(job.id, "words"), document=None, extraction=None)
+        world.ledger.queue.deliver(batch.token, [known])
+    assert [named.aliases for named in world.ledger.library.names(world.source.id)] == [("Apiary",)] * 3
+
+
+def test_properties_without_end_are_indexed_as_far_as_a_database_can(world: World) -> None:
+    world.see(note("a.md"))
+    batch = world.claim()
+    words = " ".join(f"word{n}" for n in range(200_000))
+    whole = replace(delivered(batch.jobs[0].id, "x"), document=Document("x", "text/plain", properties={"all": words}))
+    world.ledger.queue.deliver(batch.token, [whole])
+    assert world.found("word7") == ["a.md"]
+
+
 def test_a_title_weighs_more_than_a_mention(world: World) -> None:
     for number in range(8):
         put(world, f"filler{number}.md", f"nothing of interest, part {number}")
     put(world, "mention.md", "a drought is mentioned here, and the drought again: drought")
     put(world, "Drought.md", "what happened in summer")
     assert world.found("drought") == ["Drought.md", "mention.md"]
+
+
+def test_a_title_weighs_more_than_a_property(world: World) -> None:
+    for number in range(8):
+        put(world, f"filler{number}.md", f"nothing of interest, part {number}")
+    world.see(note("tagged.md"))
+    batch = world.claim()
+    tagged = replace(delivered(batch.jobs[0].id, "x"), document=Document("x", "", properties={"tags": ["drought"]}))
+    world.ledger.queue.deliver(batch.token, [tagged])
+    put(world, "Drought.md", "what happened in summer")
+    assert world.found("drought") == ["Drought.md", "tagged.md"]
 
 
 @pytest.mark.parametrize("words", ["水文学", "文学", "の川", "แม่น้ำ", "서울"])

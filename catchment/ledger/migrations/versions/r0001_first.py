@@ -16,12 +16,12 @@ SQLITE = (
     """CREATE VIEW chunk_text AS
     SELECT chunks.id, chunks.heading, substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS text
     FROM chunks JOIN contents ON contents.id = chunks.content_id""",
-    """CREATE VIEW document_names AS SELECT id, title, aliases, path FROM documents WHERE removed_at IS NULL""",
+    """CREATE VIEW document_names AS SELECT id, title, aliases, path, properties FROM documents WHERE removed_at IS NULL""",
     """CREATE VIRTUAL TABLE chunk_index
     USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id',
     tokenize = 'unicode61 remove_diacritics 2')""",
     """CREATE VIRTUAL TABLE document_index
-    USING fts5(title, aliases, path, content = 'document_names', content_rowid = 'id',
+    USING fts5(title, aliases, path, properties, content = 'document_names', content_rowid = 'id',
     tokenize = 'unicode61 remove_diacritics 2')""",
     """CREATE TRIGGER history_no_update BEFORE UPDATE ON history
     BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END""",
@@ -33,7 +33,7 @@ POSTGRES = (
     """CREATE VIEW chunk_text AS
     SELECT chunks.id, chunks.heading, substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS text
     FROM chunks JOIN contents ON contents.id = chunks.content_id""",
-    """CREATE VIEW document_names AS SELECT id, title, aliases, path FROM documents WHERE removed_at IS NULL""",
+    """CREATE VIEW document_names AS SELECT id, title, aliases, path, properties FROM documents WHERE removed_at IS NULL""",
     "CREATE TABLE chunk_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
     "CREATE INDEX chunk_index_words ON chunk_index USING gin (words)",
     "CREATE TABLE document_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
@@ -259,6 +259,7 @@ def upgrade() -> None:
         sa.Column("content_id", NUMBER, nullable=False),
         sa.Column("title", sa.Text(), nullable=False),
         sa.Column("aliases", sa.Text(), nullable=False),
+        sa.Column("properties", sa.Text(), nullable=False),
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("modified", sa.BigInteger(), nullable=True),
         sa.Column("metadata", sa.Text(), nullable=True),
