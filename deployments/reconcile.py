@@ -17,6 +17,7 @@ from deployments.server import Running
 
 _PAGE = 200
 _ACTIVE = ["PENDING", "RUNNING", "CANCELLING"]
+_OUR_POOL = {"work_pools": {"name": {"any_": [POOL]}}}
 _RUNS_AT_ONCE = max(2, min(8, os.cpu_count() or 1))
 
 
@@ -62,6 +63,11 @@ def settle(state: Running) -> None:
                 _set_state(client, run, {"type": "CANCELLED", "message": "Cancelled, and its process is gone"})
             else:
                 _set_state(client, run, {"type": "CRASHED", "message": "Its process is gone; the next sync goes on"})
+        for part in _runs(
+            client, {"state": {"type": {"any_": _ACTIVE}}, "parent_task_run_id": {"is_null_": False}}, {}
+        ):
+            if not executing & _parents(client, part):
+                _set_state(client, part, {"type": "CRASHED", "message": "The process of its run is gone"})
 
 
 def drop_overdue(state: Running) -> None:
@@ -102,13 +108,13 @@ def worker_online(state: Running) -> bool:
         return bool(answer.json())
 
 
-def _runs(client: httpx.Client, flow_runs: dict[str, Any]) -> list[dict[str, Any]]:
-    """The matching runs of our pool, the latest first."""
+def _runs(client: httpx.Client, flow_runs: dict[str, Any], where: dict[str, Any] = _OUR_POOL) -> list[dict[str, Any]]:
+    """The matching runs of our pool, or of elsewhere, the latest first. Subflows are in no pool."""
     runs: list[dict[str, Any]] = []
     while True:
         query = {
             "flow_runs": flow_runs,
-            "work_pools": {"name": {"any_": [POOL]}},
+            **where,
             "sort": "EXPECTED_START_TIME_DESC",
             "limit": _PAGE,
             "offset": len(runs),
@@ -117,6 +123,12 @@ def _runs(client: httpx.Client, flow_runs: dict[str, Any]) -> list[dict[str, Any
         runs += page
         if len(page) < _PAGE:
             return runs
+
+
+def _parents(client: httpx.Client, part: dict[str, Any]) -> set[str]:
+    """The run that a subflow is a part of; none when it was deleted."""
+    of_part = {"task_runs": {"id": {"any_": [part["parent_task_run_id"]]}}}
+    return {run["id"] for run in client.post("/flow_runs/filter", json=of_part).raise_for_status().json()}
 
 
 def _set_state(client: httpx.Client, run: dict[str, Any], state: dict[str, Any]) -> None:

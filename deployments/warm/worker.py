@@ -23,6 +23,7 @@ import httpx
 from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterId,
+    FlowRunFilterParentFlowRunId,
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
@@ -238,17 +239,27 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
             return await _undisturbed(forked.end(_GRACE))
 
     async def _settle(self, flow_run: UUID, ended: Ended) -> None:
-        """A run whose process is gone must not look alive: correct the state that the process did not leave behind."""
+        """A run whose process is gone must not look alive: correct the states that the process did not leave behind."""
         with anyio.CancelScope(shield=True), contextlib.suppress(ObjectNotFound):
-            state = (await self.client.read_flow_run(flow_run)).state
-            if state is None or state.type not in _UNFINISHED:
-                return
-            if state.type is StateType.CANCELLING:
-                cancelled: State[None] = Cancelled(message=f"Cancelled; its process {_how(ended)}")
-                await self.client.set_flow_run_state(flow_run, cancelled, force=True)
-            else:
-                crashed: State[None] = Crashed(message=f"The process of the run {_how(ended)}")
-                await self.client.set_flow_run_state(flow_run, crashed, force=True)
+            await self._correct(await self.client.read_flow_run(flow_run), ended)
+            if ended.code != 0:
+                parts = FlowRunFilter(
+                    parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]),
+                    state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(_UNFINISHED))),
+                )
+                for part in await self.client.read_flow_runs(flow_run_filter=parts):
+                    await self._correct(part, ended)
+
+    async def _correct(self, flow_run: FlowRun, ended: Ended) -> None:
+        state = flow_run.state
+        if state is None or state.type not in _UNFINISHED:
+            return
+        if state.type is StateType.CANCELLING:
+            cancelled: State[None] = Cancelled(message=f"Cancelled; its process {_how(ended)}")
+            await self.client.set_flow_run_state(flow_run.id, cancelled, force=True)
+        else:
+            crashed: State[None] = Crashed(message=f"The process of the run {_how(ended)}")
+            await self.client.set_flow_run_state(flow_run.id, crashed, force=True)
 
     @contextlib.contextmanager
     def _intents(self, flow_run: UUID, configuration: WarmJobConfiguration) -> Iterator[dict[str, str]]:
