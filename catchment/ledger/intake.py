@@ -14,7 +14,7 @@ from catchment.ledger.recording import Recording
 from catchment.ledger.rows import Hold, IntakeCounts, ItemRow, Settled
 from catchment.ledger.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.schema import marks as marks_table
-from catchment.ledger.store import AnyRow, Store, Writing, from_json, from_micros, maybe_time
+from catchment.ledger.store import AnyRow, Store, Writing, among, from_json, from_micros, maybe_time
 from catchment.ledger.transitions import in_parts
 from catchment.model import Failure, JobState, Skip, Tombstone, Upsert
 
@@ -123,7 +123,9 @@ class Intake:
 
 def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None]) -> None:
     for keys in in_parts(marks):
-        writing.execute(delete(marks_table).where(marks_table.c.source_id == source_id, marks_table.c.key.in_(keys)))
+        writing.execute(
+            delete(marks_table).where(marks_table.c.source_id == source_id, among(writing, marks_table.c.key, keys))
+        )
     rows = [{"source_id": source_id, "key": key, "value": value} for key, value in marks.items() if value is not None]
     writing.insert_named(marks_table, rows)
 

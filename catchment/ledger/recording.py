@@ -13,7 +13,7 @@ from catchment.ledger.failing import describe, quarantine_rows, resolve
 from catchment.ledger.matching import FACTS, Gone, Have, facts, places_changed
 from catchment.ledger.rows import IntakeCounts
 from catchment.ledger.schema import DELETED, MISSING, items, jobs
-from catchment.ledger.store import Writing
+from catchment.ledger.store import Writing, among
 from catchment.ledger.transitions import (
     CANCELLED,
     PENDING,
@@ -91,7 +91,9 @@ class Recording:
             jobs.c.attempt,
         ).outerjoin_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
         for part in in_parts(values):
-            for row in self._writing.execute(statement.where(where, column.in_(part)).order_by(items.c.id)).all():
+            for row in self._writing.execute(
+                statement.where(where, among(self._writing, column, part)).order_by(items.c.id)
+            ).all():
                 number, state, *facts, job, version, job_state, reason, attempt = row
                 known = None if job_state is None else JobState(job_state)
                 yield Have(number, state, tuple(facts), job, version, known, reason, attempt or 0)
