@@ -200,17 +200,20 @@ class SourceSync:
             self._ledger.sources.hold(self.source.name, actor=f"sync:{self.sync.id}", reason=message)
         return held
 
+    def end_broken(self, error: CatchmentError) -> None:
+        """Say that Catchment itself could not go on (a full disk, a busy ledger), which is not the source's fault."""
+        with suppress(LedgerUnavailable):
+            self._end("cancelled", redact(str(error)))
+
     def abandon(self) -> None:
         """Hand back what is still claimed; an unfinished sync counts as cancelled."""
-        try:
+        # When the ledger cannot be written, the next sync sees that this process is gone, and takes everything back.
+        with suppress(LedgerUnavailable):
             for token in list(self._open):
                 self._ledger.queue.release(token)
                 del self._open[token]
             if not self._ended:
                 self._end("cancelled")
-        except LedgerUnavailable:
-            # The next sync sees that this process is gone and takes everything back.
-            self._open.clear()
 
     def renew(self) -> None:
         """Keep the leases of the batches at hand."""

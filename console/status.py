@@ -111,6 +111,8 @@ def _warnings(sources: list[dict[str, Any]]) -> list[str]:
         if source["state"] in ("held", "paused"):
             why = f": {render.clean(source['state_reason'])}" if source["state_reason"] else ""
             warnings.append(f"{name} is {source['state']}{why}; go on with `catchment sources resume {name}`")
+        if source["last_sync"] and source["last_sync"]["error"]:
+            warnings.append(f"{name}: the last sync did not finish: {render.clean(source['last_sync']['error'])}")
         if source["held_deletions"]:
             gone = render.count(source["held_deletions"], "deletion")
             warnings.append(f"{name}: {gone} held until you decide; see `catchment deletions list {name}`")

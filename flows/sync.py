@@ -34,9 +34,10 @@ async def bring_up_to_date(kind: str, name: str, settings: SourceSettings, *, de
             try:
                 return await _sync(sync, deep)
             except Reported as reported:
-                if not isinstance(reported.error, SourceError):
-                    raise
-                return await _failed(sync, reported.error)
+                if isinstance(reported.error, SourceError):
+                    return await _failed(sync, reported.error)
+                sync.end_broken(reported.error or reported)
+                raise
     except NotNow as reason:
         await name_run(f"{name}: left alone")
         return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
