@@ -52,7 +52,10 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
     connector = connector_class(kind)
     if "root" in given:
         raise BadInput("root is the location itself; leave --set root=… out")
-    settings = values.typed(connector.settings, {**given, "root": Path(location).expanduser().absolute()})
+    root = Path(location).expanduser().absolute()
+    if not root.exists():
+        raise BadInput(f"{root.name!r} is not there; correct the path, or mount its disk first")
+    settings = values.typed(connector.settings, {**given, "root": root})
     every = timing.every
     if timing.watch and not (every or timing.cron or timing.rrule):
         every = _FALLBACK  # finds what the system never told the watcher

@@ -19,7 +19,7 @@ from typing import Annotated, Final
 import typer
 
 from catchment.errors import CatchmentError, LoginFailed, TryAgain
-from console import render
+from console import render, session
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
 
@@ -133,6 +133,10 @@ def _report(error: Exception, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
+    if isinstance(error, TryAgain) and session.disk_is_full():
+        # What is down is so because of it, and to start it again does not help.
+        render.note("catchment: the disk that holds Catchment's state is full; make room and try again")
+        return error.exit_code
     if isinstance(error, CatchmentError):
         render.note(f"catchment: {render.clean(error).removeprefix('catchment: ')}")
         return error.exit_code

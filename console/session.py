@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,12 +15,23 @@ if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from deployments.server import Running
 
+_ROOM = 64 * 1024
+
 
 def home() -> Home:
     """The folder that holds all state; it may not exist yet."""
     from catchment.home import Home
 
     return Home.default()
+
+
+def disk_is_full() -> bool:
+    """Whether there is hardly room for one more page of a database where the state is."""
+    try:
+        found = os.statvfs(home().path)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < _ROOM
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
     [
         ({"kind": "local-files"}, 2, "did you mean local_files"),
         ({"kind": "obsidian"}, 2, "open it once in Obsidian, or add it as local_files"),
-        ({"location": "/no/such/folder"}, 10, "is not there"),
+        ({"location": "/no/such/folder"}, 2, "is not there"),
         ({"name": "Papers!"}, 2, "lower-case letters"),
         ({"options": ["--every", "often"]}, 2, "15m"),
         ({"options": ["--every", "15m", "--cron", "0 7 * * *"]}, 2, "one of"),
