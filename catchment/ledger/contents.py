@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -151,8 +152,9 @@ def _add_entities(writing: Writing, extractions: _Extractions) -> None:
 
 
 def file_name(locator: str) -> str:
-    """What a path or a link calls its target: the last part, lower-cased, without `.md`."""
-    return locator.rstrip("/").rpartition("/")[2].lower().removesuffix(".md")
+    """What a path or a link calls its target: the last part, lower-cased, without `.md`, its characters composed."""
+    name = locator.rstrip("/").rpartition("/")[2].lower().removesuffix(".md")
+    return name if name.isascii() else unicodedata.normalize("NFC", name.replace("\xa0", " "))
 
 
 # What can be kept
