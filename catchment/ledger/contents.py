@@ -68,23 +68,19 @@ def _kept(writing: Writing, wanted: Iterable[Key]) -> dict[Key, Content]:
 
 def _names(outcome: Delivered) -> tuple[str, str]:
     """The aliases, and every other text in the properties; one on each line."""
-    entities = outcome.extraction.entities if outcome.extraction else ()
-    aliases = [entity.value for entity in entities if entity.kind is EntityKind.ALIAS]
+    named = outcome.extraction.entities if outcome.extraction else ()
+    aliases = [entity.value for entity in named if entity.kind is EntityKind.ALIAS]
     said = dict.fromkeys(_texts(outcome.document.properties if outcome.document else {}))
     others = "\n".join(text for text in said if text not in aliases)
     return "\n".join(aliases), _replaced(others[:_MOST_PROPERTIES])
 
 
 def _texts(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case Mapping():
-            for inner in value.values():
-                yield from _texts(inner)
-        case list() | tuple():
-            for inner in value:
-                yield from _texts(inner)
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(inner)
 
 
 def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
@@ -174,16 +170,16 @@ def storable(outcome: Delivered) -> Delivered:
 
 def _strings(outcome: Delivered) -> list[str]:
     """Every text that comes from the content, but for what is kept as JSON."""
-    strings = [outcome.title]
-    if (document := outcome.document) is not None:
-        strings += (document.text, document.title or "", document.author or "")
-    if (extraction := outcome.extraction) is not None:
-        strings += [heading for _, _, heading in extraction.chunks]
-        for _, target, anchor, label, _, _ in extraction.links:
-            strings += (target, anchor, label)
-        for _, value, detail, _, _, _ in extraction.entities:
-            strings += (value, detail)
-    return strings
+    document, extraction = outcome.document or Document("", ""), outcome.extraction or Extraction(())
+    return [
+        outcome.title,
+        document.text,
+        document.title or "",
+        document.author or "",
+        *[heading for _, _, heading in extraction.chunks],
+        *[text for _, target, anchor, label, _, _ in extraction.links for text in (target, anchor, label)],
+        *[text for _, value, detail, _, _, _ in extraction.entities for text in (value, detail)],
+    ]
 
 
 def _can_be_kept(text: str) -> bool:

@@ -249,19 +249,21 @@ def test_documents_tell_their_names(world: World) -> None:
 
 def test_what_no_database_can_keep_is_replaced_letter_by_letter(world: World) -> None:
     odd = "before\x00\ud800after"
-    entity = Entity(EntityKind.ALIAS, "nu\x00l")
+    entity = Entity(EntityKind.ALIAS, "nu\x00l", "\ud800")
     put(
         world,
         "a.md",
         odd,
         title="t\udfff",
-        links=[Link(LinkKind.URL, "http://x/\x00")],
+        links=[Link(LinkKind.URL, "http://x/\x00", "\x00", "\udfffé")],
         entities=[entity],
         metadata={"k": "\x00"},
     )
     shown = world.ledger.library.show("a.md")
     assert shown.content.text == "before\ufffd\ufffdafter"
     assert shown.title == "t\ufffd"
+    assert shown.links == (Link(LinkKind.URL, "http://x/\ufffd", "\ufffd", "\ufffdé"),)
+    assert (shown.entities, shown.aliases) == ((Entity(EntityKind.ALIAS, "nu\ufffdl", "\ufffd"),), ("nu\ufffdl",))
     assert world.found("after") == ["a.md"]
     put(world, "a.md", "clean")
     assert world.ledger.check(deep=True) == []
