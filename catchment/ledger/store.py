@@ -127,9 +127,7 @@ class Writing(Reading):
         self._events: list[tuple[Any, ...]] = []
 
     def insert(self, table: Table, rows: Sequence[tuple[Any, ...]], names: Sequence[str] = ()) -> None:
-        """Insert rows with a value for each of these columns, or for all of the table's; past SQLAlchemy's bookkeeping,
-        which costs as much as the rows.
-        """
+        """Insert rows of values for these columns, or for all; past SQLAlchemy's bookkeeping, which costs as much again."""
         if not rows:
             return
         names = names or table.columns.keys()
