@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.acceptance.person import Person, upright
-
-
-@pytest.fixture
-def newcomer(tmp_path: Path) -> Iterator[Person]:
-    """A person whose home does not exist yet; what they leave running is taken down."""
-    person = Person(tmp_path / "home")
-    yield person
-    person("down")
-    assert person.left() == []
 
 
 @pytest.fixture(scope="session")
