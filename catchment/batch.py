@@ -19,7 +19,7 @@ from catchment.errors import ItemError, Skipped
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
 from catchment.model import FailureClass, SkipReason
 from catchment.normalize import NORMALIZER
-from catchment.parsing import Read, ReadTask, digest, read, take_apart
+from catchment.parsing import FORMAT, Read, ReadTask, digest, read, take_apart
 from catchment.privacy import redact
 from catchment.progress import Progress, Trouble
 from catchment.sandbox import Failed, Sandbox
@@ -230,4 +230,4 @@ class OpenBatch:
 
 
 def _key(job_id: int) -> str:
-    return f"{job_id}:{NORMALIZER}"
+    return f"{job_id}:{FORMAT}:{NORMALIZER}"

@@ -33,6 +33,9 @@ class ReadTask:
     known_hash: str | None = None
 
 
+FORMAT = 1
+"""Changes whenever an encoded `Read` has other parts."""
+
 Fate = Literal["hashed", "parsed", "unchanged", "stored"]
 
 

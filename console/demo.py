@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import signal
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import BadInput, CatchmentError
+from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.home import Home
 from console import adding, render, session
 from console.adding import Timing
@@ -20,30 +24,46 @@ if TYPE_CHECKING:
     from deployments.runs import RunView
     from deployments.supervisor import Running
 
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    name: str
+    kind: str
+    folder: Path
+    exclude: tuple[str, ...] = ()
+
+
 _PROJECT = Path(__file__).parent.parent
 _STATE = _PROJECT / ".demo"
+_EXAMPLES = (
+    _Source("vault", "obsidian", _PROJECT / "examples" / "vault"),
+    _Source("project", "local_files", _PROJECT, exclude=("/examples/vault/",)),
+)
 _SEARCHES = ("scouts quorum retire", "turbidity warranty", "味噌")
 
 
 def demo(
     stop: Annotated[bool, typer.Option("--exit", help="Stop everything and leave when the result is shown.")] = False,
     source: Annotated[Path | None, typer.Option(help="Your own folder or vault instead of the example.")] = None,
+    home: Annotated[Path, typer.Option(help="Where the demo keeps its state.")] = _STATE,
 ) -> int:
     """Ingest the example vault and this project; show the result."""
-    os.environ.setdefault("CATCHMENT_HOME", str(_STATE))
-    names = _sources(source)
+    os.environ["CATCHMENT_HOME"] = str(home.absolute())
+    sources = [_own(source)] if source else _EXAMPLES
     from deployments.supervisor import down, up
 
+    if session.running():
+        raise Refused("a demo is running already; end that one first (Ctrl-C there)")
     try:
         render.say("Starting the Prefect server and a worker …")
         up(Home.default(), detach=True, announce=render.say)
         server = session.running()
         if server is None:
-            raise CatchmentError("the server did not stay up; see .demo/logs/server.log")
-        for name, kind, location in names:
-            _add(name, kind, location)
-        failed = _sync_all(server, [(name, kind) for name, kind, _ in names])
-        _show([name for name, _, _ in names], source is None)
+            raise CatchmentError("the server did not stay up; see logs/server.log in the demo's folder")
+        for one in sources:
+            _add(one)
+        completed = _sync(server, sources)
+        _show([one.name for one in sources], _SEARCHES if source is None else ())
         _address(server)
         if not stop:
             render.say("Everything stays up until Ctrl-C.")
@@ -51,47 +71,57 @@ def demo(
     finally:
         render.say("Stopping …")
         down(Home.default())
-    return 1 if failed else 0
+    return 0 if completed else 1
 
 
-def _sources(own: Path | None) -> list[tuple[str, str, Path]]:
-    if own is None:
-        return [("vault", "obsidian", _PROJECT / "examples" / "vault"), ("project", "local_files", _PROJECT)]
-    folder = own.expanduser().absolute()
+def _own(source: Path) -> _Source:
+    folder = source.expanduser().absolute()
     if not folder.is_dir():
-        raise BadInput(f"{own} is not a folder; give SOURCE=/path/to/a/folder")
+        raise BadInput(f"{source} is not a folder; give SOURCE=/path/to/a/folder")
     kind = "obsidian" if (folder / ".obsidian").is_dir() else "local_files"
-    return [("mine", kind, folder)]
+    words = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:40]
+    mark = hashlib.sha256(str(folder).encode()).hexdigest()[:4]
+    return _Source(f"{words}-{mark}" if words else mark, kind, folder)
 
 
-def _add(name: str, kind: str, location: Path) -> None:
-    if name in adding.entries():
-        return
-    entry = adding.prepare(kind, str(location), name, {}, Timing())
-    render.say(f"Added {adding.commit(entry)}")
+def _add(source: _Source) -> None:
+    if source.name not in adding.entries():
+        given = {"exclude": list(source.exclude)} if source.exclude else {}
+        entry = adding.prepare(source.kind, str(source.folder), source.name, given, Timing())
+        render.say(f"Added {source.name}: {adding.commit(entry)}")
 
 
-def _sync_all(server: Running, sources: Sequence[tuple[str, str]]) -> bool:
-    """Sync the sources side by side; whether one of them failed."""
-    from deployments.runs import start_sync, wait
+def _sync(server: Running, sources: Sequence[_Source]) -> bool:
+    """Sync the sources side by side, telling how far each is; whether all completed."""
+    from deployments.runs import start_sync, view
 
-    runs = {name: start_sync(server, kind, name) for name, kind in sources}
-    failed = False
-    for name, run in runs.items():
-        seen: set[str] = set()
+    runs = {one.name: start_sync(server, one.kind, one.name) for one in sources}
+    told = ""
+    while True:
+        views = {name: view(server, run) for name, run in runs.items()}
+        line = " · ".join(f"{name}: {_progress(name, now)}" for name, now in views.items())
+        if line != told:
+            render.say(line)
+            told = line
+        if all(now.ended for now in views.values()):
+            break
+        time.sleep(0.5)
+    for now in views.values():
+        render.say(f"→ {now.name}")
+    return all(now.state_type == "COMPLETED" for now in views.values())
 
-        def tell(view: RunView, seen: set[str] = seen, name: str = name) -> None:
-            if view.state_name not in seen:
-                seen.add(view.state_name)
-                render.say(f"{name}: {view.state_name.lower()}")
 
-        view = wait(server, run, tell, timeout=3_600)
-        render.say(f"→ {view.name}")
-        failed |= view.state_type != "COMPLETED"
-    return failed
+def _progress(name: str, now: RunView) -> str:
+    state = now.state_name.lower()
+    if now.state_type != "RUNNING":
+        return state
+    with session.reading() as ledger:
+        jobs = ledger.queue.counts().get(name, {})
+    waiting = sum(jobs.get(one, 0) for one in (JobState.PENDING, JobState.RUNNING))
+    return f"{state}, {sum(jobs.values()) - waiting} of {sum(jobs.values())}" if jobs else state
 
 
-def _show(names: Sequence[str], searches: bool) -> None:
+def _show(names: Sequence[str], searches: Sequence[str]) -> None:
     from console.status import overview
 
     with session.reading() as ledger:
@@ -116,7 +146,7 @@ def _show(names: Sequence[str], searches: bool) -> None:
             render.show_table(
                 ("ITEM", "SOURCE", "REASON", "MESSAGE"), [(e.item, e.source, e.reason, e.message) for e in entries]
             )
-        for words in _SEARCHES if searches else ():
+        for words in searches:
             render.say(f"\ncatchment search {words}")
             for hit in ledger.library.search(words, limit=3):
                 render.say(f"  {render.clean(hit.title)} — {render.clean(hit.item)} ({hit.source})")
@@ -128,7 +158,7 @@ def _address(server: Running) -> None:
 
     render.say(f"\nThe Prefect UI: {server.url}/dashboard")
     if where := ui_login(Home.default()):
-        render.say(f"  its password: {where}")
+        render.say(f"  the name and the password that it asks for are in {where}")
 
 
 def _until_interrupted() -> None:

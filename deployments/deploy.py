@@ -56,6 +56,11 @@ def undeploy(home: Home, running: Running, name: str) -> None:
             client.delete(f"/deployments/{there['id']}").raise_for_status()
 
 
+def is_deployed(running: Running, name: str) -> bool:
+    """Whether the server has a deployment of this name."""
+    return name in _deployed(running)
+
+
 def _written(path: Path, *, is_sources: bool) -> dict[str, set[str]]:
     """The deployments of a file, each with the slugs of its schedules."""
     found = SourcesFile.load(path).entries if is_sources else prefect_file.read(path).deployments

@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from catchment.errors import CatchmentError, TryAgain
 from catchment.process import alive, identity
 from catchment.settings import Home
 from deployments.api import api
-from deployments.deploy import deploy
+from deployments.deploy import deploy, is_deployed
 from deployments.environment import auth_string, child_environment
 from deployments.logs import BoundedLog
 from deployments.ports import is_free, listen
@@ -29,6 +30,7 @@ from deployments.service import Service
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]
 
+_SHIPPED = Path(__file__).parent.parent / "prefect.yaml"
 _READY_SECONDS = 120.0
 _STOP_SECONDS = 35.0
 _SWEEP_SECONDS = 60.0
@@ -132,8 +134,14 @@ class _Supervisor:
         """Put the sources file into force; one that is wrong is no reason not to run what is deployed already."""
         try:
             deploy(self._home, self._state)
+            self._deploy_shipped()
         except CatchmentError as error:
             self._announce(f"the sources are not deployed: {error}")
+
+    def _deploy_shipped(self) -> None:
+        """Deploy what everyone gets, once; a person may switch it off in the UI."""
+        if _SHIPPED.exists() and not is_deployed(self._state, "upkeep"):
+            deploy(self._home, self._state, ["upkeep"], file=_SHIPPED)
 
     def _await(self, ready: Callable[[], bool], what: str, child: Service) -> None:
         deadline = time.monotonic() + _READY_SECONDS

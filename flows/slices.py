@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from prefect import flow
 
-from tasks.work import deliver_batch, extract_batch, normalize_batch
+from tasks.work import cached, deliver_batch, extract_batch, normalize_batch
 
 _AT_ONCE = 2
 """Batches worked on side by side: one is parsed while another is written, and no more are held in memory."""
@@ -18,8 +18,10 @@ _AT_ONCE = 2
 async def normalize(sync: int, number: int, batches: list[int]) -> dict[str, int]:
     """Read and parse every batch of a slice."""
 
+    step = cached(normalize_batch, sync)
+
     async def one(index: int, token: int) -> dict[str, int]:
-        return await normalize_batch(sync, index, token)
+        return await step(sync, index, token)
 
     return await _side_by_side(one, batches)
 

@@ -43,7 +43,7 @@ async def _show_progress(sync: SourceSync, shown: list[UUID]) -> None:
 async def report(sync: SourceSync) -> None:
     """Name the run after what it did and leave a table of its figures."""
     await name_run(f"{sync.source.name}: {sync.progress.sentence()}")
-    table = [{"what": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items()]
+    table = [{"what": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items() if n]
     await acreate_table_artifact(
         table, key=_key(sync, "summary"), description=f"Sync {sync.sync.id} of {sync.source.name}"
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from datetime import timedelta
+from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, get_run_logger, task
 from prefect.client.schemas.objects import State, StateType, TaskRun
@@ -14,6 +15,9 @@ from catchment.normalize import NORMALIZER
 from catchment.retry import IN_RUN_SECONDS
 from tasks.quiet import Reported, in_thread
 from tasks.session import current
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 QUARANTINED = "Quarantined"
 """The name of the terminal state of an item, or a source, that an operator has to look at."""
@@ -32,6 +36,12 @@ def _batch_key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
     """The content of a batch, its connector, and the version of the code that parses."""
     sync = current(parameters["sync"])
     return f"{sync.source.kind}:{NORMALIZER}:{sync.fingerprint(parameters['token'])}:normalize"
+
+
+def cached(step: Task[P, R], sync: int) -> Task[P, R]:
+    """The step with the caching policy of the sync's source; of 0 days: with none."""
+    days = current(sync).policy.cache.days
+    return step.with_options(cache_expiration=timedelta(days=days), refresh_cache=days == 0)
 
 
 def _except_quarantine(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:

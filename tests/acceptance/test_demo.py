@@ -21,14 +21,14 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Person:
 @pytest.fixture(scope="module")
 def first(newcomer: Person) -> Iterator[Said]:
     """What the first demo says."""
-    yield newcomer("demo", "--exit")
+    yield newcomer("demo", "--exit", "--home", newcomer.home)
     newcomer("down")
 
 
 @pytest.fixture(scope="module")
 def second(newcomer: Person, first: Said) -> Said:
     """What the same demo says when everything is in the library already."""
-    return newcomer("demo", "--exit")
+    return newcomer("demo", "--exit", "--home", newcomer.home)
 
 
 def test_the_demo_ends_well(first: Said) -> None:
@@ -88,7 +88,7 @@ def test_a_folder_of_the_persons_own_is_taken_instead(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "bees.md").write_text("# Bees\n\nThe excluder stays in.\n")
     person = Person(tmp_path / "state")
-    said = person("demo", "--exit", "--source", tmp_path / "mine").ok()
+    said = person("demo", "--exit", "--home", person.home, "--source", tmp_path / "mine").ok()
     assert "→ mine: 1 in the library" in said.out
     assert [hit["item"] for hit in person("search", "excluder", "--json").ok().json] == ["bees.md"]
     assert person.left() == []
@@ -96,5 +96,5 @@ def test_a_folder_of_the_persons_own_is_taken_instead(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     person = Person(tmp_path / "state")
-    person("demo", "--exit", "--source", tmp_path / "nothing").refused(2, "is not a folder")
+    person("demo", "--exit", "--home", person.home, "--source", tmp_path / "nothing").refused(2, "is not a folder")
     assert not person.home.exists()

@@ -1,0 +1,45 @@
+"""What is kept for a while and then let go: tombstones, and the results by which Prefect knows a step again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+
+from prefect import task
+
+from catchment.ledger import Ledger
+from catchment.settings import CachePolicy, Home
+from tasks.quiet import in_thread
+
+TOMBSTONE = timedelta(days=30)
+_RESULTS = timedelta(days=CachePolicy.model_fields["days"].default)
+
+
+@task(name="forget-deleted", task_run_name="forget what was deleted {days} days ago", persist_result=False)
+async def forget_deleted(days: int) -> int:
+    """Delete for good the items that are gone for so long, with their withdrawn documents; how many."""
+    return await in_thread(_forget_deleted, timedelta(days=days))
+
+
+@task(name="forget-results", task_run_name="forget old results", persist_result=False)
+async def forget_results() -> int:
+    """Delete the result files that no cache policy asks for any more; how many."""
+    return await asyncio.to_thread(_forget_results, _RESULTS)
+
+
+def _forget_deleted(age: timedelta) -> int:
+    ledger = Ledger.open(Home.default().make().database_url)
+    try:
+        return ledger.intake.purge(age)
+    finally:
+        ledger.close()
+
+
+def _forget_results(age: timedelta) -> int:
+    before = time.time() - age.total_seconds()
+    files = (path for path in (Home.default().prefect / "storage").rglob("*") if path.is_file())
+    old = [path for path in files if path.stat().st_mtime < before]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)

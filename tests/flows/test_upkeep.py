@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from catchment.ledger import Ledger
+from catchment.settings import Home
+from flows.upkeep import upkeep
+from tests.flows.conftest import Window
+from tests.flows.test_sync import sync
+
+pytestmark = pytest.mark.server
+
+
+def test_upkeep_lets_go_of_old_results_and_old_tombstones_only(window: Window, tmp_path: Path, home: Home) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "gone.md").write_text("A word that goes")
+    (folder / "kept.md").write_text("A word that stays")
+    sync("upkept", folder)
+    (folder / "gone.md").unlink()
+    sync("upkept", folder)
+    storage = home.prefect / "storage"
+    storage.mkdir(exist_ok=True)
+    for name, age in (("old", 8), ("young", 6)):
+        (storage / name).write_text("{}")
+        then = time.time() - age * 86_400
+        os.utime(storage / name, (then, then))
+    assert asyncio.run(upkeep())["items"] == 0
+    assert not (storage / "old").exists()
+    assert (storage / "young").exists()
+    month = Ledger.open(home.database_url, clock=lambda: time.time() + 31 * 86_400)
+    assert month.intake.find("gone.md")[0].state == "deleted"
+    month.close()
