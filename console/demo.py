@@ -17,6 +17,7 @@ import typer
 
 from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.home import Home
+from catchment.model import JobState
 from console import adding, render, session
 from console.adding import Timing
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,9 +17,20 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+_others: set[psutil.Process] = set()
+"""What this process had started before the test: servers that other tests share."""
+
+
+@pytest.fixture(autouse=True)
+def _set_others_apart() -> None:
+    _others.clear()
+    _others.update(psutil.Process().children())
+
+
 def processes() -> list[psutil.Process]:
-    """What descends from this process: the server and its workers."""
-    return psutil.Process(os.getpid()).children(recursive=True)
+    """What descends from this process since the test began: the sandbox's server and its workers."""
+    own = [child for child in psutil.Process().children() if child not in _others]
+    return own + [below for child in own for below in child.children(recursive=True)]
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
