@@ -11,7 +11,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,14 +43,14 @@ CREATE TABLE entities (content_id INTEGER, position INTEGER, kind TEXT NOT NULL,
     detail TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, confidence REAL NOT NULL,
     PRIMARY KEY (content_id, position)) WITHOUT ROWID;
 CREATE TABLE documents (id INTEGER PRIMARY KEY, content_id INTEGER NOT NULL, title TEXT NOT NULL, aliases TEXT NOT NULL,
-    path TEXT NOT NULL, modified INTEGER);
+    properties TEXT NOT NULL, path TEXT NOT NULL, modified INTEGER);
 CREATE INDEX documents_by_content ON documents (content_id);
 CREATE VIEW chunk_text AS SELECT chunks.id, chunks.heading,
     substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS text
     FROM chunks JOIN contents ON contents.id = chunks.content_id;
 CREATE VIRTUAL TABLE chunk_index USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id',
     tokenize = 'unicode61 remove_diacritics 2');
-CREATE VIRTUAL TABLE document_index USING fts5(title, aliases, path, content = 'documents', content_rowid = 'id',
+CREATE VIRTUAL TABLE document_index USING fts5(title, aliases, properties, path, content = 'documents', content_rowid = 'id',
     tokenize = 'unicode61 remove_diacritics 2');
 """
 _INSERTS = {
@@ -59,8 +59,8 @@ _INSERTS = {
     "chunk_index": "INSERT INTO chunk_index (rowid, heading, text) VALUES (?, ?, ?)",
     "links": "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "entities": "INSERT INTO entities VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    "documents": "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)",
-    "document_index": "INSERT INTO document_index (rowid, title, aliases, path) VALUES (?, ?, ?, ?)",
+    "documents": "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)",
+    "document_index": "INSERT INTO document_index (rowid, title, aliases, properties, path) VALUES (?, ?, ?, ?, ?)",
 }
 
 
@@ -109,7 +109,7 @@ def ingest(folder: Path, file: Path) -> dict[str, Any]:
     database = sqlite3.connect(file)
     database.executescript(_TABLES)
     rows = _Rows()
-    known: dict[str, tuple[int, str]] = {}
+    known: dict[str, tuple[int, str, str]] = {}
     failed = 0
     for number, (path, status) in enumerate(files(folder), 1):
         try:
@@ -123,7 +123,7 @@ def ingest(folder: Path, file: Path) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - start, "failed": failed, **rows.counts}
 
 
-def _take(rows: _Rows, known: dict[str, tuple[int, str]], folder: Path, path: str, status: os.stat_result) -> None:
+def _take(rows: _Rows, known: dict[str, tuple[int, str, str]], folder: Path, path: str, status: os.stat_result) -> None:
     data = Path(path).read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     name = os.path.basename(path)  # noqa: PTH119 - the fastest way, as befits what others are measured by
@@ -132,15 +132,17 @@ def _take(rows: _Rows, known: dict[str, tuple[int, str]], folder: Path, path: st
     if digest not in known:
         document = normalize(RawContent(data, name, title=stem, modified=modified))
         known[digest] = _add_content(rows, len(known) + 1, digest, document, extract(document))
-    content_id, aliases = known[digest]
+    content_id, aliases, properties = known[digest]
     place = path[len(str(folder)) + 1 :]
     number = rows.counts["documents"] + 1
-    rows.add("documents", (number, content_id, stem, aliases, place, status.st_mtime_ns // 1_000))
-    rows.add("document_index", (number, stem, aliases, place))
+    rows.add("documents", (number, content_id, stem, aliases, properties, place, status.st_mtime_ns // 1_000))
+    rows.add("document_index", (number, stem, aliases, properties, place))
 
 
-def _add_content(rows: _Rows, number: int, digest: str, document: Document, extraction: Extraction) -> tuple[int, str]:
-    """The number of the new content, and the other names that it gives itself."""
+def _add_content(
+    rows: _Rows, number: int, digest: str, document: Document, extraction: Extraction
+) -> tuple[int, str, str]:
+    """The number of the new content, the other names that it gives itself, and what its frontmatter says."""
     text = document.text
     about = (document.media_type, document.title, document.language, document.author)
     times = (_micros(document.created), _micros(document.modified))
@@ -159,7 +161,19 @@ def _add_content(rows: _Rows, number: int, digest: str, document: Document, extr
     for position, found in enumerate(extraction.entities):
         said = (found.kind.value, found.value, found.detail, found.start, found.end, found.confidence)
         rows.add("entities", (number, position, *said))
-    return number, "\n".join(e.value for e in extraction.entities if e.kind is EntityKind.ALIAS)
+    aliases = "\n".join(e.value for e in extraction.entities if e.kind is EntityKind.ALIAS)
+    return number, aliases, "\n".join(_strings(document.properties))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _strings(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _strings(one)
 
 
 def _micros(moment: datetime | None) -> int | None:
