@@ -13,7 +13,7 @@ from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home
 from connectors import connector_class
 
-_BATCH = 500
+_BATCH = 1_000
 
 
 def sync(folder: Path, home: Home) -> dict[str, Any]:

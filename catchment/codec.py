@@ -41,10 +41,12 @@ def encode_extraction(extraction: Extraction) -> bytes:
 def decode_extraction(data: bytes) -> Extraction:
     """The extraction that was encoded."""
     chunks, links, entities = orjson.loads(data)
+    for link in links:
+        link[0] = _LINK_KINDS[link[0]]
+    for entity in entities:
+        entity[0] = _ENTITY_KINDS[entity[0]]
     return Extraction(
-        tuple(map(Chunk._make, chunks)),
-        tuple(Link(_LINK_KINDS[kind], *rest) for kind, *rest in links),
-        tuple(Entity(_ENTITY_KINDS[kind], *rest) for kind, *rest in entities),
+        tuple(map(Chunk._make, chunks)), tuple(map(Link._make, links)), tuple(map(Entity._make, entities))
     )
 
 

@@ -14,6 +14,9 @@ from catchment.errors import NotFound, TryAgain
 from deployments.api import api
 from deployments.server import Running
 
+_SOON = 2.0
+"""Seconds in which an end is looked for often; each look costs the server 10 ms."""
+
 _FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 
 
@@ -55,6 +58,7 @@ def wait(
     running: Running, run_id: str, on_progress: Callable[[RunView], None] | None = None, timeout: float | None = None
 ) -> RunView:
     """Wait until a run has ended, telling each change; after `timeout` seconds raises TryAgain, and the run goes on."""
+    begun = time.monotonic()
     deadline = None if timeout is None else time.monotonic() + timeout
     last: RunView | None = None
     with api(running) as client:
@@ -67,7 +71,7 @@ def wait(
             if deadline is not None and time.monotonic() > deadline:
                 raise TryAgain(f"the sync is still going on; see it at {now.ui_url}")
             last = now
-            time.sleep(0.2)
+            time.sleep(0.1 if time.monotonic() - begun < _SOON else 0.5)
 
 
 def pause(running: Running, kind: str, name: str) -> None:

@@ -11,26 +11,47 @@ from prefect import flow
 from tasks.work import cached, deliver_batch, extract_batch, normalize_batch
 
 _AT_ONCE = 2
-"""Batches worked on side by side: one is parsed while another is written, and no more are held in memory."""
+"""Batches that each subflow works on side by side: one is in the parsers while another is written."""
+
+_normalized: dict[int, asyncio.Event] = {}
+"""By its token, whether a batch at work in this process has left `normalize`, so that `extract` may take it over."""
+
+
+async def chain(sync: int, number: int, batches: list[int]) -> None:
+    """Bring a slice of claimed batches into the library: each is extracted as soon as it is normalized."""
+    _normalized.update((token, asyncio.Event()) for token in batches)
+    try:
+        ends = await asyncio.gather(
+            normalize(sync, number, batches), extract(sync, number, batches), return_exceptions=True
+        )
+    finally:
+        for token in batches:
+            del _normalized[token]
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
 
 
 @flow(name="normalize", flow_run_name="normalize slice {number}", retries=0, persist_result=False)
 async def normalize(sync: int, number: int, batches: list[int]) -> dict[str, int]:
     """Read and parse every batch of a slice."""
-
     step = cached(normalize_batch, sync)
 
     async def one(index: int, token: int) -> dict[str, int]:
-        return await step(sync, index, token)
+        try:
+            return await step(sync, index, token)
+        finally:
+            _normalized[token].set()
 
     return await _side_by_side(one, batches)
 
 
 @flow(name="extract", flow_run_name="extract slice {number}", retries=0, persist_result=False)
 async def extract(sync: int, number: int, batches: list[int]) -> dict[str, int]:
-    """Take every batch of a slice apart and deliver it."""
+    """Take every batch of a slice apart, as it comes from `normalize`, and deliver it."""
 
     async def one(index: int, token: int) -> dict[str, int]:
+        await _normalized[token].wait()
         return await extract_batch(sync, index, token) | await deliver_batch(sync, index, token)
 
     return await _side_by_side(one, batches)

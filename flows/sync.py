@@ -11,13 +11,13 @@ from prefect.runtime import flow_run
 
 from catchment.errors import NotNow, SourceError
 from catchment.settings import SourceSettings
-from flows.slices import extract, normalize
+from flows.slices import chain
 from tasks.quiet import Reported
 from tasks.report import name_run, report, schedule_retry, showing_progress
 from tasks.session import SourceSync, session
 from tasks.work import QUARANTINED, discover, process_item
 
-BATCH = 500
+BATCH = 1_000
 BATCHES_PER_SLICE = 10
 _ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
@@ -56,20 +56,12 @@ async def _sync(sync: SourceSync, deep: bool) -> dict[str, int]:
 
 
 async def _slices(sync: SourceSync) -> None:
-    """Claim a slice of batches at a time until nothing waits; one is normalized while the one before is extracted."""
-    before: asyncio.Task[dict[str, int]] | None = None
-    try:
-        for index in itertools.count(1):
-            batches = [token for _ in range(BATCHES_PER_SLICE) if (token := sync.claim(BATCH)) is not None]
-            if not batches:
-                break
-            await normalize(sync.sync.id, index, batches)
-            if before is not None:
-                await before
-            before = asyncio.create_task(extract(sync.sync.id, index, batches))
-    finally:
-        if before is not None:
-            await before
+    """Claim a slice of batches at a time until nothing waits."""
+    for index in itertools.count(1):
+        batches = [token for _ in range(BATCHES_PER_SLICE) if (token := sync.claim(BATCH)) is not None]
+        if not batches:
+            return
+        await chain(sync.sync.id, index, batches)
 
 
 async def _troubled(sync: SourceSync) -> None:

@@ -20,7 +20,7 @@ PREFECT = (
     "rich._emoji_codes",
 )
 _SETTING = "CATCHMENT_PRELOAD"
-_DEFAULT = "flows connectors"
+_DEFAULT = "flows connectors fastapi.encoders"
 _PROJECT = ("catchment", "connectors", "tasks", "flows", "deployments")
 
 
