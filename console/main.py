@@ -154,6 +154,9 @@ def _report(error: Exception, debug: bool) -> int:
 def _report_system(error: OSError) -> int:
     """What the operating system refused: a full disk can be tried again, a right that is missing is exit code 3."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if full:
+        # It may be the disk behind the output itself.
+        _discard_output()
     remedy = "; make room and try again" if full else ""
     where = f": {render.clean(error.filename)}" if error.filename else ""
     render.note(f"catchment: {error.strerror}{where}{remedy}")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -47,15 +48,17 @@ def ensure_pool(state: Running) -> None:
             client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()
 
 
-def settle(state: Running) -> None:
+def settle(state: Running, *, still_for: float = 0) -> None:
     """Correct every run of our pool that the server believes active and that no process executes; may be called again.
 
-    One that had begun is marked crashed; one that had not is scheduled again, for nothing of it happened.
+    One that had begun is marked crashed; one that had not is scheduled again, for nothing of it happened. Left alone is
+    what changed its state less than `still_for` seconds ago: a run that is about to start has no process yet.
     """
     executing = executing_flow_runs()
+    changed_before = datetime.now(UTC) - timedelta(seconds=still_for)
     with api(state) as client:
         for run in _runs(client, {"state": {"type": {"any_": _ACTIVE}}}):
-            if run["id"] in executing:
+            if run["id"] in executing or datetime.fromisoformat(run["state"]["timestamp"]) > changed_before:
                 continue
             if run["state_type"] == "PENDING" and run["run_count"] == 0:
                 _set_state(client, run, {"type": "SCHEDULED", "message": "Its start was interrupted; scheduled again"})
@@ -132,6 +135,7 @@ def _parents(client: httpx.Client, part: dict[str, Any]) -> set[str]:
 
 
 def _set_state(client: httpx.Client, run: dict[str, Any], state: dict[str, Any]) -> None:
-    # A run that was deleted meanwhile needs no correction.
-    with contextlib.suppress(httpx.HTTPStatusError):
+    # A run that was deleted meanwhile needs no correction. One whose concurrency slot was taken when the server was killed
+    # cannot be corrected until the lease of the slot ends, within a minute (the server fails at it): the next sweep does it.
+    with contextlib.suppress(httpx.HTTPStatusError, httpx.RemoteProtocolError, httpx.ReadError):
         client.post(f"/flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()

@@ -33,7 +33,7 @@ __all__ = ["Running", "down", "running", "ui_login", "up"]
 _SHIPPED = Path(__file__).parent.parent / "prefect.yaml"
 _READY_SECONDS = 120.0
 _STOP_SECONDS = 35.0
-_SWEEP_SECONDS = 60.0
+_SWEEP_SECONDS = 30.0
 
 Announce = Callable[[str], None]
 
@@ -172,13 +172,14 @@ class _Supervisor:
                 self._announce(str(error))
 
     def _sweep(self) -> None:
-        """Keep schedules from piling runs up behind a long sync, or while the machine slept."""
+        """Keep schedules from piling runs up, and no run active whose process is gone."""
         if time.monotonic() < self._sweep_due:
             return
         self._sweep_due = time.monotonic() + _SWEEP_SECONDS
         # A server that does not answer now is looked after by `_revive`.
         with contextlib.suppress(TryAgain):
             drop_overdue(self._state)
+            settle(self._state, still_for=_SWEEP_SECONDS)
 
     def _again(self, child: Service) -> None:
         if child is self._worker and not self._answers():

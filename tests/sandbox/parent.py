@@ -10,7 +10,7 @@ from pathlib import Path
 from catchment.sandbox import Sandbox
 from catchment.settings import Limits
 from tests.sandbox import jobs
-from tests.sandbox.conftest import wait_until
+from tests.sandbox.surroundings import wait_until
 
 
 def main(paths: list[str]) -> None:

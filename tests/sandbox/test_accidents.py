@@ -12,7 +12,7 @@ from catchment.model import FailureClass, Reason
 from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Limits
 from tests.sandbox import jobs
-from tests.sandbox.conftest import leaving_nothing_behind, wait_until
+from tests.sandbox.surroundings import leaving_nothing_behind, wait_until
 
 LIMITS = Limits(memory_mb=256)
 IMPATIENT = Limits(stall_seconds=1.5, memory_mb=256)

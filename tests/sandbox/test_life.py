@@ -19,7 +19,7 @@ from catchment.model import Reason
 from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Limits
 from tests.sandbox import jobs
-from tests.sandbox.conftest import processes, wait_until
+from tests.sandbox.surroundings import processes, wait_until
 
 ROOT = Path(__file__).parents[2]
 
