@@ -16,8 +16,8 @@ from connectors import connector_class
 _BATCH = 1_000
 
 
-def sync(folder: Path, home: Home) -> dict[str, Any]:
-    """One sync of a vault into the ledger of a home."""
+def sync(folder: Path, home: Home, *, only_list: bool = False) -> dict[str, Any]:
+    """One sync of a vault into the ledger of a home, or only its listing."""
     start = time.perf_counter()
     connector = connector_class("obsidian")
     settings = connector.settings(root=folder)
@@ -26,10 +26,11 @@ def sync(folder: Path, home: Home) -> dict[str, Any]:
         begun = time.perf_counter()
         opened.discover()
         discovered = time.perf_counter() - begun
-        with ThreadPoolExecutor(2) as two:
-            list(two.map(_work, [opened, opened]))
+        if not only_list:
+            with ThreadPoolExecutor(2) as two:
+                list(two.map(_work, [opened, opened]))
         summary = opened.end()
-    seconds = time.perf_counter() - start
+    seconds = discovered if only_list else time.perf_counter() - start
     return {"seconds": seconds, "discover": discovered, "documents": summary["succeeded"], "jobs": summary["jobs"]}
 
 
@@ -39,4 +40,4 @@ def _work(opened: SourceSync) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(sync(Path(sys.argv[1]), Home(Path(sys.argv[2])))))
+    print(json.dumps(sync(Path(sys.argv[1]), Home(Path(sys.argv[2])), only_list=sys.argv[3:] == ["list"])))

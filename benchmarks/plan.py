@@ -59,9 +59,40 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
                 Case("through Prefect", prefect, prepare=_editor(vault, notes)),
             ],
         )
+    yield from _many_files(place, notes * 10)
+    yield _claims(place, notes * 10)
     yield Comparison(
         "The sandbox, 10,000 tasks that do nothing",
         [Case("2 KB in, 3 KB out", [sys.executable, "-c", "from benchmarks.parsers import main; main(10_000)"])],
+    )
+
+
+def _many_files(place: Path, files: int) -> Iterator[Comparison]:
+    """Listing a folder that did not change; what is in the files does not matter for that."""
+    folder, home = place / "many", Home(place / "many-home")
+    (folder / ".obsidian").mkdir(parents=True)
+    for number in range(files):
+        if number % 100 == 0:
+            (folder / str(number // 100)).mkdir()
+        (folder / str(number // 100) / f"{number}.md").touch()
+    yield Comparison(
+        f"Nothing changed in {files:,} files: the listing",
+        [
+            Case("bare walk, every file's stat", _python("benchmarks.bare", "walk", folder)),
+            Case("the engine's listing", _python("benchmarks.engine", folder, home.path, "list")),
+        ],
+    )
+
+
+def _claims(place: Path, pending: int) -> Comparison:
+    """The yardstick is the 10 ms that a claim may take (p99)."""
+    database = place / "claims.db"
+    return Comparison(
+        f"Claims with {pending:,} jobs pending: work is the p99 of 100 claims",
+        [
+            Case(f"of {batch}", _python("benchmarks.claims", database, pending, batch), prepare=_remover(database))
+            for batch in (200, 500, 1_000)
+        ],
     )
 
 

@@ -26,6 +26,8 @@ _PR_SET_PDEATHSIG = 1
 
 def main(role: str, *arguments: str) -> None:
     """Become the server, the worker or the watcher."""
+    # A shell's background job ignores Ctrl-C and hands that down; here it is how the worker is asked to stop.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     _end_with_parent()
     os.umask(0o077)
     if role == "server":

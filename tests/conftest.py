@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 
 from catchment.settings import Home
 from deployments.supervisor import Running, down, running, up
+
+# A shell's background job ignores Ctrl-C and hands that down; some tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _PROJECT = Path(__file__).parents[1]
 

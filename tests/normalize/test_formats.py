@@ -234,6 +234,8 @@ def test_the_language_is_told_only_where_it_is_plain(text: str, code: str | None
 _ROOT = Path(__file__).parents[2]
 _DIGESTS = """
 import hashlib
+import os
+import sys
 from pathlib import Path
 from catchment.extract import extract
 from catchment.model import RawContent
@@ -245,6 +247,9 @@ for path in sorted(Path("tests/normalize/golden").iterdir()):
 for data in (samples.pdf(), samples.docx(), samples.xlsx(), samples.odt(), samples.epub(), samples.RTF):
     document = normalize(RawContent(data, "file"))
     print(document.media_type, hashlib.sha256(repr((document, extract(document))).encode()).hexdigest())
+# The extraction library's threads may still be at work when the interpreter is taken down; nothing of ours comes after this.
+sys.stdout.flush()
+os._exit(0)
 """
 _NOTES_ALONE = """
 import sys
