@@ -114,11 +114,11 @@ class Person:
         return {said.json["item"]: said.json["document"] for said in shown if said.code == 0}
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
-        """The flow runs that the server has in these states."""
+        """The flow runs of sources that the server has in these states; the daily upkeep is nobody's source."""
         with api(self.running) as client:
             query = {"flow_runs": {"state": {"type": {"any_": states}}}}
             found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-            return found
+            return [run for run in found if "upkeep" not in run["tags"]]
 
     def processes(self) -> list[psutil.Process]:
         """All that runs for this home."""
