@@ -23,7 +23,7 @@ from catchment.ledger import Ledger, Source, Sync
 from catchment.ledger import Outcome as SyncOutcome
 from catchment.model import Change, Checkpoint, Failure, Priority, Root, Skip, Tombstone, Upsert
 from catchment.privacy import redact
-from catchment.progress import Outcome, Progress, Trouble
+from catchment.progress import Progress, Trouble
 from catchment.sandbox import Sandbox
 from catchment.settings import Home, Policy
 
@@ -143,13 +143,13 @@ class SourceSync:
         del self._open[token]
         return done
 
-    def process_alone(self, job_id: int) -> Outcome:
-        """Work on one job apart from all others, as a new attempt; nothing is done if it is not ready."""
+    def process_alone(self, job_id: int) -> Trouble | None:
+        """Work on one job apart from all others, as a new attempt; its trouble, if any. Does nothing if it is not ready."""
         token = self._claim(1, jobs=[job_id])
         if token is not None:
             self.troubles.pop(job_id, None)
             self.deliver(token)
-        return Outcome(self._ledger.queue.job(job_id).state, self.troubles.get(job_id))
+        return self.troubles.get(job_id)
 
     def tried_before(self, limit: int) -> list[int]:
         """Jobs that failed before and whose time has come, or that no run has survived; each is to be processed alone."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from catchment.ledger import FailureInfo
-from catchment.model import JobState
 
 
 @dataclass
@@ -66,11 +65,3 @@ class Trouble:
             return None
         seconds = max(0.0, (self.retry_at - datetime.now(UTC)).total_seconds())
         return seconds if seconds <= at_most else None
-
-
-@dataclass
-class Outcome:
-    """What became of one job that was worked on alone."""
-
-    state: JobState
-    trouble: Trouble | None = None

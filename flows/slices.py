@@ -20,10 +20,17 @@ _normalized: dict[int, asyncio.Event] = {}
 async def chain(sync: int, number: int, batches: list[int]) -> None:
     """Bring a slice of claimed batches into the library: each is extracted as soon as it is normalized."""
     _normalized.update((token, asyncio.Event()) for token in batches)
+
+    async def first() -> None:
+        try:
+            await normalize(sync, number, batches)
+        finally:
+            # Also when the subflow could not even begin: `extract` must not wait for it then.
+            for token in batches:
+                _normalized[token].set()
+
     try:
-        ends = await asyncio.gather(
-            normalize(sync, number, batches), extract(sync, number, batches), return_exceptions=True
-        )
+        ends = await asyncio.gather(first(), extract(sync, number, batches), return_exceptions=True)
     finally:
         for token in batches:
             del _normalized[token]

@@ -88,7 +88,7 @@ async def process_item(sync: int, job: int) -> State | str:
     if trouble is None or trouble.waits(IN_RUN_SECONDS) is not None:
         if trouble is not None:
             await asyncio.sleep(trouble.waits(IN_RUN_SECONDS) or 0)
-        trouble = (await in_thread(session.process_alone, job)).trouble
+        trouble = await in_thread(session.process_alone, job)
     if trouble is None:
         return "done"
     log = get_run_logger()

@@ -51,7 +51,7 @@ def full_sync(home: Home, folder: Path, policy: Policy | None = None) -> dict[st
         sync.discover()
         work(sync)
         for job in list(sync.troubles):
-            while (trouble := sync.process_alone(job).trouble) and trouble.retry_at is not None:
+            while (trouble := sync.process_alone(job)) and trouble.retry_at is not None:
                 pass
         return sync.end()
 
