@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "up": "server:up",
     "down": "server:down",
     "demo": "demo:demo",
+    "service": "service:app",
     "status": "status:status",
     "sources": "sources:app",
     "sync": "syncs:sync",

@@ -58,6 +58,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "deletions": "list apply drop",
         "config": "validate show path",
         "ledger": "check",
+        "service": "install uninstall",
         "vault": "report",
     }
     promised = {f"{group} {name}" for group, names in groups.items() for name in names.split()}

@@ -1,0 +1,106 @@
+"""The systemd unit: systemd itself accepts it, and whatever was in its place and is not ours stays."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
+
+
+@pytest.fixture
+def units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this user's units; not there yet. A program named systemctl is found, and never called."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").write_text("#!/bin/false\n")
+    (tmp_path / "bin" / "systemctl").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path / "config" / "systemd" / "user"
+
+
+def settings(text: str) -> dict[str, str]:
+    lines = (line for line in text.splitlines() if line and line[0] not in "#[")
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_print_shows_the_unit_and_writes_nothing(cli: Cli, state: Path, units: Path) -> None:
+    said = cli("service", "install", "--print")
+    assert said.code == 0
+    assert not units.exists()
+    found = settings(said.out)
+    assert found["ExecStart"] == f"{sys.executable} -P -m console up"
+    assert found["Environment"] == f"CATCHMENT_HOME={state}"
+    assert (found["Restart"], found["KillMode"], found["OOMPolicy"]) == ("on-failure", "mixed", "continue")
+    assert int(found["TimeoutStopSec"]) > 35, "the supervisor takes as long"
+
+
+def test_install_writes_the_unit_and_says_the_two_commands(cli: Cli, units: Path) -> None:
+    said = cli("service", "install")
+    assert said.code == 0, said
+    assert "systemctl --user daemon-reload" in said.out
+    assert "systemctl --user enable --now catchment" in said.out
+    assert (units / "catchment.service").read_text() == cli("service", "install", "--print").out
+    assert cli("service", "install").code == 0, "it may be installed again"
+
+
+def test_a_unit_that_is_not_ours_is_left_alone(cli: Cli, units: Path) -> None:
+    units.mkdir(parents=True)
+    (units / "catchment.service").write_text("[Service]\nExecStart=/bin/true\n")
+    for words in (("service", "install"), ("service", "uninstall")):
+        said = cli(*words)
+        assert (said.code, "move it away" in said.err) == (5, True)
+    assert "/bin/true" in (units / "catchment.service").read_text()
+
+
+def test_uninstall_removes_the_unit_and_what_enabled_it(cli: Cli, units: Path) -> None:
+    cli("service", "install")
+    (units / "default.target.wants").mkdir()
+    (units / "default.target.wants" / "catchment.service").symlink_to(units / "catchment.service")
+    assert cli("service", "uninstall").code == 0
+    assert [path.name for path in units.rglob("*")] == ["default.target.wants"]
+    assert cli("service", "uninstall").code == 4
+
+
+def test_without_systemd_it_says_what_to_do_instead(cli: Cli, units: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    said = cli("service", "install")
+    assert (said.code, "catchment up --detach" in said.err) == (4, True)
+    assert not units.exists()
+
+
+def test_an_address_with_a_password_stays_out_of_the_unit(
+    cli: Cli, units: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATCHMENT_DATABASE_URL", "postgresql+psycopg://me:hush@db/ledger")
+    said = cli("service", "install")
+    assert "environment (mode 0600)" in said.err
+    assert "hush" not in (units / "catchment.service").read_text() + said.out + said.err
+
+
+@pytest.mark.parametrize("name", ["home", "my notes", 'a "quoted" 100 % $HOME \\ one'])
+def test_systemd_accepts_the_unit_of_any_home(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / name))
+    file = tmp_path / "catchment.service"
+    file.write_text(cli("service", "install", "--print").out)
+    if (analyze := shutil.which("systemd-analyze")) is None:
+        assert "\n\n[Install]\nWantedBy=default.target\n" in file.read_text()
+        return
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    done = subprocess.run(
+        [analyze, "verify", "--user", file],
+        env={"XDG_RUNTIME_DIR": str(tmp_path / "runtime"), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
