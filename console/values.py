@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_origin
 
 import typer
 
@@ -55,14 +55,9 @@ def moment(text: str) -> datetime:
 
 def settings(assignments: Sequence[str]) -> dict[str, Any]:
     """`key=value` pairs as settings: the value is read as YAML, a dotted key reaches inside ("limits.max_mb=20")."""
-    import yaml
-
     result: dict[str, Any] = {}
     for key, text in map(_assignment, assignments):
-        try:
-            value = yaml.safe_load(text) if text else ""
-        except yaml.YAMLError:
-            raise BadInput(f"the value of {key} is not valid YAML; put it in quotes: --set '{key}=\"…\"'") from None
+        value = _value(key, text) if text else ""
         *path, last = key.split(".")
         inner = result
         for part in path:
@@ -86,11 +81,16 @@ def secrets(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def typed(model: type[Settings], given: Mapping[str, Any]) -> Settings:
-    """Settings of this class. Raises BadInput that names the setting, and one that is close where it is unknown."""
+    """Settings of this class; a lone text is a list of one where a list is wanted, and an empty one a list of none.
+
+    Raises BadInput that names the setting, and one that is close where it is unknown.
+    """
     from pydantic import ValidationError
 
+    lists = [name for name, field in model.model_fields.items() if get_origin(field.annotation) is tuple]
+    alone = {name: (text,) if text else () for name in lists if isinstance(text := given.get(name), str)}
     try:
-        return model.model_validate(given)
+        return model.model_validate({**given, **alone})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -129,6 +129,22 @@ def timing(schedules: Sequence[Schedule], watch: bool) -> str:
         for schedule in schedules
     ]
     return ", ".join([*told, *(["on change"] if watch else [])]) or "by hand"
+
+
+def _value(key: str, text: str) -> Any:
+    """A value as YAML, but that a sign which begins a word is part of it: patterns begin with * and !, as YAML's own do."""
+    import yaml
+
+    class Plain(yaml.SafeLoader):
+        fetch_alias = fetch_anchor = fetch_tag = fetch_directive = yaml.SafeLoader.fetch_plain
+
+        def check_plain(self) -> bool:
+            return self.peek() in "%@`" or bool(super().check_plain())
+
+    try:
+        return yaml.load(text, Plain)
+    except yaml.YAMLError:
+        raise BadInput(f"the value of {key} is not valid YAML; put it in quotes: --set '{key}=\"…\"'") from None
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder: Path) -> None:
     said = cli(
         *("sources", "add", "local_files", str(folder), "--name", "papers", "--every", "15m", "--priority", "high"),
-        *("--watch", "--set", "limits.max_mb=20", "--set", "exclude=['*.log']"),
+        *("--watch", "--set", "limits.max_mb=20", "--set", "exclude=*.log", "--set", "include=[*.txt, docs/**]"),
     )
     assert said.code == 0, said
     assert "papers: a folder with 1 entry" in said.out
@@ -46,7 +46,7 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
     ]
     shown = cli("sources", "show", "papers", "--json").json
     assert shown["settings"]["limits"]["max_mb"] == 20
-    assert shown["settings"]["exclude"] == ["*.log"]
+    assert (shown["settings"]["exclude"], shown["settings"]["include"]) == (["*.log"], ["*.txt", "docs/**"])
     assert (shown["syncs"], shown["next_run"]) == ([], None)
     assert "limits.max_mb" in cli("sources", "show", "papers").out
     assert [source["name"] for source in cli("status", "--json").json["sources"]] == ["papers"]

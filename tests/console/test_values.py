@@ -9,6 +9,7 @@ import pytest
 
 from catchment.errors import BadInput
 from catchment.settings import Limits, SourceSettings
+from connectors.local_files import LocalFilesSettings
 from console import values
 
 
@@ -50,6 +51,32 @@ def test_settings_are_typed_by_their_yaml_and_reach_inside_by_dots() -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("*.tmp", "*.tmp"),
+        ("**/build/", "**/build/"),
+        ("!keep.md", "!keep.md"),
+        ("&c.txt", "&c.txt"),
+        ("%old%", "%old%"),
+        ("@eaDir", "@eaDir"),
+        ("a?.md", "a?.md"),
+        ("[*.md, docs/**]", ["*.md", "docs/**"]),
+        ("[!a.md,'*.b',@c,%d]", ["!a.md", "*.b", "@c", "%d"]),
+        ("[true, 2, x]", [True, 2, "x"]),
+        ("", ""),
+    ],
+)
+def test_a_pattern_needs_no_quotes(typed: str, read: object) -> None:
+    assert values.settings([f"exclude={typed}"]) == {"exclude": read}
+
+
+def test_one_value_is_enough_where_a_list_is_wanted() -> None:
+    settings = values.typed(LocalFilesSettings, {"root": "/papers", "exclude": "*.tmp", "include": ["*.md", "docs/**"]})
+    assert (settings.exclude, settings.include) == (("*.tmp",), ("*.md", "docs/**"))
+    assert values.typed(LocalFilesSettings, {"root": "/papers", "exclude": ""}).exclude == ()
+
+
+@pytest.mark.parametrize(
     ("given", "said"),
     [
         (["hidden"], "key=value"),
@@ -57,6 +84,7 @@ def test_settings_are_typed_by_their_yaml_and_reach_inside_by_dots() -> None:
         (["a=1", "a=2"], "twice"),
         (["a=1", "a.b=2"], "twice"),
         (["a=[1"], "YAML"),
+        (['a="open'], "YAML"),
     ],
 )
 def test_settings_that_cannot_be_read_are_refused(given: list[str], said: str) -> None:
