@@ -24,7 +24,8 @@ from deployments.deploy import deploy, is_deployed
 from deployments.environment import auth_string, child_environment
 from deployments.logs import BoundedLog
 from deployments.ports import is_free, listen
-from deployments.reconcile import cancel_active, drop_overdue, ensure_pool, settle, worker_online
+from deployments.reconcile import ensure_pool, worker_online
+from deployments.recovery import cancel_active, drop_overdue, settle
 from deployments.server import Running, record, running, state_file, ui_login
 from deployments.service import Service
 
