@@ -49,6 +49,12 @@ def edit(folder: Path, count: int, every: int) -> int:
     return len(numbers)
 
 
+def edit_one(folder: Path, number: int, line: str) -> tuple[Path, str]:
+    """A note and the text that it is to have: the present one with a line more."""
+    note = folder / _path(number)
+    return note, f"{note.read_text(encoding='utf-8')}\n{line}\n"
+
+
 def _title(number: int) -> str:
     return f"Note {number:06d}"
 

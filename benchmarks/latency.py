@@ -1,0 +1,187 @@
+"""`python -m benchmarks.latency [--saves 50]`: from the save of a note until it is found, and where the time goes.
+
+A real `catchment up` with a home of its own, a watched vault of 5 000 notes, and saves as editors make them, at random
+moments. The library is asked directly every 20 ms. Prints a table, and writes build/latency.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.measure import hardware
+from benchmarks.notes import edit_one, generate
+from benchmarks.runs import compare_workers
+from benchmarks.saving import EDITORS
+from catchment.ledger import Ledger
+from catchment.settings import Home
+from console.adding import Timing, commit, prepare
+from deployments.api import api
+from deployments.runs import start_sync, wait
+from deployments.server import Running, running
+from deployments.supervisor import down, up
+
+_BUILD = Path("build")
+_SOURCE = "notes"
+_LOOK_SECONDS = 0.02
+_PATIENCE = 60.0
+_PAUSES = (0.5, 4.0)
+"""Seconds between finding one note and saving the next."""
+_PARTS = ("debounce", "to the run", "to its begin", "to the listing", "to the library")
+
+
+@dataclass(frozen=True)
+class Save:
+    """One save, all in seconds since 1970: when the editor was done, and when a search found what it wrote."""
+
+    editor: str
+    saved: float
+    found: float
+
+
+def main() -> None:
+    """Measure, print, write the figures down."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__)
+    parser.add_argument("--saves", type=int, default=50, help="how many notes are saved")
+    parser.add_argument("--notes", type=int, default=5_000, help="how many notes the vault has")
+    parser.add_argument("--runs", type=int, default=10, help="how many empty runs each worker gets; 0: none")
+    asked = parser.parse_args()
+    place = (_BUILD / "latency").absolute()
+    shutil.rmtree(place, ignore_errors=True)
+    generate(place / "vault", asked.notes)
+    home = Home(place / "home")
+    os.environ["CATCHMENT_HOME"] = str(home.path)
+    # The runs that do nothing are imported from here.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path.cwd()), os.environ.get("PYTHONPATH")]))
+    up(home, detach=True, announce=print)
+    try:
+        report = {"hardware": hardware(), **_measure(home, place / "vault", asked)}
+    finally:
+        down(home)
+    (_BUILD / "latency.json").write_text(json.dumps(report, indent=2) + "\n")
+    shutil.rmtree(place)
+
+
+def _measure(home: Home, vault: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    server = running(home)
+    assert server is not None, "`up` has just said that it runs"
+    commit(prepare("obsidian", str(vault), _SOURCE, {}, Timing(every="1h", watch=True)))
+    wait(server, start_sync(server, "obsidian", _SOURCE))
+    saves = _save(home, vault, asked.saves, asked.notes)
+    # What is asked of the server would cost time during a run.
+    time.sleep(2)
+    parts = [part for save in saves if (part := _parts(server, save))]
+    _print(saves, parts)
+    report: dict[str, Any] = {"notes": asked.notes, "saves": [asdict(save) for save in saves], "parts": parts}
+    report["seconds"] = _figures([save.found - save.saved for save in saves])
+    if asked.runs:
+        report["empty_run"] = {
+            name: _figures(taken) for name, taken in compare_workers(home, server, asked.runs).items()
+        }
+        for name, taken in report["empty_run"].items():
+            print(f"an empty run, {name}: " + _line(taken))
+    return report
+
+
+def _save(home: Home, vault: Path, saves: int, notes: int) -> list[Save]:
+    """Save notes one after the other, each when the one before was found and a random while has passed."""
+    chance = random.Random(1)
+    ledger = Ledger.inspect(home.database_url)
+    made = []
+    try:
+        for number, (editor, save) in zip(range(saves), cycle(EDITORS.items()), strict=False):
+            time.sleep(chance.uniform(*_PAUSES))
+            word = f"zq{chance.getrandbits(64):016x}"
+            note, text = edit_one(vault, chance.randrange(notes), f"Save {number}: {word}.")
+            save(note, text)
+            made.append(Save(editor, time.time(), _found(ledger, word)))
+    finally:
+        ledger.close()
+    return made
+
+
+def _found(ledger: Ledger, word: str) -> float:
+    deadline = time.time() + _PATIENCE
+    while not ledger.library.search(word):
+        if time.time() > deadline:
+            raise SystemExit(f"a saved note was not found within {_PATIENCE:.0f} s")
+        time.sleep(_LOOK_SECONDS)
+    return time.time()
+
+
+def _parts(server: Running, save: Save) -> dict[str, float] | None:
+    """Where the time of a save went; None when a run that was asked for before delivered it."""
+    with api(server) as client:
+        run = next((run for run in _runs(client, save) if _at(run["created"]) > save.saved), None)
+        if run is None:
+            return None
+        event = max((at for at in _events(client, save) if at < _at(run["created"])), default=save.saved)
+        tasks = {"flow_runs": {"id": {"any_": [run["id"]]}}, "task_runs": {"name": {"any_": ["discover"]}}}
+        (discover,) = client.post("/task_runs/filter", json=tasks).raise_for_status().json()
+    moments = [save.saved, event, *map(_at, (run["created"], run["start_time"], discover["end_time"])), save.found]
+    return {part: after - before for part, before, after in zip(_PARTS, moments, moments[1:], strict=False)}
+
+
+def _runs(client: httpx.Client, save: Save) -> list[dict[str, Any]]:
+    """The runs that were going on when the note was found; the first to begin first."""
+    began = {"before_": _written(save.found), "after_": _written(save.saved - _PATIENCE)}
+    query = {"flow_runs": {"start_time": began, "deployment_id": {"is_null_": False}}, "sort": "START_TIME_ASC"}
+    found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+    return [run for run in found if run["end_time"] is None or _at(run["end_time"]) > save.found - 2 * _LOOK_SECONDS]
+
+
+def _events(client: httpx.Client, save: Save) -> list[float]:
+    occurred = {"since": _written(save.saved), "until": _written(save.found)}
+    query = {"filter": {"event": {"name": ["catchment.source.changed"]}, "occurred": occurred}, "limit": 50}
+    found = client.post("/events/filter", json=query).raise_for_status().json()
+    return [_at(event["occurred"]) for event in found["events"]]
+
+
+def _print(saves: Sequence[Save], parts: Sequence[dict[str, float]]) -> None:
+    print(f"from the save until it is found: {_line(_figures([save.found - save.saved for save in saves]))}")
+    for editor in EDITORS:
+        taken = [save.found - save.saved for save in saves if save.editor == editor]
+        if taken:
+            print(f"  {editor:16} {_line(_figures(taken))}")
+    print(f"where it goes, in {len(parts)} of {len(saves)}:")
+    for name in _PARTS if parts else ():
+        print(f"  {name:16} {_line(_figures([part[name] for part in parts]))}")
+
+
+def _figures(taken: Sequence[float]) -> dict[str, float]:
+    ordered = sorted(taken)
+    return {
+        "p50": statistics.median(ordered),
+        "p95": ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))],
+        "max": ordered[-1],
+        "count": len(ordered),
+    }
+
+
+def _line(figures: dict[str, float]) -> str:
+    return "p50 {p50:.3f} s, p95 {p95:.3f} s, longest {max:.3f} s".format_map(figures)
+
+
+def _at(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def _written(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat()
+
+
+if __name__ == "__main__":
+    main()
