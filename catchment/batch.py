@@ -19,7 +19,7 @@ from catchment.errors import ItemError, Skipped
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
 from catchment.model import FailureClass, SkipReason
 from catchment.normalize import NORMALIZER
-from catchment.parsing import FORMAT, Read, ReadTask, digest, read, take_apart
+from catchment.parsing import FORMAT, Content, Read, ReadTask, digest, read, take_apart
 from catchment.privacy import redact
 from catchment.progress import Progress, Trouble
 from catchment.sandbox import Failed, Sandbox
@@ -28,9 +28,6 @@ from catchment.settings import Policy
 _WORTH_HASHING_FIRST = 64 * 1024
 _KEPT_AT_HAND = 32 * 1024
 """A larger document waits in the cache's file for its delivery, not in memory."""
-
-_Content = tuple[str, str]
-"""The hash of some bytes, and the code and the media type that they are read with."""
 
 
 class Bench:
@@ -67,7 +64,7 @@ class OpenBatch:
         self.jobs = batch.jobs
         self._bench = bench
         self._reads: dict[int, Read] = {}
-        self._extractions: dict[_Content, bytes] = {}
+        self._extractions: dict[Content, bytes] = {}
         self._failed: set[int] = set()
 
     @property
@@ -133,13 +130,16 @@ class OpenBatch:
 
     def _tasks(self, jobs: Sequence[ClaimedJob]) -> Iterator[tuple[ClaimedJob, ReadTask]]:
         connector = self._bench.connector
+        seen_before = [job.item_id for job in jobs if job.content_hash is not None]
+        normalizers = self._bench.ledger.library.normalizers(seen_before)
         for job in jobs:
             try:
                 raw = None if connector.fetch_in_sandbox else connector.fetch(job.item)
             except ItemError as error:
                 self._fail(job, Failed(error, ""))
             else:
-                yield job, ReadTask(job.item, self._bench.pickled, raw, job.content_hash)
+                known = (job.content_hash, normalizers.get(job.item_id, "")) if job.content_hash else None
+                yield job, ReadTask(job.item, self._bench.pickled, raw, known)
 
     def _run(
         self, function: Callable[[ReadTask], bytes], tasks: Sequence[tuple[ClaimedJob, ReadTask]]
@@ -159,16 +159,20 @@ class OpenBatch:
         bench.cache.put(entries)
 
     def _known_content(self, hashed: Mapping[int, Read]) -> dict[int, Read]:
-        """Of the items that were only hashed, those that need no parsing."""
+        """Of the items that were only hashed, those that need no parsing, with what a parser would say of them."""
         by_normalizer: defaultdict[str, set[str]] = defaultdict(set)
         for reading in hashed.values():
             by_normalizer[reading.normalizer].add(reading.content_hash)
         stored = {
-            (content_hash, normalizer)
+            (content_hash, normalizer): said
             for normalizer, hashes in by_normalizer.items()
-            for content_hash in self._bench.ledger.library.contents(hashes, normalizer)
+            for content_hash, said in self._bench.ledger.library.contents(hashes, normalizer).items()
         }
-        known = {job_id: replace(r, fate="stored") for job_id, r in hashed.items() if r.content in stored}
+        known = {
+            job_id: replace(r, fate="stored", title=r.title or said.title or "", modified=said.modified or r.modified)
+            for job_id, r in hashed.items()
+            if (said := stored.get(r.content))
+        }
         return known | {job_id: reading for job_id, reading in hashed.items() if reading.fate == "unchanged"}
 
     # Handing over
@@ -199,7 +203,7 @@ class OpenBatch:
                     normalizer=reading.normalizer,
                     document=None if document is None else decode_document(document),
                     extraction=None if document is None else decode_extraction(self._extractions[reading.content]),
-                    title=reading.title,
+                    title=reading.title or reading.name,
                     modified=reading.modified,
                     metadata=reading.metadata,
                 )

@@ -19,21 +19,24 @@ from catchment.extract import EXTRACTOR, extract
 from catchment.model import Document, Item, RawContent
 from catchment.normalize import NORMALIZER, media_type, normalize
 
+Content = tuple[str, str]
+"""The hash of some bytes, and the code and the media type that they are read with; equal ones are one content."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
     """An item to read: through a pickled connector, or as the bytes that were fetched already.
 
-    `known_hash` is the hash of the content that the library holds of this item; the same content is not parsed again.
+    `known` is the content that the library holds of this item; the same content is not parsed again.
     """
 
     item: Item
     connector: bytes
     raw: RawContent | None = None
-    known_hash: str | None = None
+    known: Content | None = None
 
 
-FORMAT = 1
+FORMAT = 2
 """Changes whenever an encoded `Read` has other parts."""
 
 Fate = Literal["hashed", "parsed", "unchanged", "stored"]
@@ -45,33 +48,35 @@ class Read:
 
     `fate` is `parsed` (there is a document), `unchanged` (the item's content is the known one), `stored` (another item has
     brought the same content into the library already) or `hashed` (not decided yet). `normalizer` names the code and the
-    media type that the content was read with: the same bytes are another document as another type. `document` is encoded.
+    media type that the content was read with: the same bytes are another document as another type. `title` is what the
+    source or else the content calls it, "" where neither does; then it is called after `name`. `document` is encoded.
     """
 
     content_hash: str
     normalizer: str
     title: str
+    name: str
     modified: datetime | None
     fate: Fate
     metadata: Mapping[str, Any] = field(default_factory=dict)
     document: bytes | None = None
 
     @property
-    def content(self) -> tuple[str, str]:
+    def content(self) -> Content:
         """What makes two contents the same."""
         return self.content_hash, self.normalizer
 
     def encode(self) -> bytes:
         """One line of JSON, and the document behind it."""
-        about = (self.content_hash, self.normalizer, self.title, self.modified, self.fate, self.metadata)
+        about = (self.content_hash, self.normalizer, self.title, self.name, self.modified, self.fate, self.metadata)
         return orjson.dumps(about) + b"\n" + (self.document or b"")
 
     @classmethod
     def decode(cls, data: bytes) -> Read:
         """What was encoded."""
         line, _, document = data.partition(b"\n")
-        content_hash, normalizer, title, modified, fate, metadata = orjson.loads(line)
-        return cls(content_hash, normalizer, title, moment(modified), fate, metadata, document or None)
+        content_hash, normalizer, title, name, modified, fate, metadata = orjson.loads(line)
+        return cls(content_hash, normalizer, title, name, moment(modified), fate, metadata, document or None)
 
 
 def digest(task: ReadTask) -> bytes:
@@ -84,7 +89,11 @@ def read(task: ReadTask) -> bytes:
     """Read an item and turn it into a document, unless its content is the known one; an encoded `Read`."""
     raw = _fetch(task)
     content_hash = _hash(raw)
-    return _read(task, raw, content_hash, None if content_hash == task.known_hash else normalize(raw)).encode()
+    if task.known is not None and content_hash == task.known[0]:
+        as_known = _read(task, raw, content_hash, None)
+        if as_known.fate == "unchanged":
+            return as_known.encode()
+    return _read(task, raw, content_hash, normalize(raw)).encode()
 
 
 def take_apart(document: bytes) -> bytes:
@@ -103,12 +112,14 @@ def _hash(raw: RawContent) -> str:
 def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None) -> Read:
     fate: Fate = "hashed" if document is None else "parsed"
     kind = media_type(raw.data, raw.name) if document is None else document.media_type
+    normalizer = f"{NORMALIZER}.{EXTRACTOR} {kind}"
     return Read(
         content_hash,
-        f"{NORMALIZER}.{EXTRACTOR} {kind}",
-        raw.title or (document and document.title) or PurePosixPath(raw.name).stem or raw.name,
+        normalizer,
+        raw.title or (document and document.title) or "",
+        PurePosixPath(raw.name).stem or raw.name,
         (document and document.modified) or raw.modified or task.item.modified,
-        "unchanged" if content_hash == task.known_hash else fate,
+        "unchanged" if (content_hash, normalizer) == task.known else fate,
         raw.metadata,
         encode_document(document) if document else None,
     )

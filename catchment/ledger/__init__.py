@@ -41,6 +41,7 @@ from catchment.ledger.rows import (
     SourceState,
     Sync,
     SyncRow,
+    Told,
     Waiting,
 )
 from catchment.ledger.sources import Sources
@@ -123,5 +124,6 @@ __all__ = [
     "SourceState",
     "Sync",
     "SyncRow",
+    "Told",
     "Waiting",
 ]

@@ -11,10 +11,10 @@ from catchment.errors import NotFound
 from catchment.ledger import search
 from catchment.ledger.contents import file_name
 from catchment.ledger.query import parse, snippet
-from catchment.ledger.rows import Hit, LibraryCounts, Named, Shown
+from catchment.ledger.rows import Hit, LibraryCounts, Named, Shown, Told
 from catchment.ledger.schema import chunks, contents, documents, entities, items, links, sources
 from catchment.ledger.sources import find as find_source
-from catchment.ledger.store import AnyRow, Reading, Store, as_map, from_json, maybe_time
+from catchment.ledger.store import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.transitions import in_parts
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 
@@ -27,15 +27,27 @@ class Library:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def contents(self, hashes: Iterable[str], normalizer: str) -> set[str]:
-        """Which of these contents are here already, as this normalizer understood them."""
-        found: set[str] = set()
+    def contents(self, hashes: Iterable[str], normalizer: str) -> dict[str, Told]:
+        """Which of these contents are here already, as this normalizer understood them, and what they tell, by hash."""
+        told = select(contents.c.hash, contents.c.title, contents.c.modified).where(contents.c.normalizer == normalizer)
         with self._store.read() as reading:
-            for part in in_parts(hashes):
-                statement = select(contents.c.hash).where(
-                    contents.c.hash.in_(part), contents.c.normalizer == normalizer
-                )
-                found.update(reading.execute(statement).scalars())
+            return {
+                digest: Told(title, maybe_time(modified))
+                for part in in_parts(hashes)
+                for digest, title, modified in reading.execute(told.where(among(reading, contents.c.hash, part)))
+            }
+
+    def normalizers(self, item_ids: Iterable[int]) -> dict[int, str]:
+        """Which normalizer understood the document of each of these items; those without one are left out."""
+        understood = (
+            select(documents.c.item_id, contents.c.normalizer)
+            .join(contents, contents.c.id == documents.c.content_id)
+            .where(_LIVE)
+        )
+        found: dict[int, str] = {}
+        with self._store.read() as reading:
+            for part in in_parts(item_ids):
+                found |= as_map(reading.execute(understood.where(among(reading, documents.c.item_id, part))))
         return found
 
     def search(self, words: str, *, source: str | None = None, limit: int = 20) -> list[Hit]:

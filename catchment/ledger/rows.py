@@ -336,6 +336,14 @@ class Named(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a content itself says of its title and when it was last changed; None where it says nothing."""
+
+    title: str | None
+    modified: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class LibraryCounts:
     """How much of the library comes from one source; shared contents count for each."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from catchment.errors import Skipped
 from catchment.model import Document, RawContent, SkipReason
 from catchment.normalize.decode import decode
-from catchment.normalize.formats import READERS, Reader, media_type
+from catchment.normalize.formats import READERS, Reader, media_type, uncompressed
 from catchment.normalize.language import language
 from catchment.normalize.markdown import markdown
 
@@ -91,5 +91,4 @@ def _compressed(data: bytes, name: str, depth: int) -> Document:
 
     if depth >= _MAX_DEPTH:
         raise Skipped(SkipReason.UNSUPPORTED)
-    inner = name.removesuffix(".gz") if name.lower().endswith(".gz") else name[:-4] + ".tar"
-    return _read(inflated(data), inner, None, depth + 1)
+    return _read(inflated(data), uncompressed(name), None, depth + 1)

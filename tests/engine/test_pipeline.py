@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -168,7 +170,7 @@ def test_a_long_wait_is_left_to_a_later_sync(home: Home, folder: Path, reads: Ca
 def test_a_copy_is_parsed_once_and_found_in_both_places(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
-    text = "The same long words. " * 5_000
+    text = "---\nmodified: 2020-02-20\n---\n# Words\n" + "The same long words. " * 5_000
     (folder / "first.md").write_text(text)
     full_sync(home, folder)
     (folder / "second.md").write_text(text)
@@ -178,6 +180,9 @@ def test_a_copy_is_parsed_once_and_found_in_both_places(
         assert sync.end()["reused"] == 1
     (hit,) = ledger(home).library.search("same long words")
     assert sorted(hit.places) == [("papers", "first.md"), ("papers", "second.md")]
+    first, second = (ledger(home).library.show(name) for name in ("first.md", "second.md"))
+    assert (second.title, second.modified) == (first.title, first.modified)
+    assert (second.title, second.modified) == ("Words", datetime(2020, 2, 20, tzinfo=UTC))
 
 
 def test_a_rename_costs_no_read_and_keeps_the_document(
@@ -192,6 +197,55 @@ def test_a_rename_costs_no_read_and_keeps_the_document(
     assert (summary["moved"], summary["read"], summary["deleted"]) == (1, 0, 0)
     (after,) = ledger(home).library.search("moves")
     assert (after.document, after.item, after.title) == (before.document, "sub/new.md", "new")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "size"), [("plan.txt", "plan.md", 7_000), ("plan", "plan.md", 1), ("plan.md", "plan.txt", 1)]
+)
+def test_a_rename_to_another_type_reads_the_file_once_and_keeps_its_document(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]], old: str, new: str, size: int
+) -> None:
+    (folder / old).write_text("# The plan\n\nsee [[other]]\n" + "many words " * size)
+    (folder / "other.md").write_text("See [[plan]] and [[plan.txt]]")
+    full_sync(home, folder)
+    before = ledger(home).library.show(old)
+    (folder / old).rename(folder / new)
+    summary = full_sync(home, folder)
+    assert (summary["moved"], summary["deleted"]) == (1, 0)
+    after = ledger(home).library.show(new)
+    assert (after.document, after.item_id) == (before.document, before.item_id)
+    assert [locator for locator, _ in after.mentions] == ["other.md"]
+    assert "moved" in [event.event for event in ledger(home).history.of_item(after.item_id)]
+    assert {before.content.media_type, after.content.media_type} == {"text/plain", "text/markdown"}
+    assert [bool(shown.links) for shown in (before, after)] == [old.endswith("md"), new.endswith("md")]
+    assert after.title == ("The plan" if new.endswith("md") else "plan")
+    assert full_sync(home, folder)["jobs"] == 0
+    assert reads()[new] == reads()[old] == (1 if size == 1 else 2), "a large file is hashed before it is parsed"
+    assert ledger(home).check(deep=True) == []
+
+
+@pytest.mark.parametrize(("old", "new"), [("a.md", "b.markdown"), ("a", "b"), ("a.txt.gz", "b.text.gz")])
+def test_a_rename_within_a_type_costs_no_read(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]], old: str, new: str
+) -> None:
+    (folder / old).write_bytes(gzip.compress(b"words") if old.endswith("gz") else b"words")
+    full_sync(home, folder)
+    (folder / old).rename(folder / new)
+    summary = full_sync(home, folder)
+    assert (summary["moved"], summary["jobs"]) == (1, 0)
+    assert reads() == {old: 1}
+
+
+def test_a_name_that_the_content_overrules_changes_nothing(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    (folder / "page.txt").write_text("<!doctype html><p>words")
+    full_sync(home, folder)
+    before = ledger(home).library.show("page.txt")
+    (folder / "page.txt").rename(folder / "page.html")
+    assert full_sync(home, folder)["unchanged"] == 1
+    assert ledger(home).library.show("page.html").document == before.document
+    assert ledger(home).check() == []
 
 
 def test_a_file_moved_by_copy_and_delete_keeps_its_document(

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catchment.errors import NotFound
-from catchment.ledger import LibraryCounts, Named
+from catchment.ledger import LibraryCounts, Named, Told
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Priority, Upsert
 from tests.ledger.world import NORMALIZER, World, content, delivered, jobs_of, note, notes
 
@@ -70,8 +70,10 @@ def test_the_same_content_from_two_sources_is_kept_once_and_found_once(world: Wo
     sync = world.begin(other)
     world.ledger.intake.record(sync.id, [Upsert(note("b.pdf"))], {})
     batch = world.ledger.queue.claim(other.id, 10, owner="worker")
-    assert world.ledger.library.contents([content(RIVER), "x"], NORMALIZER) == {content(RIVER)}
-    assert world.ledger.library.contents([content(RIVER)], "2") == set()
+    assert world.ledger.library.contents([content(RIVER), "x"], NORMALIZER) == {content(RIVER): Told(None, None)}
+    assert world.ledger.library.contents([content(RIVER)], "2") == {}
+    items = [world.ledger.intake.find(name)[0].id for name in ("a.md", "b.pdf")]
+    assert world.ledger.library.normalizers(items) == {items[0]: NORMALIZER}
     known = replace(delivered(batch.jobs[0].id, RIVER, title="b"), document=None, extraction=None)
     assert world.ledger.queue.deliver(batch.token, [known]).succeeded == jobs_of(batch)
     hit = world.ledger.library.search("river")[0]
@@ -92,7 +94,7 @@ def test_a_content_that_nobody_has_any_more_is_gone_with_its_words(world: World)
     put(world, "a.md", "modern words")
     assert world.found("ancient") == []
     assert world.found("modern") == ["a.md"]
-    assert world.ledger.library.contents([content("ancient words")], NORMALIZER) == set()
+    assert world.ledger.library.contents([content("ancient words")], NORMALIZER) == {}
     assert list(world.ledger.library.links(world.source.id)) == []
 
 
