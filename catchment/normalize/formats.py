@@ -157,6 +157,7 @@ NOTES = frozenset(kind for kind, reader in READERS.items() if reader in (Reader.
 SOURCE_TEXT = frozenset(kind for kind, reader in READERS.items() if reader is Reader.TEXT)
 """The types whose text is kept as it is and is not Markdown."""
 
+_NOT_ONLY_TEXT = (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS, Reader.MAIL)
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "application/pdf"),
     (b"{\\rtf", "application/rtf"),
@@ -202,9 +203,7 @@ def media_type(data: bytes, name: str) -> str:
     if signed := _signed(data, claimed):
         return signed
     if not is_text(data):
-        return (
-            claimed if READERS.get(claimed) in (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS) else UNKNOWN
-        )
+        return claimed if READERS.get(claimed) in _NOT_ONLY_TEXT else UNKNOWN
     if (
         READERS.get(claimed) is not Reader.NOTE
         and claimed not in SOURCE_TEXT - {"text/plain"}

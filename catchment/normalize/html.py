@@ -29,8 +29,7 @@ _MODIFIED = ("article:modified_time", "last-modified", "dcterms.modified")
 
 def html(data: bytes, media_type: str = "text/html", declared: str | None = None) -> Document:
     """A page as a document; `declared` is its encoding where something else tells. What browsers repair is repaired."""
-    hint = _CHARSET.search(data[:4_096])
-    text, warnings = decode(data, declared or (hint[1].decode("ascii") if hint else None))
+    text, warnings = decode(data, declared or charset_of(data))
     from selectolax.lexbor import LexborHTMLParser
 
     tree = LexborHTMLParser(text)
@@ -52,14 +51,23 @@ def html(data: bytes, media_type: str = "text/html", declared: str | None = None
     )
 
 
-def markdown_of(tree: Any) -> str:
-    """The page's body as Markdown. Iterative: a page may nest deeper than Python's stack."""
+def charset_of(data: bytes) -> str | None:
+    """The encoding that a page names itself."""
+    hint = _CHARSET.search(data[:4_096])
+    return hint[1].decode("ascii") if hint else None
+
+
+def markdown_of(tree: Any, unseen: frozenset[int] = frozenset()) -> str:
+    """The page's body as Markdown, without the elements of the `mem_id`s in `unseen`.
+
+    Iterative: a page may nest deeper than Python's stack.
+    """
     writer = _Writer()
     root = tree.body or tree.root
     top = root.mem_id if root is not None else 0
     node = root
     while node is not None:
-        if node.tag not in _DROPPED:
+        if node.tag not in _DROPPED and node.mem_id not in unseen:
             writer.enter(node)
             if node.child is not None and node.tag not in _LEAVES:
                 node = node.child
