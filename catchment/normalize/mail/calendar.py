@@ -1,0 +1,90 @@
+"""Invitations (text/calendar, RFC 5545) as lines a person can read."""
+
+from __future__ import annotations
+
+import re
+
+_FOLD = re.compile(r"\r?\n[ \t]")
+_LINE = re.compile(r"([A-Za-z-]{1,40})((?:;(?:[^:;\"]++|\"[^\"\n]*+\")*+)*+):(.*)")
+_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?$")
+_NAME = re.compile(r";CN=(?:\"([^\"]*)\"|([^;:]*))", re.IGNORECASE)
+_ZONE = re.compile(r";TZID=\"?([^;:\"]{1,80})", re.IGNORECASE)
+_ESCAPES = {"n": "\n", "N": "\n"}
+_MAX_EVENTS = 50
+_MAX_PEOPLE = 200
+
+_METHODS = {
+    "REQUEST": "Invitation",
+    "CANCEL": "Cancelled",
+    "REPLY": "Reply to an invitation",
+    "COUNTER": "Other time proposed",
+}
+_LABELS = {
+    "DTSTART": "Starts",
+    "DTEND": "Ends",
+    "DUE": "Due",
+    "RRULE": "Repeats",
+    "LOCATION": "Where",
+    "ORGANIZER": "Organizer",
+    "ATTENDEE": "Attendees",
+    "STATUS": "Status",
+    "DESCRIPTION": "",
+}
+
+
+def invitation(text: str) -> str:
+    """Each event or task of a calendar as a heading and lines; "" where there is none."""
+    method, events, event, inside = "", [], dict[str, list[str]](), ""
+    for line in _FOLD.sub("", text).split("\n"):
+        found = _LINE.match(line.strip())
+        if found is None:
+            continue
+        name, parameters, value = found[1].upper(), found[2], found[3].strip()
+        if name == "METHOD":
+            method = _METHODS.get(value.upper(), "")
+        elif name == "BEGIN" and value.upper() in ("VEVENT", "VTODO") and not inside:
+            inside, event = value.upper(), {}
+        elif name == "BEGIN" and inside:
+            inside = f"{inside}>{value.upper()}"
+        elif name == "END" and inside:
+            outer, _, _ = inside.rpartition(">")
+            if not outer:
+                events.append(event)
+            inside = outer
+        elif inside in ("VEVENT", "VTODO"):
+            event.setdefault(name, []).append(_value(name, parameters, value))
+    return "\n\n".join(_lines(method, event) for event in events[:_MAX_EVENTS])
+
+
+def _lines(method: str, event: dict[str, list[str]]) -> str:
+    title = " ".join(event.get("SUMMARY", ["Event"])[0].split())
+    lines = [f"## {method}: {title}" if method else f"## {title}", ""]
+    for name, label in _LABELS.items():
+        values = [value for value in event.get(name, [])[:_MAX_PEOPLE] if value]
+        if values and label:
+            lines.append(f"- {label}: {', '.join(' '.join(value.split()) for value in values)}")
+        elif values:
+            lines += ["", values[0]]
+    return "\n".join(lines)
+
+
+def _value(name: str, parameters: str, value: str) -> str:
+    if name in ("DTSTART", "DTEND", "DUE"):
+        return _time(value, _ZONE.search(parameters))
+    value = re.sub(r"\\(.)", lambda escaped: _ESCAPES.get(escaped[1], escaped[1]), value)
+    if name in ("ORGANIZER", "ATTENDEE"):
+        address = value[7:] if value.lower().startswith("mailto:") else value
+        said = _NAME.search(parameters)
+        person = ((said[1] or said[2] or "").strip()) if said else ""
+        return f"{person} <{address}>" if person and person != address else address
+    return value
+
+
+def _time(value: str, zone: re.Match[str] | None) -> str:
+    found = _TIME.match(value)
+    if found is None:
+        return value
+    day = f"{found[1]}-{found[2]}-{found[3]}"
+    if found[4] is None:
+        return day
+    return f"{day} {found[4]}:{found[5]}" + (" UTC" if found[6] else f" ({zone[1]})" if zone else "")
