@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,33 +20,52 @@ from catchment.batch import Bench, OpenBatch
 from catchment.cache import Cache
 from catchment.contracts import Connector
 from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, NotNow
-from catchment.ledger import Ledger, Source, Sync
+from catchment.ledger import Ledger, Source, Sync, SyncRow
 from catchment.ledger import Outcome as SyncOutcome
 from catchment.model import Change, Checkpoint, Failure, Priority, Root, Skip, Tombstone, Upsert
+from catchment.places import Places
 from catchment.privacy import redact
 from catchment.progress import Progress, Trouble
 from catchment.sandbox import Sandbox
 from catchment.settings import Home, Policy
+from catchment.steps import Steps
+from catchment.turn import Turn
 
 LEASE = timedelta(minutes=5)
 HELD_AFTER = 5
 """A source is held after this many failed syncs in a row."""
 
 _FLUSH = 5_000
+_PLACE_SECONDS = 5.0
+"""A sync keeps its place at least so long: beginning one costs the machine most of a second."""
+_FEW = 100
+"""Jobs of a batch that are worked on at once, without waiting for whoever shows the steps to get ready."""
 
 
 class SourceSync:
     """One sync of one source: `discover`, then claim, normalize, extract and deliver until nothing waits."""
 
-    def __init__(self, bench: Bench, source: Source, sync: Sync) -> None:
+    def __init__(self, home: Home, bench: Bench, source: Source, sync: Sync, before: SyncRow | None) -> None:
         self.source = source
         self.sync = sync
+        self.may_yield = False
+        """Whether whoever drives the sync can have another one go on with it."""
+        self.unlisted = False
+        """Whether `discover` yielded before it had seen all of the source."""
+        self._home = home
+        self._begun = time.monotonic()
+        self._turn = Turn(bench.ledger.turns, sync, bench.policy.resources.at_once)
         self._bench = bench
         self._ledger = bench.ledger
         self._owner = process.identity()
-        self._open: dict[int, OpenBatch] = {}
+        self._open: dict[int, Steps] = {}
         self._root_changed = False
         self._ended = False
+        self.continues = before is not None and before.outcome == "yielded"
+        """Whether the sync before this one yielded: there is work that need not be listed first."""
+        if before is not None and self.continues:
+            bench.progress = Progress(**before.summary)
+        self._quarantined_before = self.progress.quarantined
 
     @property
     def policy(self) -> Policy:
@@ -67,7 +87,8 @@ class SourceSync:
     def discover(self, *, deep: bool = False) -> Progress:
         """List the source and record what is different as jobs, moves and deletions.
 
-        What was recorded up to a checkpoint stays recorded when this raises SourceError.
+        What was recorded up to a checkpoint stays recorded when this raises SourceError. Ends early at a checkpoint, and sets
+        `unlisted`, when the sync has to yield its place; what was recorded until then is listed quickly the next time.
         """
         known = self._ledger.intake.known(self.source.id)
         pending: list[Change] = []
@@ -85,6 +106,10 @@ class SourceSync:
                         marks = {}
                     self._record(now, marks)
                     pending = []
+                    # What compares contents would begin anew each time.
+                    if now and not deep and self.must_yield():
+                        self.unlisted = True
+                        return self.progress
                 case _:
                     pending.append(change)
         self._record(late, late_marks)
@@ -111,13 +136,27 @@ class SourceSync:
         for start in range(0, len(recordable), _FLUSH):
             part = recordable[start : start + _FLUSH]
             last = start + _FLUSH >= len(recordable)
-            counts = self._ledger.intake.record(self.sync.id, part, marks if last else {})
+            with self._turn.taken():
+                counts = self._ledger.intake.record(self.sync.id, part, marks if last else {})
             self.progress.listed += len(part)
             self.progress.jobs += counts.enqueued
             self.progress.moved += counts.moved
             self.progress.skipped += counts.skipped
         if marks and not recordable:
             self._ledger.intake.record(self.sync.id, (), marks)
+
+    # Fairness
+
+    def alone(self) -> bool:
+        """Whether no other source has work to do at the moment."""
+        return self._turn.alone()
+
+    def must_yield(self) -> bool:
+        """Whether other syncs wait for a place and this one has had its own for long enough."""
+        if not self.may_yield or time.monotonic() - self._begun < _PLACE_SECONDS:
+            return False
+        places = Places.read(self._home)
+        return places is not None and places.waiting > 0
 
     # Work
 
@@ -131,17 +170,32 @@ class SourceSync:
 
     def normalize(self, token: int) -> dict[str, int]:
         """See `OpenBatch.normalize`."""
-        return self._open[token].normalize()
+        with self._turn.taken():
+            return self._open[token].normalize()
 
     def extract(self, token: int) -> dict[str, int]:
         """See `OpenBatch.extract`."""
-        return self._open[token].extract()
+        with self._turn.taken():
+            return self._open[token].extract()
 
     def deliver(self, token: int) -> dict[str, int]:
         """See `OpenBatch.deliver`; the batch is done then."""
-        done = self._open[token].deliver()
+        with self._turn.taken():
+            done = self._open[token].deliver()
         del self._open[token]
         return done
+
+    def run_ahead(self, token: int) -> None:
+        """Do every step of a batch of few jobs at once; who asks for a step afterwards finds it done.
+
+        What fails is left as it is: it fails again where it is asked for.
+        """
+        steps = self._open[token]
+        if len(steps.jobs) <= _FEW:
+            with suppress(CatchmentError), self._turn.taken():
+                steps.normalize()
+                steps.extract()
+                steps.deliver()
 
     def process_alone(self, job_id: int) -> Trouble | None:
         """Work on one job apart from all others, as a new attempt; its trouble, if any. Does nothing if it is not ready."""
@@ -174,7 +228,7 @@ class SourceSync:
         )
         if not batch.jobs:
             return None
-        self._open[batch.token] = OpenBatch(self._bench, batch)
+        self._open[batch.token] = Steps(OpenBatch(self._bench, batch))
         return batch.token
 
     # The end
@@ -186,10 +240,11 @@ class SourceSync:
             settled = self._ledger.intake.settle(self.sync.id, root_changed=self._root_changed)
             self.progress.deleted += settled.deleted
             self.progress.held = settled.held
-        later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
-        self.progress.retrying, self.progress.quarantined = later[True], later[False]
-        self._end("completed")
-        return self.progress.summary()
+        return self._done("completed")
+
+    def end_yielded(self) -> dict[str, int]:
+        """Say that the sync gave up its place to others, and that the next one goes on where it was; the summary so far."""
+        return self._done("yielded")
 
     def end_failed(self, error: CatchmentError) -> bool:
         """Say that the source could not be read; whether it is held from now on."""
@@ -208,6 +263,7 @@ class SourceSync:
 
     def abandon(self) -> None:
         """Hand back what is still claimed; an unfinished sync counts as cancelled."""
+        self._turn.close()
         # When the ledger cannot be written, the next sync sees that this process is gone, and takes everything back.
         with suppress(LedgerUnavailable):
             for token in list(self._open):
@@ -220,6 +276,13 @@ class SourceSync:
         """Keep the leases of the batches at hand."""
         for token, opened in list(self._open.items()):
             self._ledger.queue.renew(token, [job.id for job in opened.jobs], LEASE)
+
+    def _done(self, outcome: SyncOutcome) -> dict[str, int]:
+        later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
+        self.progress.retrying = later[True]
+        self.progress.quarantined = self._quarantined_before + later[False]
+        self._end(outcome)
+        return self.progress.summary()
 
     def _end(self, outcome: SyncOutcome, error: str | None = None) -> None:
         self._ledger.syncs.end(self.sync.id, outcome, self.progress.summary(), error)
@@ -241,12 +304,14 @@ def open_sync(
         source = ledger.sources.put(name, connector.kind, priority)
         if source.state != "active":
             raise NotNow(f"{name} is {source.state}; to release it: catchment sources resume {name}")
+        before = ledger.syncs.last(source.id)
+        # First, for closing a crashed sync lets all its jobs wait again, and asks none how often it was tried.
+        ledger.queue.recover(source.id, process.alive, policy.retry.attempts)
         sync = ledger.syncs.begin(
             source.id, run=run, owner=process.identity(), code_version=__version__, alive=process.alive
         )
-        ledger.queue.recover(source.id, process.alive, policy.retry.attempts)
         with Sandbox(min(2, os.cpu_count() or 1), preload=("catchment.parsing",)) as sandbox:
-            opened = SourceSync(Bench(ledger, cache, sandbox, connector, policy), source, sync)
+            opened = SourceSync(home, Bench(ledger, cache, sandbox, connector, policy), source, sync, before)
             try:
                 with _renewing(opened), _rarely_collecting():
                     yield opened

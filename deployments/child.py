@@ -1,4 +1,4 @@
-"""The processes that Catchment starts: `python -m deployments.child server|worker|watcher`.
+"""The processes that Catchment starts: `python -m deployments.child server|worker|watcher|reclaim`.
 
 Each ends with the process that started it, even when that one is killed.
 """
@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(role: str, *arguments: str) -> None:
-    """Become the server, the worker or the watcher."""
+    """Become the server, the worker, the watcher, or what hands the ledger's jobs back."""
     # A shell's background job ignores Ctrl-C and hands that down; here it is how the worker is asked to stop.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _end_with_parent()
@@ -34,10 +34,14 @@ def main(role: str, *arguments: str) -> None:
         _serve(int(arguments[0]))
     elif role == "worker":
         _work()
-    else:
+    elif role == "watcher":
         from deployments.watch.__main__ import main as watch
 
         watch()
+    else:
+        from deployments.reclaim import main as reclaim
+
+        reclaim()
 
 
 def _serve(descriptor: int) -> None:

@@ -70,14 +70,14 @@ def settle(state: Running, *, still_for: float = 0) -> Settled:
     return Settled(done.count(True), done.count(False))
 
 
-def resume(state: Running, *, since: timedelta | None = None) -> list[Crashed]:
+def resume(state: Running, *, since: float | None = None) -> list[Crashed]:
     """Ask for a run of every source whose latest run crashed, unless one is coming or it crashed too often in a row.
 
-    Looks at what crashed within `since`, or ever. May be called again: what was asked for is not asked for twice.
+    Looks at what crashed in the last `since` seconds, or ever. May be called again: what was asked for is not asked for twice.
     """
     crashed: dict[str, Any] = {"state": {"type": {"any_": ["CRASHED"]}}}
     if since is not None:
-        crashed["end_time"] = {"after_": (datetime.now(UTC) - since).isoformat()}
+        crashed["end_time"] = {"after_": (datetime.now(UTC) - timedelta(seconds=since)).isoformat()}
     found = []
     with api(state) as client:
         deployments = {run["deployment_id"] for run in _runs(client, crashed)} - {None}

@@ -24,17 +24,18 @@ from deployments.deploy import deploy, is_deployed
 from deployments.environment import auth_string, child_environment
 from deployments.logs import BoundedLog
 from deployments.ports import is_free, listen
+from deployments.prefect_database import prepare
 from deployments.reconcile import ensure_pool, worker_online
 from deployments.recovery import cancel_active, drop_overdue, settle
 from deployments.server import Running, record, running, state_file, ui_login
 from deployments.service import Service
+from deployments.sweep import Sweep
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]
 
 _SHIPPED = Path(__file__).parent.parent / "prefect.yaml"
 _READY_SECONDS = 120.0
 _STOP_SECONDS = 35.0
-_SWEEP_SECONDS = 30.0
 
 Announce = Callable[[str], None]
 
@@ -94,9 +95,10 @@ class _Supervisor:
         }
         self._worker = Service("worker", BoundedLog(home.logs / "worker.log"), worker_environment)
         self._watcher = Service("watcher", BoundedLog(home.logs / "watcher.log"), worker_environment)
+        self._reclaiming = Service("reclaim", BoundedLog(home.logs / "reclaim.log"), worker_environment)
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._stops = 0
-        self._sweep_due = time.monotonic() + _SWEEP_SECONDS
+        self._sweep = Sweep(home, announce, self._reclaim)
 
     def stop(self) -> None:
         """Ask for the end; the second time, ask for it at once."""
@@ -104,13 +106,15 @@ class _Supervisor:
         self._stopping.set()
 
     def supervise(self) -> None:
+        prepare(self._home)
         try:
-            self._server.start()
+            self._start_server()
             self._worker.start()
+            self._reclaim()
             self._open()
             while not self._stopping.wait(0.25):
                 self._revive()
-                self._sweep()
+                self._sweep.now_and_then(self._state)
         finally:
             self._close()
 
@@ -120,13 +124,14 @@ class _Supervisor:
         if self._stopping.is_set():
             return
         ensure_pool(self._state)
-        settle(self._state)
+        self._sweep.settle(self._state)
         drop_overdue(self._state)
         self._worker.let_go()
         self._deploy()
         self._await(lambda: worker_online(self._state), "the worker", self._worker)
         if not self._stopping.is_set():
             self._announce(f"Catchment is running: {self._state.url}")
+            self._sweep.resume(self._state)
             self._record()
             if sys.platform.startswith("linux"):  # the watcher stands on inotify; elsewhere the schedules do the work
                 self._watcher.start()
@@ -162,6 +167,7 @@ class _Supervisor:
             return False
 
     def _revive(self) -> None:
+        self._reclaiming.died()
         for child in (self._server, self._worker, self._watcher):
             if how := child.died():
                 self._announce(f"the {child.role} stopped ({how}); starting it again in {child.delay:.0f} s")
@@ -172,29 +178,30 @@ class _Supervisor:
             except CatchmentError as error:
                 self._announce(str(error))
 
-    def _sweep(self) -> None:
-        """Keep schedules from piling runs up, and no run active whose process is gone."""
-        if time.monotonic() < self._sweep_due:
-            return
-        self._sweep_due = time.monotonic() + _SWEEP_SECONDS
-        # A server that does not answer now is looked after by `_revive`.
-        with contextlib.suppress(TryAgain):
-            drop_overdue(self._state)
-            settle(self._state, still_for=_SWEEP_SECONDS)
-
     def _again(self, child: Service) -> None:
         if child is self._worker and not self._answers():
             return
         if child is self._server:
-            child.start()
+            self._start_server()
             self._await(self._answers, "the Prefect server", child)
         elif child is self._watcher:
             child.start()
         else:
-            settle(self._state)
+            self._sweep.settle(self._state)
             child.start()
             child.let_go()
+            self._sweep.resume(self._state)
         self._record()
+
+    def _start_server(self) -> None:
+        # A server that was killed may have left it, and its pid may be another's by now: then nobody could ever take it.
+        (self._home.prefect / "concurrency_leases" / "expirations.lock").unlink(missing_ok=True)
+        self._server.start()
+
+    def _reclaim(self) -> None:
+        """Have the ledger hand back what dead processes hold, unless that is going on."""
+        if self._reclaiming.process is None:
+            self._reclaiming.start()
 
     def _record(self) -> None:
         self._state = replace(self._state, server_pid=self._server.pid, worker_pid=self._worker.pid)
@@ -203,6 +210,7 @@ class _Supervisor:
     def _close(self) -> None:
         """Hand back what runs, then end the worker, then the server; what does not end is killed."""
         self._watcher.end(grace=2)
+        self._reclaiming.end(grace=2)
         with contextlib.suppress(CatchmentError):
             if self._server.process and self._worker.process and self._answers():
                 cancel_active(self._state, patience=12, hurry=self._in_a_hurry)

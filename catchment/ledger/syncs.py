@@ -56,6 +56,18 @@ class Syncs:
             )
             return Sync(number, source_id, from_micros(writing.now))
 
+    def close_dead(self, alive: Callable[[str], bool]) -> int:
+        """Close as crashed every open sync whose owner is gone, and let its jobs wait again; how many. May be called again."""
+        is_open = syncs.c.outcome.is_(None)
+        with self._store.read() as reading:
+            found = reading.execute(select(syncs.c.id, syncs.c.source_id, syncs.c.owner).where(is_open)).all()
+        dead = [row for row in found if not alive(row.owner)]
+        if dead:
+            with self._store.write() as writing:
+                for row in dead:
+                    self._close_crashed(writing, row.source_id, row.id, row.owner)
+        return len(dead)
+
     def _close_crashed(self, writing: Writing, source_id: int, sync_id: int, owner: str) -> None:
         writing.execute(update(syncs).where(syncs.c.id == sync_id).values(outcome="crashed", ended_at=writing.now))
         mine = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)

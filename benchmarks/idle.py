@@ -1,0 +1,57 @@
+"""`python -m benchmarks.idle [SECONDS]`: what the whole system takes while three watched sources do not change.
+
+CPU is in percent of one core, over the seconds given (120). Memory is in megabytes: resident, and the part that a process has
+for itself, shared pages counted in parts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from benchmarks.system import add_vault, by_role, own_mb, started, state_of
+
+_PLACE = Path("build/idle").absolute()
+_NOTES = 100
+_REST = 40.0
+"""Seconds after the last sync in which what follows a start comes to an end."""
+
+
+def main(seconds: float) -> None:
+    """Start a system of its own, let it come to rest, and look at it twice."""
+    with started(_PLACE) as home:
+        for name in ("one", "two", "three"):
+            add_vault(home, _PLACE / name, name, _NOTES, watch=True)
+        time.sleep(_REST)
+        figures = _measured(by_role(state_of(home)), seconds)
+    for role, figure in figures.items():
+        print(f"{role:12}{figure['cpu']:6.2f} %{figure['resident']:8.0f} MB resident{figure['own']:8.0f} MB its own")
+    print(json.dumps(figures))
+
+
+def _measured(roles: dict[psutil.Process, str], seconds: float) -> dict[str, dict[str, float]]:
+    before = {process: _cpu(process) for process in roles}
+    begun = time.monotonic()
+    time.sleep(seconds)
+    lasted = time.monotonic() - begun
+    figures: dict[str, dict[str, float]] = {}
+    for process, role in roles.items():
+        figure = figures.setdefault(role, {"cpu": 0.0, "resident": 0.0, "own": 0.0})
+        figure["cpu"] += 100 * (_cpu(process) - before[process]) / lasted
+        figure["resident"] += process.memory_info().rss / 1e6
+        figure["own"] += own_mb(process)
+    parts = list(figures.values())
+    return figures | {"all": {key: sum(part[key] for part in parts) for key in ("cpu", "resident", "own")}}
+
+
+def _cpu(process: psutil.Process) -> float:
+    """Seconds, with those of children that have ended: a short-lived one is work too."""
+    return sum(process.cpu_times()[:4])
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 120)

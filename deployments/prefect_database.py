@@ -1,0 +1,57 @@
+"""The file of Prefect's database, kept as small as what is in it: Prefect deletes what is old, and never gives room back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+from catchment.home import Home
+
+_STEP_PAGES = 250
+"""Given back in one transaction, 1 MB: those who write meanwhile wait for some milliseconds."""
+_WORTH_PAGES = 1_000
+_INCREMENTAL = 2
+_PATIENCE_SECONDS = 5.0
+
+
+def prepare(home: Home) -> None:
+    """See to it that the database can shrink while it is used; only while no server runs. May be called again.
+
+    A file made before is rewritten once. Nothing happens when the disk has no room for that.
+    """
+    file = _file(home)
+    if not file.exists():
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+    with contextlib.suppress(sqlite3.OperationalError), _open(file) as database:
+        if _number(database, "auto_vacuum") != _INCREMENTAL:
+            database.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+            database.execute("VACUUM")
+
+
+def shrink(home: Home) -> int:
+    """Give the room of what was deleted back to the disk, beside a running server; how many bytes. Cheap when there is none."""
+    file = _file(home)
+    before = file.stat().st_size
+    # A database that is busy for so long is shrunk another time.
+    with contextlib.suppress(sqlite3.OperationalError), _open(file) as database:
+        free = _number(database, "freelist_count")
+        if free < _WORTH_PAGES:
+            return 0
+        for _ in range(0, free, _STEP_PAGES):
+            database.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall()
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return before - file.stat().st_size
+
+
+def _file(home: Home) -> Path:
+    return home.prefect / "prefect.db"
+
+
+def _open(file: Path) -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(file, timeout=_PATIENCE_SECONDS, isolation_level=None))
+
+
+def _number(database: sqlite3.Connection, pragma: str) -> int:
+    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
