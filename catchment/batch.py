@@ -104,7 +104,12 @@ class OpenBatch:
         self._bench.cache.drop([_key(job_id) for job_id in self._reads])
         unchanged = sum(isinstance(outcome, SkippedOutcome) for outcome in outcomes)
         self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged)
-        return {"delivered": len(acks.succeeded), "unchanged": unchanged, "stale": len(acks.stale)}
+        return {
+            "extracted": len(self._extractions),
+            "delivered": len(acks.succeeded),
+            "unchanged": unchanged,
+            "stale": len(acks.stale),
+        }
 
     # Reading
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-_SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+_SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL)"
 _AT_ONCE = 500
 
 

@@ -310,7 +310,7 @@ def open_sync(
         sync = ledger.syncs.begin(
             source.id, run=run, owner=process.identity(), code_version=__version__, alive=process.alive
         )
-        with Sandbox(min(2, os.cpu_count() or 1), preload=("catchment.parsing",)) as sandbox:
+        with Sandbox(min(2, os.cpu_count() or 1), preload=_modules(connector)) as sandbox:
             opened = SourceSync(home, Bench(ledger, cache, sandbox, connector, policy), source, sync, before)
             try:
                 with _renewing(opened), _rarely_collecting():
@@ -320,6 +320,11 @@ def open_sync(
     finally:
         cache.close()
         ledger.close()
+
+
+def _modules(connector: Connector) -> tuple[str, ...]:
+    """What the sandbox's processes need for the items of a connector."""
+    return ("catchment.parsing", type(connector).__module__)
 
 
 @contextmanager

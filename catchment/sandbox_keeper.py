@@ -148,7 +148,7 @@ class Keeper(threading.Thread):
         """One more worker, or none if the system does not give one."""
         try:
             if self._server is None:
-                self._server = ForkServer(self._preload)
+                self._server = ForkServer.start(self._preload)
                 self._selector.register(self._server.control, selectors.EVENT_READ, self._listen)
             connection = self._server.spawn(self._count + 1)
         except OSError:

@@ -34,6 +34,8 @@ KINDS = frozenset((READY, RESULT, ERROR, PROGRESS, LEAVING))
 MAX_RESULT = 256 * 1024 * 1024
 _TASKS_PER_WORKER = 5_000
 _GROWTH_PER_WORKER = 256 * 1024 * 1024
+_TASKS_PER_LOOK, _SECONDS_WORTH_A_LOOK = 50, 0.02
+"""How much memory the process has come to hold is looked at now and then, and after every task that took its time."""
 _PR_SET_PDEATHSIG = 1
 
 Connection = socket.socket
@@ -88,9 +90,11 @@ def work(connection: Connection) -> None:
             memory.limit(memory_mb)
             start = time.perf_counter()
             kind, outcome = _attempt(memory, reference, task)
-            _send(connection, kind, outcome, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            _send(connection, kind, outcome, seconds)
             done += 1
-            if done >= _TASKS_PER_WORKER or memory.has_grown():
+            look = done % _TASKS_PER_LOOK == 0 or seconds > _SECONDS_WORTH_A_LOOK
+            if done >= _TASKS_PER_WORKER or (look and memory.has_grown()):
                 _send(connection, LEAVING)
                 return
 

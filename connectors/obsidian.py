@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -69,12 +70,16 @@ class Obsidian:
         data, file = self._tree.read(item)
         name = PurePath(file.name)
         title = name.stem if name.suffix.lower() in _CALLED_BY_STEM else None
-        metadata = {"vault": self._tree.name, "vault_id": self.vault_id()}
+        metadata = {"vault": self._tree.name, "vault_id": self._vault_id}
         return RawContent(data, name=file.name, title=title, modified=file.modified, metadata=metadata)
 
     def vault_id(self) -> str:
         """An id that stays when the vault is renamed or moved on its disk, and tells it from a copy of it."""
         return hashlib.sha256(self._tree.identity().encode()).hexdigest()[:16]
+
+    @cached_property
+    def _vault_id(self) -> str:
+        return self.vault_id()
 
     def why_not(self, path: str) -> str | None:
         """Why a path relative to the vault is not listed, for a person; None if no rule speaks against it."""

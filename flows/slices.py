@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from prefect import flow
 
-from tasks.work import cached, deliver_batch, extract_batch, normalize_batch
+from tasks.work import cached, extract_batch, normalize_batch
 
 _AT_ONCE = 2
 """Batches that each subflow works on side by side: one is in the parsers while another is written."""
@@ -59,7 +59,7 @@ async def extract(sync: int, number: int, batches: list[int]) -> dict[str, int]:
 
     async def one(index: int, token: int) -> dict[str, int]:
         await _normalized[token].wait()
-        return await extract_batch(sync, index, token) | await deliver_batch(sync, index, token)
+        return await extract_batch(sync, index, token)
 
     return await _side_by_side(one, batches)
 

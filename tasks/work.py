@@ -68,15 +68,9 @@ async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
     return await in_thread(current(sync).normalize, token)
 
 
-@task(name="extract-batch", task_run_name="extract batch {number}", persist_result=False, **_AGAIN)
+@task(name="extract-batch", task_run_name="extract and deliver batch {number}", persist_result=False, **_AGAIN)
 async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
-    """Take a batch apart into chunks, links and entities."""
-    return await in_thread(current(sync).extract, token)
-
-
-@task(name="deliver-batch", task_run_name="deliver batch {number}", persist_result=False, **_AGAIN)
-async def deliver_batch(sync: int, number: int, token: int) -> dict[str, int]:
-    """Put a batch into the library."""
+    """Take a batch apart into chunks, links and entities, and put it into the library."""
     return await in_thread(current(sync).deliver, token)
 
 

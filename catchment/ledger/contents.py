@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
@@ -14,7 +16,7 @@ from catchment.ledger.rows import Delivered
 from catchment.ledger.schema import chunks, contents, documents, entities, links
 from catchment.ledger.store import Writing, among, maybe_micros, to_json
 from catchment.ledger.transitions import in_parts
-from catchment.model import Document, EntityKind, Extraction
+from catchment.model import Document, Entity, EntityKind, Extraction, Link
 
 _MOST_PROPERTIES = 50_000
 """How many characters of properties are indexed; PostgreSQL refuses to index very long texts at once."""
@@ -168,18 +170,19 @@ def storable(outcome: Delivered) -> Delivered:
     )
 
 
-def _strings(outcome: Delivered) -> list[str]:
+_LINK_TEXTS = itemgetter(*(Link._fields.index(name) for name in ("target", "anchor", "label")))
+_ENTITY_TEXTS = itemgetter(*(Entity._fields.index(name) for name in ("value", "detail")))
+
+
+def _strings(outcome: Delivered) -> Iterator[str]:
     """Every text that comes from the content, but for what is kept as JSON."""
     document, extraction = outcome.document or Document("", ""), outcome.extraction or Extraction(())
-    return [
-        outcome.title,
-        document.text,
-        document.title or "",
-        document.author or "",
-        *[heading for _, _, heading in extraction.chunks],
-        *[text for _, target, anchor, label, _, _ in extraction.links for text in (target, anchor, label)],
-        *[text for _, value, detail, _, _, _ in extraction.entities for text in (value, detail)],
-    ]
+    return chain(
+        (outcome.title, document.text, document.title or "", document.author or ""),
+        [chunk.heading for chunk in extraction.chunks],
+        chain.from_iterable(map(_LINK_TEXTS, extraction.links)),
+        chain.from_iterable(map(_ENTITY_TEXTS, extraction.entities)),
+    )
 
 
 def _can_be_kept(text: str) -> bool:

@@ -36,6 +36,7 @@ from typing import Any
 import certifi
 import psutil
 
+from catchment.sandbox_server import prepare
 from deployments.warm.preload import PREFECT, SourceFiles, load, wanted
 
 RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
@@ -250,6 +251,8 @@ def _execute(order: Order, *, fresh: bool) -> None:
         numpy.random.seed()
     # It is imported already, which would be remarked upon.
     warnings.filterwarnings("ignore", message=".*prefect.engine", category=RuntimeWarning, module="runpy")
+    # No thread runs yet, so that the parsers of the run can be forked too.
+    prepare()
     sys.argv = ["prefect.engine"]
     runpy.run_module("prefect.engine", run_name="__main__")
 

@@ -41,7 +41,7 @@ def test_a_run_is_named_after_what_it_did_and_shows_its_parts(window: Window, fo
     run = window.run_of("parts")
     assert run["name"] == "parts: 3 in the library"
     names = [task["name"] for task in window.tasks(run["id"], 4)]
-    assert names == ["discover", "read and parse batch 1", "extract batch 1", "deliver batch 1"]
+    assert names == ["discover", "read and parse batch 1", "extract and deliver batch 1"]
     subflows = window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
     assert sorted(subflow["name"] for subflow in subflows) == ["extract slice 1", "normalize slice 1"]
     (artifact,) = window.ask("artifacts", artifacts={"key": {"any_": ["parts-summary"]}})
