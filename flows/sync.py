@@ -1,17 +1,22 @@
-"""The order of a sync, the same for every connector: gates, discovery, slices, troubled items, the summary."""
+"""The order of a sync, the same for every connector: gates, discovery, slices, troubled items, the summary.
+
+A sync whose place others wait for ends between two slices, and a run that is asked for goes on where it was.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Iterable
 
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import flow_run
 
-from catchment.errors import NotNow, SourceError
+from catchment.errors import NotNow, SourceError, TryAgain
 from catchment.settings import SourceSettings
 from flows.slices import chain
+from tasks.handing_on import answer_the_waiting, ask_for_another, handed_on
 from tasks.quiet import Reported
 from tasks.report import name_run, report, schedule_retry, showing_progress
 from tasks.session import SourceSync, session
@@ -19,6 +24,10 @@ from tasks.work import QUARANTINED, discover, process_item
 
 BATCH = 1_000
 BATCHES_PER_SLICE = 10
+SHARED_BATCH = 250
+SHARED_BATCHES_PER_SLICE = 8
+"""While other sources work too: a slice of two or three seconds, and batches that a turn can end after."""
+_AGAIN_SECONDS = 5.0
 _ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
 """Troubled items of one sync that get a task run of their own; the rest is worked on in batches, and listed by the ledger."""
@@ -27,7 +36,8 @@ ITEMS_SHOWN = 200
 async def bring_up_to_date(kind: str, name: str, settings: SourceSettings, *, deep: bool) -> State | dict[str, int]:
     """One sync of a source, from its listing to the last item; the figures of what it did.
 
-    A source that is paused or held is left alone; one that keeps failing ends `Quarantined` and is held.
+    A source that is paused or held is left alone; one that keeps failing ends `Quarantined` and is held. One that another run
+    is at work on is asked for again: that run may have passed by what this one was asked for.
     """
     try:
         with session(kind, name, settings, flow_run.id) as sync:
@@ -41,32 +51,67 @@ async def bring_up_to_date(kind: str, name: str, settings: SourceSettings, *, de
     except NotNow as reason:
         await name_run(f"{name}: left alone")
         return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
+    except TryAgain:
+        if flow_run.deployment_id is None:
+            raise
+        await name_run(f"{name}: asked for again, for another run is at work")
+        return handed_on(await ask_for_another(name, _AGAIN_SECONDS, deep=deep))
 
 
-async def _sync(sync: SourceSync, deep: bool) -> dict[str, int]:
-    number = sync.sync.id
+async def _sync(sync: SourceSync, deep: bool) -> State | dict[str, int]:
+    sync.may_yield = flow_run.deployment_id is not None
+    answering = asyncio.create_task(answer_the_waiting())
     async with showing_progress(sync):
-        await discover(number, deep)
-        await _slices(sync)
-        await _troubled(sync)
+        done = await _work(sync, deep)
+        await _troubled(sync, done)
+    await answering
+    if not done:
+        return await _yielded(sync, deep)
     summary = sync.end()
     await report(sync)
     await schedule_retry(sync)
     return summary
 
 
-async def _slices(sync: SourceSync) -> None:
-    """Claim a slice of batches at a time until nothing waits."""
-    for index in itertools.count(1):
-        batches = [token for _ in range(BATCHES_PER_SLICE) if (token := sync.claim(BATCH)) is not None]
+async def _work(sync: SourceSync, deep: bool) -> bool:
+    """List the source and do what there is to do; False when the sync yields its place before it is done.
+
+    What the sync before this one left is done first. The source is listed afterwards in any case: it may have changed since.
+    """
+    slices = itertools.count(1)
+    if sync.continues and not deep and not await _slices(sync, slices):
+        return False
+    await discover(sync.sync.id, deep)
+    return await _slices(sync, slices) and not sync.unlisted
+
+
+async def _slices(sync: SourceSync, numbers: Iterable[int]) -> bool:
+    """Claim a slice of batches at a time until nothing waits; False when the sync has to yield its place."""
+    for number in numbers:
+        if sync.must_yield():
+            return False
+        size, most = (BATCH, BATCHES_PER_SLICE) if sync.alone() else (SHARED_BATCH, SHARED_BATCHES_PER_SLICE)
+        batches = [token for _ in range(most) if (token := sync.claim(size)) is not None]
         if not batches:
-            return
-        await chain(sync.sync.id, index, batches)
+            break
+        await chain(sync.sync.id, number, batches)
+    return True
 
 
-async def _troubled(sync: SourceSync) -> None:
-    """A task run of its own for each item that left its batch or failed before."""
-    jobs = [*sync.troubles, *sync.tried_before(ITEMS_SHOWN)][:ITEMS_SHOWN]
+async def _yielded(sync: SourceSync, deep: bool) -> State:
+    """Let others have the place; the run that goes on is asked for before this one ends, so that nothing is forgotten."""
+    following = await ask_for_another(sync.source.name, 0, deep=deep and sync.unlisted)
+    sync.end_yielded()
+    await report(sync, "so far; goes on when others have had a place")
+    return handed_on(following)
+
+
+async def _troubled(sync: SourceSync, done: bool) -> None:
+    """A task run of its own for each item that left its batch or failed before; of a sync that yields, for the hopeless."""
+    if done:
+        jobs = [*sync.troubles, *sync.tried_before(ITEMS_SHOWN)][:ITEMS_SHOWN]
+    else:
+        jobs = [job for job, trouble in sync.troubles.items() if trouble.retry_at is None][:ITEMS_SHOWN]
     item = process_item.with_options(retries=sync.policy.retry.attempts - 1)
     places = asyncio.Semaphore(_ITEMS_AT_ONCE)
 

@@ -40,9 +40,9 @@ async def _show_progress(sync: SourceSync, shown: list[UUID]) -> None:
         await aupdate_progress_artifact(shown[0], sync.progress.share() * 100)
 
 
-async def report(sync: SourceSync) -> None:
-    """Name the run after what it did and leave a table of its figures."""
-    await name_run(f"{sync.source.name}: {sync.progress.sentence()}")
+async def report(sync: SourceSync, more: str = "") -> None:
+    """Name the run after what it did, and what `more` there is to say, and leave a table of its figures."""
+    await name_run(f"{sync.source.name}: {sync.progress.sentence()} {more}".rstrip())
     table = [{"what": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items() if n]
     await acreate_table_artifact(
         table, key=_key(sync, "summary"), description=f"Sync {sync.sync.id} of {sync.source.name}"

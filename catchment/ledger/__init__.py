@@ -47,6 +47,7 @@ from catchment.ledger.rows import (
 from catchment.ledger.sources import Sources
 from catchment.ledger.store import Store
 from catchment.ledger.syncs import Syncs
+from catchment.ledger.turns import Turns
 
 
 class Ledger:
@@ -56,6 +57,7 @@ class Ledger:
         self._store = store
         self.sources = Sources(store)
         self.syncs = Syncs(store)
+        self.turns = Turns(store)
         self.intake = Intake(store)
         self.queue = Queue(store)
         self.library = Library(store)

@@ -21,7 +21,7 @@ from catchment.model import (
 )
 
 SourceState = Literal["active", "paused", "held", "removed"]
-Outcome = Literal["completed", "failed", "quarantined", "cancelled", "crashed"]
+Outcome = Literal["completed", "yielded", "failed", "quarantined", "cancelled", "crashed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,18 @@ syncs = Table(
 Index("syncs_by_source", syncs.c.source_id, syncs.c.id)
 _partial("syncs_open", syncs.c.source_id, where="outcome IS NULL", unique=True)
 
+turns = Table(
+    "turns",
+    metadata,
+    Column("source_id", ForeignKey("sources.id"), primary_key=True, autoincrement=False),
+    Column("sync_id", BigInteger, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("at_once", Integer, nullable=False),
+    Column("tag", BigInteger, nullable=False),
+    Column("waits_since", BigInteger),
+    Column("counts_until", BigInteger),
+)
+
 marks = Table(
     "marks",
     metadata,

@@ -149,6 +149,21 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        "turns",
+        sa.Column("source_id", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("sync_id", sa.BigInteger(), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("at_once", sa.Integer(), nullable=False),
+        sa.Column("tag", sa.BigInteger(), nullable=False),
+        sa.Column("waits_since", sa.BigInteger(), nullable=True),
+        sa.Column("counts_until", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["source_id"],
+            ["sources.id"],
+        ),
+        sa.PrimaryKeyConstraint("source_id"),
+    )
+    op.create_table(
         "holds",
         sa.Column("id", NUMBER, autoincrement=False, nullable=False),
         sa.Column("source_id", NUMBER, nullable=False),

@@ -1,0 +1,70 @@
+"""How one run of a source takes the place of another: it goes on where that one yielded, or answers for those that wait."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    FlowRunFilter,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.runtime import flow_run
+from prefect.states import Scheduled
+
+HANDED_ON = "Handed on"
+"""The name of the state of a run that another one stands for; the last word of its message is the id of that one."""
+
+_WAITED = timedelta(seconds=3)
+"""A run that began so late after its time may have others of its source behind it."""
+_ENDING = timedelta(seconds=1)
+
+
+def handed_on(run: UUID) -> State[None]:
+    """The state of a run that the other one stands for."""
+    return State(type=StateType.COMPLETED, name=HANDED_ON, message=f"What is left is done by the run {run}")
+
+
+async def ask_for_another(name: str, seconds: float, *, deep: bool) -> UUID:
+    """Have one more run of this run's deployment, when this one has ended and so many seconds have passed; its id."""
+    async with get_client() as client:
+        run = await client.create_flow_run_from_deployment(
+            UUID(flow_run.deployment_id),
+            name=f"{name}: goes on",
+            parameters={"deep": deep},
+            state=Scheduled(scheduled_time=datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)),
+            idempotency_key=f"after {flow_run.id}",
+        )
+    return run.id
+
+
+async def answer_the_waiting() -> None:
+    """End the runs of this run's source that were asked for before now, for this one does what they would.
+
+    Costs nothing where this run could begin at its time: then there is none.
+    """
+    now = datetime.now(UTC)
+    if flow_run.deployment_id is None or now - flow_run.scheduled_start_time < _WAITED:
+        return
+    waiting = FlowRunFilter(
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
+        expected_start_time=FlowRunFilterExpectedStartTime(before_=now),
+    )
+    mine = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(flow_run.deployment_id)]))
+    state = handed_on(UUID(flow_run.id))
+    async with get_client() as client:
+        wanted = _wanted(await client.read_flow_run(UUID(flow_run.id)))
+        for other in await client.read_flow_runs(flow_run_filter=waiting, deployment_filter=mine):
+            if _wanted(other) in (wanted, wanted | {"deep": False}):
+                await client.set_flow_run_state(other.id, state)
+
+
+def _wanted(run: FlowRun) -> dict[str, Any]:
+    return {"deep": False, **run.parameters}
