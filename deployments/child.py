@@ -48,13 +48,14 @@ def _serve(descriptor: int) -> None:
     import uvicorn
     from prefect.server.api.server import create_app
 
+    from deployments.answers import telling
     from deployments.confined import confined
     from deployments.immediate import begin_immediately
 
     begin_immediately()
     listening = socket.socket(fileno=descriptor)
     config = uvicorn.Config(
-        confined(create_app(final=True), listening.getsockname()[1]),
+        confined(telling(create_app(final=True)), listening.getsockname()[1]),
         log_level="warning",
         # Open event streams never end by themselves; a stop must not wait for them.
         timeout_graceful_shutdown=3,

@@ -31,7 +31,7 @@ class Sweep:
         self._announce = announce
         self._reclaim = reclaim
         self._due = time.monotonic() + _SECONDS
-        self._shrink_due = time.monotonic() + _SHRINK_SECONDS
+        self._shrink_due = self._due
         self._stopped: set[psutil.Process] = set()
         self._told: set[str] = set()
 

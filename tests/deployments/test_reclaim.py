@@ -1,0 +1,113 @@
+"""What dead processes held in the ledger: decided by the processes that live, not by a clock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from catchment.ledger import Ledger, Source
+from catchment.model import Item, JobState, Priority, Upsert
+from catchment.process import alive, identity
+from catchment.settings import Home
+from connectors.obsidian import ObsidianSettings
+from deployments.reclaim import main, reclaim
+from deployments.sources_file import SourceEntry, SourcesFile
+
+_JOBS = 5
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Starts a process that waits; each is ended when the test is."""
+    started = []
+
+    def start() -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+def test_a_home_without_a_ledger_has_nothing_to_hand_back(home: Home) -> None:
+    main()
+    assert not (home.path / "ledger.db").exists()
+
+
+def test_the_jobs_of_a_dead_process_wait_again_and_its_sync_is_closed(
+    home: Home, process: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    worker = process()
+    source = at_work(home, "notes", identity(worker.pid), batch=_JOBS)
+    assert reclaim(home) == 0
+    assert jobs(home, source) == {JobState.RUNNING: _JOBS}
+    worker.kill()
+    worker.wait()
+    assert reclaim(home) == _JOBS
+    assert jobs(home, source) == {JobState.PENDING: _JOBS}
+    assert outcome(home, source) == "crashed"
+    assert reclaim(home) == 0
+
+
+def test_after_a_reboot_a_process_with_the_same_pid_and_start_is_another_one(
+    home: Home, process: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    boot, _, rest = identity(process().pid).partition(":")
+    before_the_reboot = f"{'0' * len(boot)}:{rest}"
+    assert alive(f"{boot}:{rest}")
+    assert not alive(before_the_reboot)
+    source = at_work(home, "notes", before_the_reboot, batch=_JOBS)
+    assert reclaim(home) == _JOBS
+    assert outcome(home, source) == "crashed"
+
+
+def test_a_living_process_keeps_its_jobs_though_the_clock_says_that_their_lease_has_ended(home: Home) -> None:
+    source = at_work(home, "notes", identity(), batch=_JOBS, lease=timedelta(hours=-1))
+    assert reclaim(home) == 0
+    assert jobs(home, source) == {JobState.RUNNING: _JOBS}
+    assert outcome(home, source) is None
+
+
+@pytest.mark.parametrize(("attempts", "state"), [(1, JobState.QUARANTINED), (2, JobState.PENDING)])
+def test_a_job_that_was_alone_with_its_dead_process_is_tried_as_often_as_its_source_says(
+    home: Home, tmp_path: Path, attempts: int, state: JobState
+) -> None:
+    settings = ObsidianSettings.model_validate({"root": tmp_path, "retry": {"attempts": attempts}})
+    file = SourcesFile.load(home.sources_file)
+    file.add(SourceEntry("notes", "obsidian", settings))
+    file.save()
+    source = at_work(home, "notes", "gone:1:1", batch=1)
+    assert reclaim(home) == 1
+    assert jobs(home, source) == {JobState.PENDING: _JOBS - 1} | {state: _JOBS if attempts == 2 else 1}
+
+
+def at_work(home: Home, name: str, owner: str, *, batch: int, lease: timedelta = timedelta(hours=1)) -> Source:
+    """A source in the middle of a sync by this process: some jobs, of which it works on a batch."""
+    with closing(Ledger.open(home.database_url)) as ledger:
+        source = ledger.sources.put(name, "obsidian", Priority.NORMAL)
+        sync = ledger.syncs.begin(source.id, run=None, owner=owner, code_version="1", alive=alive)
+        items = [Item(f"{number}.md", "", "1") for number in range(_JOBS)]
+        ledger.intake.record(sync.id, [Upsert(item) for item in items], {})
+        assert len(ledger.queue.claim(source.id, batch, owner=owner, lease=lease).jobs) == batch
+        return source
+
+
+def jobs(home: Home, source: Source) -> dict[JobState, int]:
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        counts = ledger.queue.counts(source.id)[source.name]
+        return {state: number for state, number in counts.items() if number}
+
+
+def outcome(home: Home, source: Source) -> str | None:
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        last = ledger.syncs.last(source.id)
+        assert last is not None
+        return last.outcome

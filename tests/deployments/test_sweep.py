@@ -1,0 +1,58 @@
+"""A process that stands still is ended by the second look, and one that works is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import psutil
+import pytest
+
+from catchment.settings import Home
+from deployments.server import Running
+from deployments.sweep import Sweep
+
+_NOBODY_THERE = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "user:password")
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.fixture
+def sweep(home: Home, monkeypatch: pytest.MonkeyPatch) -> Sweep:
+    """One that is due at every look."""
+    monkeypatch.setattr("deployments.sweep._SECONDS", 0.0)
+    return Sweep(home, announce=lambda line: None, reclaim=lambda: None)
+
+
+def test_what_was_stopped_at_two_looks_is_killed(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
+    stop(child)
+    sweep.now_and_then(_NOBODY_THERE)
+    assert child.poll() is None
+    sweep.now_and_then(_NOBODY_THERE)
+    assert child.wait(10) == -signal.SIGKILL
+
+
+def test_what_goes_on_in_between_is_left_alone(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
+    stop(child)
+    sweep.now_and_then(_NOBODY_THERE)
+    child.send_signal(signal.SIGCONT)
+    sweep.now_and_then(_NOBODY_THERE)
+    stop(child)
+    sweep.now_and_then(_NOBODY_THERE)
+    assert child.poll() is None
+
+
+def stop(child: subprocess.Popen[bytes]) -> None:
+    child.send_signal(signal.SIGSTOP)
+    while psutil.Process(child.pid).status() != psutil.STATUS_STOPPED:
+        pass
