@@ -33,6 +33,8 @@ _COMMANDS: Final = {
     "demo": "demo:demo",
     "service": "service:app",
     "status": "status:status",
+    "health": "health:health",
+    "doctor": "doctor:doctor",
     "sources": "sources:app",
     "sync": "syncs:sync",
     "search": "library:search",

@@ -34,6 +34,9 @@ _STATE_COLOURS: Final = {
     "held": "yellow",
     "paused": "yellow",
     "retrying": "yellow",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "red",
 }
 _MINIMUM_WIDTH: Final = 16
 
@@ -139,6 +142,11 @@ def when(moment: datetime | None, now: datetime | None = None) -> str:
     return f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
 
 
+def local(moment: datetime) -> str:
+    """The moment by this machine's clock and time zone."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
 def span(seconds: float) -> str:
     """A length of time in its largest unit, rounded down."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -180,7 +188,7 @@ def _plain(value: object) -> Any:
 
 
 def _in_full(value: object) -> str:
-    return f"{value.astimezone():%Y-%m-%d %H:%M:%S}, {when(value)}" if isinstance(value, datetime) else _cell(value)
+    return f"{local(value)}, {when(value)}" if isinstance(value, datetime) else _cell(value)
 
 
 def _cell(value: object) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
-from console import adding, render, session, values
+from console import adding, render, session, upcoming, values
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Source, SyncRow
@@ -99,6 +99,9 @@ def show_source(name: Name, as_json: values.Json = False) -> None:
         render.say()
         headers = ("SYNC", "BEGAN", "OUTCOME", "SUMMARY")
         render.show_table(headers, [(s.id, s.began, s.outcome, values.summary(s.summary)) for s in recent])
+
+
+app.command("next")(upcoming.preview)
 
 
 @app.command()

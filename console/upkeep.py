@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -21,8 +22,12 @@ def check(
 
     Names those that do not, and exits with 1.
     """
+    from catchment.health import record_check
+
     with session.reading() as ledger:
         broken = ledger.check(deep=deep)
+    with suppress(OSError):  # a full disk takes nothing from the answer
+        record_check(session.home().make(), len(broken))
     if as_json:
         render.show_json({"holds": not broken, "broken": broken})
     elif broken:

@@ -24,7 +24,7 @@ def listen(home: Home, wanted: int | None) -> socket.socket:
         if listening is None:
             raise TryAgain(f"port {wanted} is taken by another program; choose another with --port, or leave it out")
     else:
-        listening = _listening(_before(home)) or _listening(0)
+        listening = _listening(kept_port(home)) or _listening(0)
         if listening is None:
             raise TryAgain("no port is free on the loopback; end other programs and try again")
     write_atomically(_kept(home), f"{listening.getsockname()[1]}\n")
@@ -39,7 +39,8 @@ def is_free(port: int) -> bool:
     return listening is not None
 
 
-def _before(home: Home) -> int:
+def kept_port(home: Home) -> int:
+    """The port that this home had before, or would take first."""
     try:
         return int(_kept(home).read_text())
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""What is kept for a while and then let go: tombstones, and the results by which Prefect knows a step again."""
+"""What is done once a day: letting go of old tombstones and of results that Prefect knew a step by; checking the ledger."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from prefect import task
 
+from catchment.health import record_check
 from catchment.ledger import Ledger
 from catchment.settings import CachePolicy, Home
 from tasks.quiet import in_thread
@@ -28,6 +29,12 @@ async def forget_results() -> int:
     return await asyncio.to_thread(_forget_results, _RESULTS)
 
 
+@task(name="check-ledger", task_run_name="check the ledger", persist_result=False)
+async def check_ledger() -> int:
+    """Prove the invariants of the ledger and remember the answer for `catchment health`; how many do not hold."""
+    return await in_thread(_check_ledger)
+
+
 def _forget_deleted(age: timedelta) -> int:
     ledger = Ledger.open(Home.default().make().database_url)
     try:
@@ -43,3 +50,14 @@ def _forget_results(age: timedelta) -> int:
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)
+
+
+def _check_ledger() -> int:
+    home = Home.default().make()
+    ledger = Ledger.inspect(home.database_url)
+    try:
+        broken = len(ledger.check())
+    finally:
+        ledger.close()
+    record_check(home, broken)
+    return broken

@@ -122,7 +122,8 @@ def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Pat
     said = cli("status")
     assert said.code == 0
     assert "catchment sources add obsidian" in said.out
-    assert cli("status", "--json").json == {"server": {"running": False, "url": None}, "sources": []}
+    nothing = {"server": {"running": False, "url": None}, "worker": None, "sources": []}
+    assert cli("status", "--json").json == nothing
     assert not state.exists(), "a question makes nothing"
 
 

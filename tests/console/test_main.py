@@ -52,7 +52,7 @@ def test_every_command_and_every_option_says_what_it_is_for(path: tuple[str, ...
 def test_the_commands_are_those_that_are_promised() -> None:
     leaves = {" ".join(path) for path, command in ALL.items() if not hasattr(command, "commands")}
     groups = {
-        "sources": "add list show pause resume remove test",
+        "sources": "add list show next pause resume remove test",
         "jobs": "list show",
         "quarantine": "list show retry note discard purge stats",
         "deletions": "list apply drop",
@@ -62,7 +62,10 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "vault": "report",
     }
     promised = {f"{group} {name}" for group, names in groups.items() for name in names.split()}
-    assert promised | {"up", "down", "status", "sync", "search", "show", "related", "why", "demo"} == leaves
+    assert (
+        promised | {"up", "down", "status", "health", "doctor", "sync", "search", "show", "related", "why", "demo"}
+        == leaves
+    )
 
 
 @pytest.mark.parametrize(

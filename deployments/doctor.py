@@ -1,0 +1,51 @@
+"""The examination behind `catchment doctor`: what may go wrong soon or went wrong unseen, with what mends it."""
+
+from __future__ import annotations
+
+from catchment.errors import CatchmentError, TryAgain
+from catchment.health import Finding, Verdict
+from catchment.home import Home
+from deployments import leftovers, machine
+from deployments.server import running
+from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.watch import report
+
+
+def examine(home: Home) -> list[Finding]:
+    """Examine the machine, this home, and what the server remembers if it is up. Changes nothing."""
+    state = running(home)
+    entries, findings = _entries(home)
+    findings += [_inotify(home, entries), *machine.disks(home, entries)]
+    homes = leftovers.by_home()
+    mine = homes.pop(home.path, [])
+    findings += [leftovers.files(home), leftovers.processes(home, mine), machine.port(home, state is not None, homes)]
+    findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
+    if state is not None:
+        try:
+            findings += leftovers.in_prefect(state)
+        except TryAgain:
+            said = "the Prefect server does not answer"
+            findings.append(Finding("runs", Verdict.FAIL, said, "catchment health says more"))
+    return findings
+
+
+def mend(home: Home) -> None:
+    """Clear away what is left over, where that can do no harm; may be called again. Raises TryAgain."""
+    leftovers.remove_files(home)
+    if state := running(home):
+        leftovers.correct(state)
+
+
+def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:
+    try:
+        return SourcesFile.load(home.sources_file).entries, []
+    except CatchmentError as error:
+        said, _, remedy = str(error).partition("; ")
+        return (), [Finding("sources", Verdict.FAIL, said, remedy or "catchment config validate")]
+
+
+def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Finding:
+    watched = report.read(home) or {}
+    ours = sum(state.folders for state in watched.values())
+    used, instances = machine.inotify_used()
+    return machine.inotify(machine.folders(home, entries), ours, used, instances, machine.inotify_limits())

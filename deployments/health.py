@@ -1,0 +1,182 @@
+"""The health of this home: asks the server, the worker, the watcher and the sources; the answer as a page of the UI."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import httpx
+
+from catchment import health
+from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
+from catchment.health import Finding, Plan, Standing, Verdict
+from catchment.home import Home
+from catchment.ledger import Ledger, Source
+from catchment.places import Places
+from deployments.api import api
+from deployments.environment import POOL
+from deployments.server import Running, running
+from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.watch import report
+from deployments.watch.report import Watching, WatchState
+
+_PROBE_SECONDS = 10.0
+_KEY = "health"
+_PAGE = 200
+_MARKS = {Verdict.OK: "✅ ok", Verdict.WARN: "⚠️ warn", Verdict.FAIL: "❌ fail"}
+
+T = TypeVar("T")
+
+
+def examine(home: Home) -> list[Finding]:
+    """Ask every probe. Takes ten seconds at most for each source that does not answer, all of them at once."""
+    now = datetime.now(UTC)
+    findings = [health.disk(home.path), health.ledger(home.database_url, health.last_check(home), now)]
+    state = running(home)
+    findings += _served(home, state, now) if state else [health.server(False, False)]
+    try:
+        entries = SourcesFile.load(home.sources_file).entries
+    except CatchmentError as error:
+        said, _, remedy = str(error).partition("; ")
+        return [*findings, Finding("sources", Verdict.FAIL, said, remedy or "catchment config validate")]
+    watched = report.read(home) if state else None
+    if state:
+        findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
+    return findings + [health.source(standing, now) for standing in _standings(home, entries, watched)]
+
+
+def publish(state: Running, findings: list[Finding]) -> None:
+    """Show the findings in the UI, in place of those before: one artifact, however often. Raises TryAgain."""
+    shown = {"data": table(findings, datetime.now(UTC)), "description": f"Health: {health.worst(findings)}"}
+    with api(state) as client:
+        before = {"artifacts": {"key": {"any_": [_KEY]}}, "sort": "CREATED_DESC", "limit": 1}
+        if found := _filter(client, "artifacts", before):
+            client.patch(f"/artifacts/{found[0]['id']}", json=shown).raise_for_status()
+        else:
+            client.post("/artifacts/", json={"key": _KEY, "type": "markdown", **shown}).raise_for_status()
+
+
+def table(findings: list[Finding], now: datetime) -> str:
+    """The findings as a Markdown table, and when they were made."""
+    lines = ["| probe | | what | what to do |", "|---|---|---|---|"]
+    for finding in findings:
+        cells = (finding.probe, _MARKS[finding.verdict], finding.said, finding.remedy)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return "\n".join([*lines, "", f"Looked at {now:%Y-%m-%d %H:%M:%S} UTC, and every five minutes while all is up."])
+
+
+def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
+    """What only a server that answers can tell."""
+    try:
+        with api(state, timeout=5) as client:
+            plan, heard = _plan(client, now), _heard(client)
+    except TryAgain:
+        return [health.server(True, False)]
+    return [health.server(True, True), health.scheduler(plan, now), health.worker(heard, Places.read(home), now)]
+
+
+def _plan(client: httpx.Client, now: datetime) -> Plan:
+    deployments = _filter(client, "deployments", {"limit": _PAGE})
+    schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
+    query = {
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "work_pools": {"name": {"any_": [POOL]}},
+        "sort": "EXPECTED_START_TIME_ASC",
+        "limit": _PAGE,
+    }
+    runs = _filter(client, "flow_runs", query)
+    # Two runs of one source never go on at once: the second waits by design, and is not late.
+    due = [_moment(run["next_scheduled_start_time"]) for run in runs if run["state_name"] in ("Scheduled", "Late")]
+    moments = [moment for moment in due if moment is not None]
+    coming = [moment for moment in moments if moment > now]
+    return Plan(len(schedules), len(runs), min(coming, default=None), tuple(m for m in moments if m <= now))
+
+
+def _heard(client: httpx.Client) -> datetime | None:
+    """When a worker of our pool last reported."""
+    workers = _filter(client, f"work_pools/{POOL}/workers", {})
+    beats = [_moment(worker["last_heartbeat_time"]) for worker in workers]
+    return max((beat for beat in beats if beat is not None), default=None)
+
+
+def _filter(client: httpx.Client, what: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.post(f"/{what}/filter", json=query).raise_for_status().json()
+    return found
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _standings(
+    home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None
+) -> list[Standing]:
+    reached = within(_PROBE_SECONDS, {entry.name: _prober(entry) for entry in entries})
+    try:
+        ledger = Ledger.inspect(home.database_url)
+    except CatchmentError:
+        # The probe of the ledger says what is wrong with it.
+        return [_standing(entry, None, None, reached, watched) for entry in entries]
+    try:
+        known = {source.name: source for source in ledger.sources.all()}
+        return [_standing(entry, known.get(entry.name), ledger, reached, watched) for entry in entries]
+    finally:
+        ledger.close()
+
+
+def _standing(
+    entry: SourceEntry,
+    source: Source | None,
+    ledger: Ledger | None,
+    reached: Mapping[str, CatchmentError | None],
+    watched: Mapping[str, WatchState] | None,
+) -> Standing:
+    syncs = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
+    last_good = next((sync.ended for sync in syncs if sync.outcome == "completed"), None)
+    ended = next((sync for sync in syncs if sync.outcome is not None), None)
+    failed = ended.error or ended.outcome if ended and ended.outcome not in ("completed", "cancelled") else None
+    watch = watched.get(entry.name) if watched and entry.watch else None
+    badly = watch is not None and watch.state is not Watching.WATCHING
+    silent = SourceUnavailable(f"it does not answer within {_PROBE_SECONDS:.0f} s; see whether its disk is there")
+    return Standing(
+        entry.name,
+        source.state if source else "paused" if entry.paused else "active",
+        source.state_reason if source else None,
+        reached.get(entry.name, silent),
+        last_good,
+        failed,
+        watch.reason if watch and badly else "",
+        watch.remedy if watch and badly else "",
+    )
+
+
+def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:
+    def probe() -> CatchmentError | None:
+        from connectors import connector_class
+
+        try:
+            connector_class(entry.kind)(entry.settings).probe()
+        except CatchmentError as error:
+            return error
+        return None
+
+    return probe
+
+
+def within(seconds: float, calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+    """What calls that were made side by side returned in time; one that hangs is left behind, and left out."""
+    answers: dict[str, T] = {}
+
+    def take(name: str, call: Callable[[], T]) -> None:
+        answers[name] = call()
+
+    threads = [threading.Thread(target=take, args=pair, daemon=True) for pair in calls.items()]
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return dict(answers)

@@ -1,0 +1,38 @@
+"""The health of this home in the Prefect UI, kept up to date by the supervisor beside its own work."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+from catchment.errors import TryAgain
+from catchment.home import Home
+from deployments.server import Running
+
+_REFRESH_SECONDS = 300.0
+
+
+class HealthPage:
+    """Keeps the artifact `health` up to date, in a thread of its own: a source that hangs delays nothing else."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._due = 0.0
+        self._thread: threading.Thread | None = None
+
+    def turn(self, state: Running) -> None:
+        """Refresh the page if five minutes have passed; returns at once."""
+        if time.monotonic() < self._due or (self._thread and self._thread.is_alive()):
+            return
+        self._due = time.monotonic() + _REFRESH_SECONDS
+        self._thread = threading.Thread(target=self._refresh, args=(state,), daemon=True)
+        self._thread.start()
+
+    def _refresh(self, state: Running) -> None:
+        # Loaded here: the start of the system need not wait for it.
+        from deployments.health import examine, publish
+
+        # A server that is down shows nothing; the next turn finds it up again.
+        with contextlib.suppress(TryAgain):
+            publish(state, examine(self._home))

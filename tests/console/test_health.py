@@ -1,0 +1,161 @@
+"""`health`: what is asked of the server, the watcher, the ledger and the sources, and what the Prefect UI is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catchment import health as probes
+from catchment.health import Finding, Verdict
+from catchment.home import Home
+from deployments import health
+from deployments.health_page import HealthPage
+from deployments.server import running
+from deployments.watch import report
+from deployments.watch.report import Watching, WatchState
+from tests.console.standin import Standin, moment, run, serving
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
+
+
+@pytest.fixture
+def server(filled: Path) -> Iterator[Standin]:
+    with serving(filled) as standin:
+        standin.answers["/work_pools/catchment/workers/filter"] = [{"last_heartbeat_time": moment(-10)}]
+        yield standin
+
+
+def verdicts(said: Any) -> dict[str, str]:
+    return {finding["probe"]: finding["verdict"] for finding in said.json["findings"]}
+
+
+def test_all_is_well(cli: Cli, server: Standin) -> None:
+    said = cli("health", "--json")
+    assert said.code == 0
+    assert verdicts(said) == dict.fromkeys(
+        ["disk", "ledger", "server", "scheduler", "worker", "watcher", "source notes"], "ok"
+    )
+    assert cli("health").out.splitlines()[0].split() == ["PROBE", "VERDICT", "WHAT"]
+
+
+def test_when_nothing_runs_health_fails_and_says_what_to_do(cli: Cli, filled: Path) -> None:
+    said = cli("health", "--json")
+    assert (said.code, said.json["verdict"]) == (1, "fail")
+    assert verdicts(said) == {"disk": "ok", "ledger": "ok", "server": "fail", "source notes": "ok"}
+    assert "catchment up --detach" in cli("health").out
+
+
+def test_a_server_that_does_not_answer_fails(cli: Cli, server: Standin) -> None:
+    server.code = 500
+    said = cli("health", "--json")
+    assert (said.code, verdicts(said)["server"]) == (1, "fail")
+
+
+def test_a_worker_that_is_away_fails(cli: Cli, server: Standin) -> None:
+    server.answers["/work_pools/catchment/workers/filter"] = [{"last_heartbeat_time": moment(-400)}]
+    assert verdicts(cli("health", "--json"))["worker"] == "fail"
+    server.answers["/work_pools/catchment/workers/filter"] = []
+    assert verdicts(cli("health", "--json"))["worker"] == "fail"
+
+
+def test_runs_that_are_late_are_a_warning_and_those_that_wait_their_turn_are_not(cli: Cli, server: Standin) -> None:
+    server.answers["/flow_runs/filter"] = [run("notes", -300, state="AwaitingConcurrencySlot"), run("notes", 90)]
+    assert verdicts(cli("health", "--json"))["scheduler"] == "ok"
+    server.answers["/flow_runs/filter"] = [run("notes", -300, state="Late")]
+    said = cli("health", "--json")
+    assert (said.code, verdicts(said)["scheduler"]) == (0, "warn")
+
+
+def test_a_source_whose_root_is_gone_fails_with_its_remedy(cli: Cli, server: Standin, vault: Path) -> None:
+    vault.rename(vault.with_name("unmounted"))
+    said = cli("health", "--json")
+    assert (said.code, verdicts(said)["source notes"]) == (1, "fail")
+    assert "mount" in said.json["findings"][-1]["remedy"]
+
+
+def test_a_source_that_does_not_answer_does_not_keep_health_from_answering(
+    cli: Cli, server: Standin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A disk whose computer is away blocks whoever asks for it.
+    hangs = threading.Event()
+    monkeypatch.setattr(health, "_prober", lambda entry: hangs.wait)
+    monkeypatch.setattr(health, "_PROBE_SECONDS", 0.05)
+    try:
+        assert verdicts(cli("health", "--json"))["source notes"] == "fail"
+    finally:
+        hangs.set()
+
+
+def test_a_source_that_is_watched_badly_is_a_warning(cli: Cli, server: Standin, filled: Path) -> None:
+    file = filled / "sources.yaml"
+    file.write_text(re.sub(r"( +)- obsidian\n", r"\1- obsidian\n\1- watch\n", file.read_text()))
+    assert verdicts(cli("health", "--json"))["watcher"] == "warn"
+    report.write(Home(filled), {"notes": WatchState(Watching.GONE, "its folder is not there", "mount its disk")})
+    said = cli("health", "--json")
+    assert verdicts(said)["watcher"] == "ok"
+    assert said.json["findings"][-1] == {
+        "probe": "source notes",
+        "verdict": "warn",
+        "said": said.json["findings"][-1]["said"],
+        "remedy": "mount its disk",
+    }
+
+
+def test_a_sources_file_that_is_wrong_fails_with_its_line(cli: Cli, server: Standin, filled: Path) -> None:
+    (filled / "sources.yaml").write_text("deploments: []\n")
+    said = cli("health", "--json")
+    assert (said.code, verdicts(said)["sources"]) == (1, "fail")
+    assert "line 1" in said.json["findings"][-1]["said"]
+
+
+def test_the_check_of_the_ledger_is_remembered(cli: Cli, filled: Path) -> None:
+    assert cli("ledger", "check").code == 0
+    found = probes.last_check(Home(filled))
+    assert found is not None
+    assert found.broken == 0
+
+
+def test_the_artifact_is_made_once_and_then_replaced(server: Standin, filled: Path) -> None:
+    state = running(Home(filled))
+    assert state is not None
+    server.answers |= {"/artifacts/filter": [], "/artifacts/": {}, "/artifacts/seven": {}}
+    findings = [Finding("disk", Verdict.WARN, "3 GB | free", "make room")]
+    health.publish(state, findings)
+    server.answers["/artifacts/filter"] = [{"id": "seven"}]
+    health.publish(state, findings)
+    sent = [(method, path, body) for method, path, body in server.asked if path in ("/artifacts/", "/artifacts/seven")]
+    assert [(method, path) for method, path, _ in sent] == [("POST", "/artifacts/"), ("PATCH", "/artifacts/seven")]
+    assert (sent[0][2]["key"], sent[0][2]["type"]) == ("health", "markdown")
+    assert "| disk | ⚠️ warn | 3 GB \\| free | make room |" in sent[1][2]["data"]
+
+
+def test_the_artifact_names_no_path(cli: Cli, server: Standin, filled: Path, vault: Path) -> None:
+    def shown() -> str:
+        return health.table(health.examine(Home(filled)), datetime.now(UTC))
+
+    well = shown()
+    vault.rename(vault.with_name("unmounted"))
+    for text in (well, shown()):
+        assert os.sep not in text.replace("logs/worker.log", "")
+
+
+def test_the_page_is_refreshed_in_the_background_and_not_too_often(server: Standin, filled: Path) -> None:
+    state = running(Home(filled))
+    assert state is not None
+    shown = threading.Event()
+    server.answers["/artifacts/filter"] = lambda _: [{"id": "seven"}]
+    server.answers["/artifacts/seven"] = lambda _: shown.set() or {}
+    page = HealthPage(Home(filled))
+    page.turn(state)
+    assert shown.wait(20)
+    asked = len(server.asked)
+    page.turn(state)
+    assert len(server.asked) == asked

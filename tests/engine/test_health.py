@@ -1,0 +1,161 @@
+"""The probes: what each is passed, and how it judges it."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from catchment import health
+from catchment.errors import LoginFailed, SourceUnavailable
+from catchment.health import Finding, LastCheck, Plan, Standing, Verdict
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.places import Places
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
+
+
+def ago(**length: float) -> datetime:
+    return NOW - timedelta(**length)
+
+
+class Usage(NamedTuple):
+    free: float
+
+
+@pytest.mark.parametrize(("free", "verdict"), [(5.1e9, OK), (4.9e9, WARN), (0.2e9, WARN), (0.05e9, FAIL)])
+def test_the_disk_warns_below_5_gb_and_fails_when_it_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: float, verdict: Verdict
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free))
+    found = health.disk(tmp_path)
+    assert (found.verdict, bool(found.remedy)) == (verdict, verdict is not OK)
+
+
+def test_a_home_that_is_not_there_is_a_failure_of_the_disk(tmp_path: Path) -> None:
+    assert health.disk(tmp_path / "unmounted").verdict is FAIL
+
+
+def test_a_ledger_that_is_whole_is_ok_and_a_damaged_one_fails_with_the_remedy(home: Home) -> None:
+    assert health.ledger(home.database_url, None, NOW).verdict is OK
+    Ledger.open(home.database_url).close()
+    assert health.ledger(home.database_url, None, NOW).said == "opens; not checked yet (upkeep does it once a day)"
+    assert health.ledger(home.database_url, LastCheck(ago(hours=3), 0), NOW).said.endswith(
+        "every invariant held 3 h ago"
+    )
+    assert health.ledger(home.database_url, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
+    (home.path / "ledger.db").write_bytes(b"this was a ledger\n" * 1000)
+    found = health.ledger(home.database_url, None, NOW)
+    assert (found.verdict, "backup" in found.remedy) == (FAIL, True)
+
+
+def test_what_a_check_found_is_remembered(home: Home) -> None:
+    assert health.last_check(home) is None
+    health.record_check(home, 3)
+    found = health.last_check(home)
+    assert found is not None
+    assert found.broken == 3
+    assert [path.name for path in home.run.iterdir()] == ["ledger-check.json"]
+
+
+@pytest.mark.parametrize(
+    ("running", "answers", "verdict"), [(True, True, OK), (True, False, FAIL), (False, False, FAIL)]
+)
+def test_the_server_is_up_and_answers_or_fails(running: bool, answers: bool, verdict: Verdict) -> None:
+    assert health.server(running, answers).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("plan", "verdict", "said"),
+    [
+        (Plan(0, 0, None, ()), OK, "no run is planned"),
+        (Plan(2, 9, NOW + timedelta(minutes=4), ()), OK, "next run is in 4 min"),
+        (Plan(2, 9, None, (ago(seconds=50),)), OK, "keeps up"),
+        (Plan(2, 9, None, (ago(seconds=70), ago(minutes=9))), WARN, "2 runs are late, the oldest by 9 min"),
+        (Plan(2, 0, None, ()), WARN, "no run is planned"),
+    ],
+)
+def test_a_scheduler_that_does_not_keep_up_is_a_warning(plan: Plan, verdict: Verdict, said: str) -> None:
+    found = health.scheduler(plan, NOW)
+    assert (found.verdict, said in found.said) == (verdict, True), found
+
+
+@pytest.mark.parametrize(
+    ("heard", "verdict"), [(None, FAIL), (ago(seconds=91), FAIL), (ago(seconds=89), OK), (ago(seconds=-2), OK)]
+)
+def test_a_worker_that_is_silent_for_90_seconds_fails(heard: datetime | None, verdict: Verdict) -> None:
+    assert health.worker(heard, None, NOW).verdict is verdict
+
+
+def test_the_worker_tells_how_many_runs_it_lets_live() -> None:
+    fewer = Places("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, running=1, waiting=2)
+    said = "online; 1 running, 2 waiting, 1 at once (of 4: processor 90%, memory 50% in use)"
+    assert health.worker(NOW, fewer, NOW).said == said
+
+
+@pytest.mark.parametrize(("wanted", "alive", "verdict"), [(0, False, OK), (1, True, OK), (2, False, WARN)])
+def test_a_watcher_is_missed_only_where_a_source_wants_one(wanted: int, alive: bool, verdict: Verdict) -> None:
+    assert health.watcher(wanted, alive).verdict is verdict
+
+
+def standing(**more: object) -> Standing:
+    fields = {"name": "notes", "state": "active", "reason": None, "trouble": None, "last_good": ago(minutes=3)}
+    return Standing(**{"failed": None, **fields, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (standing(), Finding("source notes", OK, "can be read; last good sync 3 min ago")),
+        (standing(last_good=None), Finding("source notes", OK, "can be read; never synced")),
+        (
+            standing(state="paused", trouble=SourceUnavailable("Vault is gone")),
+            Finding("source notes", OK, "paused; last good sync 3 min ago", "catchment sources resume notes"),
+        ),
+        (
+            standing(trouble=SourceUnavailable("Vault is gone; mount its disk")),
+            Finding("source notes", FAIL, "Vault is gone; last good sync 3 min ago", "mount its disk"),
+        ),
+        (
+            standing(trouble=LoginFailed("the login was refused")),
+            Finding(
+                "source notes", FAIL, "the login was refused; last good sync 3 min ago", "catchment sources test notes"
+            ),
+        ),
+        (
+            standing(state="held", reason="five syncs failed"),
+            Finding(
+                "source notes",
+                FAIL,
+                "held: five syncs failed; last good sync 3 min ago",
+                "catchment sources resume notes",
+            ),
+        ),
+        (
+            standing(failed="crashed"),
+            Finding(
+                "source notes",
+                WARN,
+                "the last sync did not finish (crashed); last good sync 3 min ago",
+                "catchment sync notes --wait",
+            ),
+        ),
+        (
+            standing(watch="its disk is NFS", remedy="give it a schedule"),
+            Finding("source notes", WARN, "last good sync 3 min ago; its disk is NFS", "give it a schedule"),
+        ),
+    ],
+)
+def test_a_source_is_judged_by_the_first_thing_that_is_wrong(one: Standing, expected: Finding) -> None:
+    assert health.source(one, NOW) == expected
+
+
+def test_the_worst_finding_is_the_verdict() -> None:
+    findings = [Finding("one", OK, ""), Finding("two", FAIL, ""), Finding("three", WARN, "")]
+    assert [health.worst(findings[:n]) for n in range(4)] == [OK, OK, FAIL, FAIL]
+    assert health.worst(findings[::2]) is WARN
