@@ -1,18 +1,19 @@
 """Documents to what is in them: chunks, links and entities. Pure: no files, no network, no library.
 
 `mask` blanks out code and comments; `markdown`, `notes` and `plain` find what is written in the text, `properties` what the
-frontmatter says; `chunks` cuts passages; `resolve` tells where links lead, `vault` how well a vault is kept.
+frontmatter says; `chunks` cuts passages, `mail` those of messages; `resolve` tells where links lead, `vault` how well a
+vault is kept.
 """
 
 from __future__ import annotations
 
-from catchment.extract import markdown, notes, plain, properties
+from catchment.extract import mail, markdown, notes, plain, properties
 from catchment.extract.chunks import chunks
 from catchment.extract.mask import mask
 from catchment.model import Document, Entity, Extraction, Link, LinkKind
-from catchment.normalize.formats import CANVAS, NOTES, SOURCE_TEXT
+from catchment.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
 
-EXTRACTOR = "1"
+EXTRACTOR = "2"
 """Changes whenever the extraction of some document changes."""
 
 
@@ -43,7 +44,8 @@ def extract(document: Document) -> Extraction:
     if said:
         links = [*properties.links(said), *links]
         entities = [*properties.entities(said), *entities]
-    return Extraction(chunks(text, headings), tuple(links), tuple(entities))
+    passages = mail.passages if document.media_type == MAIL else chunks
+    return Extraction(passages(text, headings), tuple(links), tuple(entities))
 
 
 def _place(found: Link | Entity) -> tuple[int, int]:

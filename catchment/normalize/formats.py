@@ -28,6 +28,7 @@ class Reader(StrEnum):
 
 UNKNOWN = "application/octet-stream"
 CANVAS = "application/x-jsoncanvas"
+MAIL = "message/rfc822"
 
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _ODF = "application/vnd.oasis.opendocument"
@@ -40,7 +41,7 @@ _TABLE: dict[Reader, str] = {
     Reader.HTML: """
         text/html html htm
         application/xhtml+xml xhtml xht""",
-    Reader.MAIL: "message/rfc822 eml",
+    Reader.MAIL: f"{MAIL} eml",
     Reader.TEXT: """
         text/plain txt text log conf cfg ini properties env lst nfo me
         text/csv csv

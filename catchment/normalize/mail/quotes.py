@@ -15,6 +15,7 @@ SIGNATURE = "-- "
 _MAX_INTRODUCTION = 4
 _MAX_SIGNATURE = 25
 _MAX_CLOSING = 8
+_MAX_FOOTER = 7
 _MAX_LINE = 300
 
 _FROM = (
@@ -43,8 +44,12 @@ _SENT_FROM = re.compile(
     r"|Samsung|Galaxy|Proton\w*|Gmail|BlackBerry)\b|<)[^.!?\n]{0,80}$",
     re.IGNORECASE,
 )
+_DELIMITER = re.compile(r"(?:--|—-?|__)[ \t]*")
+_FOOTER = re.compile(r"[-_=]{30,}")
+_INITIALLED = re.compile(r"[-–—/~][ \t]?[^\W\d_a-z][\w.'’-]{0,20}(?: [^\W\d_][\w.'’-]{0,20}){0,2}")
 _CLOSING = re.compile(
-    r"(?:(?:with )?(?:best|kind|warm|many)?(?: (?:and )?\w+)? ?regards|best(?: wishes)?|all the best|cheers|sincerely"
+    r"(?:(?:with )?(?:best|kind|warm|many)?(?: (?:and )?\w+)? ?regards|thanks (?:&|and) regards"
+    r"|best(?: wishes)?|all the best|cheers|sincerely"
     r"|yours (?:sincerely|faithfully|truly)|many thanks|thanks(?: again| in advance)?|thank you"
     r"|mit (?:freundlichen|besten|herzlichen|lieben) grü(?:ß|ss)en|(?:viele|liebe|beste|herzliche|schöne|freundliche)n? "
     r"grü(?:ß|ss)e|grü(?:ß|ss)e?|gru(?:ß|ss)|mfg|lg|vg"
@@ -150,7 +155,7 @@ def _mark_signature(lines: list[str]) -> None:
     place = _signature(lines, start, stop)
     if place is None:
         return
-    if re.fullmatch(r"(?:--|—-?|__)[ \t]*", lines[place]):
+    if _DELIMITER.fullmatch(lines[place]):
         del lines[place]
     before = place
     while before > start and not lines[before - 1]:
@@ -165,14 +170,22 @@ def _signature(lines: list[str], start: int, stop: int) -> int | None:
     """The first line of the signature between two places, or the delimiter above it."""
     earliest = max(start, stop - _MAX_SIGNATURE)
     for place in range(stop - 1, earliest - 1, -1):
-        if re.fullmatch(r"(?:--|—-?|__)[ \t]*", lines[place]):
+        if _DELIMITER.fullmatch(lines[place]) or (stop - place <= _MAX_FOOTER and _FOOTER.fullmatch(lines[place])):
             return place
-    if stop > start and _SENT_FROM.match(lines[stop - 1]) and (stop - 1 == start or not lines[stop - 2]):
+    if stop > start and _is_last_line_of_its_own(lines, start, stop - 1):
         return stop - 1
     for place in range(max(start + 1, stop - _MAX_CLOSING), stop):
         if _CLOSING.match(lines[place].strip(" *_")) and all(map(_is_of_signature, lines[place + 1 : stop])):
             return place
     return None
+
+
+def _is_last_line_of_its_own(lines: list[str], start: int, last: int) -> bool:
+    """Whether a last line is what a telephone adds, or a name after a dash, below an empty line."""
+    if lines[last].lower().startswith("get outlook for"):
+        return True
+    is_below = last == start or not lines[last - 1]
+    return is_below and bool(_SENT_FROM.match(lines[last]) or _INITIALLED.fullmatch(lines[last]))
 
 
 def _is_of_signature(line: str) -> bool:
