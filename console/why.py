@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -58,7 +59,7 @@ def why(
 
 def _inside(path: str, entries: Mapping[str, SourceEntry], source: str | None) -> dict[str, str]:
     """The sources whose root the path lies in, with the locator that it has there."""
-    asked = Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - a link must keep its own name
+    asked = _spelled(Path(os.path.abspath(Path(path).expanduser())))  # noqa: PTH100 - a link must keep its own name
     inside = {}
     for name, entry in entries.items():
         root = getattr(entry.settings, "root", None)
@@ -67,12 +68,28 @@ def _inside(path: str, entries: Mapping[str, SourceEntry], source: str | None) -
     return inside
 
 
+def _spelled(path: Path) -> Path:
+    """The path with its accents written as on the disk, as far as there is something there."""
+    if str(path).isascii() or os.path.lexists(path):
+        return path
+    folder = _spelled(path.parent)
+    with suppress(OSError):
+        for there in folder.iterdir():
+            if _composed(there.name) == _composed(path.name):
+                return there
+    return folder / path.name
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
 def _find(ledger: Ledger, path: str, source: str | None, inside: Mapping[str, str]) -> list[ItemRow]:
     exact = [
         row
         for name, locator in inside.items()
         for row in ledger.intake.find(locator, source=name)
-        if row.locator == locator
+        if _composed(row.locator) == _composed(locator)
     ]
     return exact or ledger.intake.find(path, source=source)
 
@@ -159,7 +176,7 @@ def _print(told: Mapping[str, Any]) -> None:
 
 def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str, str]) -> list[str]:
     """Every reason that can be told; NotFound when the path is neither here nor anywhere on this machine."""
-    exists = os.path.lexists(Path(path).expanduser())
+    exists = os.path.lexists(_spelled(Path(path).expanduser()))
     if not inside:
         if not exists:
             raise NotFound(f"nothing is known of {path!r}: no item is called so, and there is no such file here")

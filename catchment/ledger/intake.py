@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from sqlalchemy import delete, func, or_, select
+from sqlalchemy import delete, select
 
 from catchment.errors import NotFound, Refused
+from catchment.ledger import naming
 from catchment.ledger.deletions import Deletions
 from catchment.ledger.known import KnownSource
 from catchment.ledger.recording import Recording
 from catchment.ledger.rows import Hold, IntakeCounts, ItemRow, Settled
 from catchment.ledger.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.schema import marks as marks_table
-from catchment.ledger.store import AnyRow, Store, Writing, among, from_json, from_micros, maybe_time
+from catchment.ledger.store import AnyRow, Reading, Store, Writing, among, from_json, from_micros, maybe_time
 from catchment.ledger.transitions import in_parts
 from catchment.model import Failure, JobState, Skip, Tombstone, Upsert
+
+_STATES = ("present", "missing", "deleted")
+_MOST_FOUND = 50
 
 
 class Intake:
@@ -90,8 +94,10 @@ class Intake:
         return self._deletions.purge(older_than)
 
     def find(self, text: str, source: str | None = None) -> list[ItemRow]:
-        """Items by locator: the exact one, else those whose last parts or file name it is, in any state; 50 at most."""
-        escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        """Items by locator: the exact one, else those whose last parts or file name it is, in any state; 50 at most.
+
+        How accents are written and which letters are capitals counts only where that alone tells two items apart.
+        """
         statement = (
             select(
                 items,
@@ -106,19 +112,27 @@ class Intake:
             .join(sources, sources.c.id == items.c.source_id)
             .outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
             .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
-            .order_by(items.c.state.desc(), func.length(items.c.locator), items.c.id.desc())
-            .limit(50)
         )
-        if source is not None:
-            statement = statement.where(sources.c.name == source)
         with self._store.read() as reading:
-            exact = reading.execute(statement.where(items.c.locator == text)).all()
-            ending = or_(
-                items.c.locator.like(f"%/{escaped}", escape="\\"),
-                items.c.locator.like(f"%/{escaped}.%", escape="\\"),
-                items.c.locator.like(f"{escaped}.%", escape="\\"),
-            )
-            return [_item(row) for row in exact or reading.execute(statement.where(ending)).all()]
+            numbers = _called(reading, text, source)
+            rows = {row.id: row for row in reading.execute(statement.where(items.c.id.in_(numbers)))}
+            return [_item(rows[number]) for number in numbers]
+
+
+def _called(reading: Reading, text: str, source: str | None) -> list[int]:
+    """The items that a person may mean by this name, the likeliest first: those that are there before those that are not."""
+    names = select(items.c.id, items.c.locator, items.c.state).where(
+        naming.may_be_called(reading, items.c.locator, text)
+    )
+    if source is not None:
+        names = names.join(sources, sources.c.id == items.c.source_id).where(sources.c.name == source)
+    found = sorted(
+        (how, _STATES.index(state), len(locator), -number)
+        for number, locator, state in reading.execute(names)
+        if (how := naming.fit(locator, text))
+    )
+    alone = bool(found) and found[0][0].is_whole
+    return [-negative for how, *_, negative in found if not alone or how == found[0][0]][:_MOST_FOUND]
 
 
 def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, func, select
 
 from catchment.errors import NotFound
-from catchment.ledger import search
+from catchment.ledger import naming, search
 from catchment.ledger.contents import file_name
 from catchment.ledger.query import parse, snippet
 from catchment.ledger.rows import Hit, LibraryCounts, Named, Shown, Told
@@ -161,17 +161,31 @@ def _find(reading: Reading, wanted: str) -> AnyRow:
         row = reading.execute(_documents().where(documents.c.id == int(wanted))).first()
         if row is not None:
             return row
-    ending = "%/" + wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    for where in (
-        items.c.locator == wanted,
-        items.c.locator.like(ending, escape="\\"),
-        items.c.locator.like(f"{ending}.%", escape="\\"),
-        documents.c.title == wanted,
-    ):
-        row = reading.execute(_documents().where(where).order_by(func.length(items.c.locator), items.c.id)).first()
-        if row is not None:
-            return row
-    raise NotFound("There is no such document in the library; `catchment why` tells what became of a file")
+    number = _called(reading, wanted)
+    if number is None:
+        raise NotFound("There is no such document in the library; `catchment why` tells what became of a file")
+    return reading.execute(_documents().where(documents.c.id == number)).one()
+
+
+def _called(reading: Reading, wanted: str) -> int | None:
+    """The document whose locator, else whose title, a person means by this name."""
+    names = select(documents.c.id, items.c.locator).join(items, items.c.id == documents.c.item_id).where(_LIVE)
+    by_place = [
+        (how, len(locator), number)
+        for number, locator in reading.execute(names.where(naming.may_be_called(reading, items.c.locator, wanted)))
+        if (how := naming.fit(locator, wanted))
+    ]
+    if by_place:
+        number: int = min(by_place)[2]
+        return number
+    titles = select(documents.c.id, documents.c.title).where(_LIVE, naming.may_be(reading, documents.c.title, wanted))
+    by_title = [
+        (how, number)
+        for number, title in reading.execute(titles)
+        if (how := naming.fit(title, wanted)) and how.is_whole
+    ]
+    found: list[int] = [number for _, number in sorted(by_title)]
+    return found[0] if found else None
 
 
 def _shown(reading: Reading, row: AnyRow) -> Shown:

@@ -55,7 +55,9 @@ class Term:
         """The term in the language of the index; holds nothing that the index would read as an operator."""
         if sqlite:
             quoted = self.text.replace('"', '""')
-            return f'"{quoted}"{" *" if self.prefix else ""}'
+            # The index folds the accents of Latin letters only: й is one letter to it, or и and a mark.
+            forms = dict.fromkeys((quoted, unicodedata.normalize("NFD", quoted)))
+            return " OR ".join(f'"{form}"{" *" if self.prefix else ""}' for form in forms)
         words = plain_words(self.text).split()
         return " <-> ".join(words) + (":*" if self.prefix else "")
 

@@ -6,6 +6,7 @@ document.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -218,11 +219,13 @@ def _ask_postgres(key: str, matcher: str, substring: str | None, parameters: dic
 
 def _ask_substring(key: str, substring: str, parameters: dict[str, Any]) -> tuple[str, str]:
     """Scripts that write no spaces have no words to index: their texts are read through."""
-    parameters[key] = "%" + substring.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    pattern = "%" + substring.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    parameters |= {key: pattern, f"{key}d": unicodedata.normalize("NFD", pattern)}
+    has = f"{{0}} LIKE :{key} ESCAPE '\\' OR {{0}} LIKE :{key}d ESCAPE '\\'"
+    names = "title || ' ' || aliases || ' ' || path || ' ' || properties"
     return (
-        f"SELECT id, 1.0 AS score FROM chunk_text WHERE text LIKE :{key} ESCAPE '\\'",
-        "SELECT id, 1.0 AS score FROM document_names"
-        f" WHERE title || ' ' || aliases || ' ' || path || ' ' || properties LIKE :{key} ESCAPE '\\'",
+        f"SELECT id, 1.0 AS score FROM chunk_text WHERE {has.format('text')}",
+        f"SELECT id, 1.0 AS score FROM document_names WHERE {has.format(f'({names})')}",
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -62,6 +64,44 @@ def test_a_document_is_shown_by_id_locator_end_of_locator_and_title(world: World
         library.show("nothing")
     with pytest.raises(NotFound):
         library.document(99)
+
+
+@pytest.mark.parametrize("name", ["Café.md", "Été/Йод.md", "한국.md", "がく/x.md"])
+@pytest.mark.parametrize("on_disk", ["NFC", "NFD"])
+def test_a_name_is_found_however_its_accents_are_written(
+    world: World, name: str, on_disk: Literal["NFC", "NFD"]
+) -> None:
+    locator = unicodedata.normalize(on_disk, name)
+    put(world, locator, "words", title="Ñame")
+    put(world, "other.md", "more words")
+    library, last = world.ledger.library, name.rpartition("/")[2]
+    for form in ("NFC", "NFD"):
+        for asked in (name, last, last.removesuffix(".md")):
+            assert library.show(unicodedata.normalize(form, asked)).item == locator
+            assert [i.locator for i in world.ledger.intake.find(unicodedata.normalize(form, asked))] == [locator]
+        assert library.show(unicodedata.normalize(form, "Ñame")).item == locator
+        assert world.found(unicodedata.normalize(form, name.partition(".")[0].partition("/")[0])) == [locator]
+
+
+def test_the_spelling_that_was_typed_wins(world: World) -> None:
+    forms = [unicodedata.normalize(form, "sub/Café.md") for form in ("NFC", "NFD")]
+    names = [*forms, "sub/café.md", "deeper/sub/Café.md"]
+    for name in names:
+        put(world, name, f"words of {name}")
+    for name in names:
+        assert world.ledger.library.show(name).item == name
+        assert [item.locator for item in world.ledger.intake.find(name)] == [name]
+    assert world.ledger.library.show("Café.md").item == forms[0]
+    assert {item.locator for item in world.ledger.intake.find("CAFÉ")} == set(names)
+
+
+def test_the_signs_of_a_pattern_are_letters_in_a_name(world: World) -> None:
+    put(world, "a_b.md", "one")
+    put(world, "acb.md", "two")
+    assert world.ledger.library.show("a_b").item == "a_b.md"
+    for name in ("a%", "%", "_cb.md", "\\"):
+        with pytest.raises(NotFound):
+            world.ledger.library.show(name)
 
 
 def test_the_same_content_from_two_sources_is_kept_once_and_found_once(world: World) -> None:
