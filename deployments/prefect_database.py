@@ -42,7 +42,8 @@ def shrink(home: Home) -> int:
         if free < _WORTH_PAGES:
             return 0
         for _ in range(0, free, _STEP_PAGES):
-            database.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall()
+            # `execute` would stop after the first page.
+            database.executescript(f"PRAGMA incremental_vacuum({_STEP_PAGES})")
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return before - _bytes(file)
 
