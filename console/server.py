@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from catchment.errors import NotFound, SchemaMismatch, TryAgain
 from console import render, session
 
 
@@ -25,6 +26,7 @@ def up(
     from deployments import supervisor
 
     home = session.home()
+    _refuse_what_cannot_work()
     told = False
 
     def announce(line: str) -> None:
@@ -47,3 +49,24 @@ def down() -> None:
 
     stopped = supervisor.down(session.home())
     render.say("stopped" if stopped else "nothing was running")
+
+
+def _refuse_what_cannot_work() -> None:
+    """Raise in place of starting what every sync would fail with: a full disk, a ledger that is damaged or too new.
+
+    A ledger that is there and older is led forward.
+    """
+    if session.running():
+        return
+    if session.disk_is_full():
+        raise TryAgain("the disk that holds Catchment's state is full; make room and try again")
+    try:
+        with session.reading():
+            pass
+    except NotFound:
+        return
+    except SchemaMismatch:
+        # An older one is what `writing` leads forward; of a newer one it says the same again.
+        pass
+    with session.writing():
+        pass

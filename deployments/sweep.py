@@ -1,4 +1,4 @@
-"""What the supervisor looks after every half minute: runs without a process, processes that stand still, room on the disk, health."""
+"""What the supervisor looks after every half minute: runs without a process, processes that stand still, room, health."""
 
 from __future__ import annotations
 
