@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+from unicodedata import normalize
 
 import pytest
 
 from catchment.home import Home
 from catchment.ledger import Ledger
-from catchment.model import Tombstone
+from catchment.model import Item, Tombstone, Upsert
 from catchment.process import alive, identity
+from console import session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.console.conftest import Cli
+
+Form = Literal["NFC", "NFD"]
 
 
 def _job(cli: Cli, item: str) -> int:
@@ -191,6 +195,28 @@ def test_why_says_what_keeps_a_file_out(filled: Path, vault: Path, cli: Cli, tmp
     for path, reason in expected.items():
         said = cli("why", str(path))
         assert (said.code, reason in said.out) == (0, True), said
+
+
+@pytest.mark.parametrize(("disk", "asked"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_why_finds_a_name_whose_accents_are_written_in_another_way(
+    filled: Path, vault: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, disk: Form, asked: Form
+) -> None:
+    seen, ignored = "Été/Café.md", "Été/Thé.tmp"
+    (vault / ".catchmentignore").write_text("*.tmp\n")
+    (vault / normalize(disk, "Été")).mkdir()
+    for name in (seen, ignored):
+        (vault / normalize(disk, name)).write_text("text")
+    with session.writing() as ledger:
+        sync = ledger.syncs.begin(1, run=None, owner=identity(), code_version="0.1.0", alive=alive)
+        locator = normalize(disk, seen)
+        ledger.intake.record(sync.id, [Upsert(Item(locator, locator.partition("/")[0], "v1"))], {})
+        ledger.syncs.end(sync.id, "completed", {})
+    monkeypatch.chdir(vault)
+    for path in (seen, "Café.md", vault / seen):
+        said = cli("why", normalize(asked, str(path)), "--json").json
+        assert [item["item"] for item in said["items"]] == [locator]
+    for path in (ignored, vault / ignored):
+        assert "notes leaves it out: excluded by .catchmentignore" in cli("why", normalize(asked, str(path))).out
 
 
 def test_why_says_when_the_source_is_paused(filled: Path, vault: Path, cli: Cli) -> None:
