@@ -61,6 +61,7 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
         )
     yield from _many_files(place, notes * 10)
     yield _claims(place, notes * 10)
+    yield _recovery(place, notes)
     yield Comparison(
         "The sandbox, 10,000 tasks that do nothing",
         [Case("2 KB in, 3 KB out", [sys.executable, "-c", "from benchmarks.parsers import main; main(10_000)"])],
@@ -93,6 +94,16 @@ def _claims(place: Path, pending: int) -> Comparison:
             Case(f"of {batch}", _python("benchmarks.claims", database, pending, batch), prepare=_remover(database))
             for batch in (200, 500, 1_000)
         ],
+    )
+
+
+def _recovery(place: Path, interrupted: int) -> Comparison:
+    """The yardstick is the second in which all must wait again."""
+    database = place / "recovery.db"
+    command = _python("benchmarks.recovery", database, interrupted)
+    return Comparison(
+        f"Recovery of {interrupted:,} jobs whose process died",
+        [Case("found and waiting again", command, prepare=_remover(database))],
     )
 
 
