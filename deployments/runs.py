@@ -17,6 +17,9 @@ from deployments.server import Running
 _SOON = 2.0
 """Seconds in which an end is looked for often; each look costs the server 10 ms."""
 
+HANDED_ON = "Handed on"
+"""The state of a run that another one stands for, as `tasks.handing_on` names it; its message ends with the id of that one."""
+
 _FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 
 
@@ -57,7 +60,10 @@ def view(running: Running, run_id: str) -> RunView:
 def wait(
     running: Running, run_id: str, on_progress: Callable[[RunView], None] | None = None, timeout: float | None = None
 ) -> RunView:
-    """Wait until a run has ended, telling each change; after `timeout` seconds raises TryAgain, and the run goes on."""
+    """Wait until a run has ended, telling each change; after `timeout` seconds raises TryAgain, and the run goes on.
+
+    Where another run stands for it, that one is waited for.
+    """
     begun = time.monotonic()
     deadline = None if timeout is None else time.monotonic() + timeout
     last: RunView | None = None
@@ -66,7 +72,9 @@ def wait(
             now = _view(running, client, run_id)
             if on_progress is not None and now != last:
                 on_progress(now)
-            if now.ended:
+            if now.ended and now.state_name == HANDED_ON:
+                run_id = now.message.rpartition(" ")[2]
+            elif now.ended:
                 return now
             if deadline is not None and time.monotonic() > deadline:
                 raise TryAgain(f"the sync is still going on; see it at {now.ui_url}")

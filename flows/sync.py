@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 
 from catchment.errors import NotNow, SourceError, TryAgain
 from catchment.settings import SourceSettings
@@ -52,14 +52,14 @@ async def bring_up_to_date(kind: str, name: str, settings: SourceSettings, *, de
         await name_run(f"{name}: left alone")
         return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
     except TryAgain:
-        if flow_run.deployment_id is None:
+        if deployment.id is None:
             raise
         await name_run(f"{name}: asked for again, for another run is at work")
         return handed_on(await ask_for_another(name, _AGAIN_SECONDS, deep=deep))
 
 
 async def _sync(sync: SourceSync, deep: bool) -> State | dict[str, int]:
-    sync.may_yield = flow_run.deployment_id is not None
+    sync.may_yield = deployment.id is not None
     answering = asyncio.create_task(answer_the_waiting())
     async with showing_progress(sync):
         done = await _work(sync, deep)

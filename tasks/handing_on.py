@@ -16,7 +16,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
 HANDED_ON = "Handed on"
@@ -36,7 +36,7 @@ async def ask_for_another(name: str, seconds: float, *, deep: bool) -> UUID:
     """Have one more run of this run's deployment, when this one has ended and so many seconds have passed; its id."""
     async with get_client() as client:
         run = await client.create_flow_run_from_deployment(
-            UUID(flow_run.deployment_id),
+            UUID(deployment.id),
             name=f"{name}: goes on",
             parameters={"deep": deep},
             state=Scheduled(scheduled_time=datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)),
@@ -51,13 +51,13 @@ async def answer_the_waiting() -> None:
     Costs nothing where this run could begin at its time: then there is none.
     """
     now = datetime.now(UTC)
-    if flow_run.deployment_id is None or now - flow_run.scheduled_start_time < _WAITED:
+    if deployment.id is None or now - flow_run.scheduled_start_time < _WAITED:
         return
     waiting = FlowRunFilter(
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
         expected_start_time=FlowRunFilterExpectedStartTime(before_=now),
     )
-    mine = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(flow_run.deployment_id)]))
+    mine = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
     state = handed_on(UUID(flow_run.id))
     async with get_client() as client:
         wanted = _wanted(await client.read_flow_run(UUID(flow_run.id)))

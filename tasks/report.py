@@ -10,7 +10,7 @@ from uuid import UUID
 
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
 from prefect.client.orchestration import get_client
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
 from catchment.pipeline import SourceSync
@@ -59,11 +59,11 @@ async def name_run(name: str) -> None:
 async def schedule_retry(sync: SourceSync) -> None:
     """Have the next sync at the moment when an item may be tried again, unless it is scheduled already."""
     moment: datetime | None = sync.next_retry()
-    if moment is None or flow_run.deployment_id is None:
+    if moment is None or deployment.id is None:
         return
     async with get_client() as client:
         await client.create_flow_run_from_deployment(
-            UUID(flow_run.deployment_id),
+            UUID(deployment.id),
             name=f"{sync.source.name}: retries",
             state=Scheduled(scheduled_time=moment),
             idempotency_key=f"{sync.source.name}:{moment:%Y-%m-%dT%H:%M}",

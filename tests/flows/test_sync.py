@@ -40,7 +40,7 @@ def test_a_run_is_named_after_what_it_did_and_shows_its_parts(window: Window, fo
     assert sync("parts", folder).name == "Completed"
     run = window.run_of("parts")
     assert run["name"] == "parts: 3 in the library"
-    names = [task["name"] for task in window.tasks(run["id"], 4)]
+    names = [task["name"] for task in window.tasks(run["id"], 3)]
     assert names == ["discover", "read and parse batch 1", "extract and deliver batch 1"]
     subflows = window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
     assert sorted(subflow["name"] for subflow in subflows) == ["extract slice 1", "normalize slice 1"]
@@ -63,7 +63,7 @@ def test_a_damaged_file_ends_quarantined_in_a_task_run_of_its_own(window: Window
     assert sync("damaged", folder).name == "Completed"
     run = window.run_of("damaged")
     assert run["name"] == "damaged: 1 in the library, 1 quarantined"
-    (item,) = [task for task in window.tasks(run["id"], 5) if task["name"].startswith("item of job")]
+    (item,) = [task for task in window.tasks(run["id"], 4) if task["name"].startswith("item of job")]
     assert (item["state"]["name"], item["state"]["type"]) == ("Quarantined", "FAILED")
     assert item["state"]["message"] == "parse_error after attempt 1"
 
@@ -74,7 +74,7 @@ def test_an_item_is_retried_in_its_task_run_as_its_policy_says(window: Window, f
     state = sync("slow", folder, limits=limits, retry={"backoff": "immediate", "attempts": 3})
     assert state.name == "Completed"
     run = window.run_of("slow")
-    (item,) = [task for task in window.tasks(run["id"], 5) if task["name"].startswith("item of job")]
+    (item,) = [task for task in window.tasks(run["id"], 4) if task["name"].startswith("item of job")]
     assert (item["state"]["name"], item["run_count"]) == ("Quarantined", 2)
     assert item["state"]["message"] == "timeout after attempt 3"
 
@@ -87,8 +87,8 @@ def test_a_step_that_was_done_before_a_failure_downstream_is_cached(
         patch.setattr(Queue, "deliver", _disk_full)
         assert sync("again", folder).name == "Failed"
     assert sync("again", folder).name == "Completed"
-    tasks = window.tasks(window.run_of("again")["id"], 4)
-    assert [task["state"]["name"] for task in tasks] == ["Completed", "Cached", "Completed", "Completed"]
+    tasks = window.tasks(window.run_of("again")["id"], 3)
+    assert [task["state"]["name"] for task in tasks] == ["Completed", "Cached", "Completed"]
     ledger = Ledger.open(home.database_url)
     assert len(ledger.library.search("A")) == 1
     assert ledger.check() == []
@@ -112,7 +112,7 @@ def test_nothing_private_is_in_the_window(window: Window, folder: Path) -> None:
     (folder / "xyzzybroken.pdf").write_bytes(b"%PDF-1.7\nxyzzybytes")
     sync("quiet", folder)
     run = window.run_of("quiet")
-    tasks = window.tasks(run["id"], 5)
+    tasks = window.tasks(run["id"], 4)
     subflows = window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
     runs = [run["id"], *(subflow["id"] for subflow in subflows)]
     seen = repr(
