@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -38,6 +39,7 @@ from sqlalchemy.sql import Executable
 
 from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable
 from catchment.ledger import schema
+from catchment.ledger.checkpoints import IN_COMMIT_PAGES, Checkpoints
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -192,6 +194,9 @@ class Store:
         self.url = _parse(url)
         self._clock = clock
         self.engine = _engine(self.url)
+        self._alone = threading.Lock()
+        """Held by the thread that writes: to wait for it is quicker than SQLite's asking again and again."""
+        self._checkpoints = None if self.file is None else Checkpoints(self.file, self._alone)
 
     @property
     def file(self) -> Path | None:
@@ -204,6 +209,8 @@ class Store:
 
     def close(self) -> None:
         """Close every connection; may be called twice."""
+        if self._checkpoints:
+            self._checkpoints.close()
         self.engine.dispose()
 
     @contextmanager
@@ -217,12 +224,19 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Writing]:
         """A transaction that writes: committed when the block ends well, undone when it does not."""
-        with self.translated(), self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        with (
+            self._alone,
+            self.translated(),
+            self.engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
             if connection.dialect.name == "postgresql":
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
             writing = Writing(connection, self.now())
             yield writing
             writing.write_history()
+        if self._checkpoints:
+            self._checkpoints.committed()
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -266,7 +280,7 @@ def _engine(url: URL) -> Engine:
             "foreign_keys = ON",
             "cache_size = -32000",
             "temp_store = MEMORY",
-            "wal_autocheckpoint = 4000",
+            f"wal_autocheckpoint = {IN_COMMIT_PAGES}",
             "journal_size_limit = 67108864",
         ):
             connection.execute(f"PRAGMA {pragma}")
