@@ -22,7 +22,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.measure import hardware
+from benchmarks.measure import hardware, tree_cpu
 from benchmarks.notes import edit_one, generate
 from benchmarks.runs import compare_workers
 from benchmarks.saving import EDITORS
@@ -45,11 +45,15 @@ _PARTS = ("debounce", "to the run", "to its begin", "to the listing", "to the li
 
 @dataclass(frozen=True)
 class Save:
-    """One save, all in seconds since 1970: when the editor was done, and when a search found what it wrote."""
+    """One save, in seconds since 1970: when the editor was done, and when a search found what it wrote.
+
+    `cpu`: the CPU seconds that the whole system used meanwhile.
+    """
 
     editor: str
     saved: float
     found: float
+    cpu: float
 
 
 def main() -> None:
@@ -80,7 +84,7 @@ def _measure(home: Home, vault: Path, asked: argparse.Namespace) -> dict[str, An
     assert server is not None, "`up` has just said that it runs"
     commit(prepare("obsidian", str(vault), _SOURCE, {}, Timing(every="1h", watch=True)))
     wait(server, start_sync(server, "obsidian", _SOURCE))
-    saves = _save(home, vault, asked.saves, asked.notes)
+    saves = _save(home, server, vault, asked)
     # What is asked of the server would cost time during a run.
     time.sleep(2)
     parts = [part for save in saves if (part := _parts(server, save))]
@@ -96,18 +100,20 @@ def _measure(home: Home, vault: Path, asked: argparse.Namespace) -> dict[str, An
     return report
 
 
-def _save(home: Home, vault: Path, saves: int, notes: int) -> list[Save]:
+def _save(home: Home, server: Running, vault: Path, asked: argparse.Namespace) -> list[Save]:
     """Save notes one after the other, each when the one before was found and a random while has passed."""
     chance = random.Random(1)
     ledger = Ledger.inspect(home.database_url)
     made = []
     try:
-        for number, (editor, save) in zip(range(saves), cycle(EDITORS.items()), strict=False):
+        for number, (editor, save) in zip(range(asked.saves), cycle(EDITORS.items()), strict=False):
             time.sleep(chance.uniform(*_PAUSES))
             word = f"zq{chance.getrandbits(64):016x}"
-            note, text = edit_one(vault, chance.randrange(notes), f"Save {number}: {word}.")
+            note, text = edit_one(vault, chance.randrange(asked.notes), f"Save {number}: {word}.")
+            cpu = tree_cpu(server.pid)
             save(note, text)
-            made.append(Save(editor, time.time(), _found(ledger, word)))
+            saved, found = time.time(), _found(ledger, word)
+            made.append(Save(editor, saved, found, tree_cpu(server.pid) - cpu))
     finally:
         ledger.close()
     return made
@@ -152,6 +158,8 @@ def _events(client: httpx.Client, save: Save) -> list[float]:
 
 def _print(saves: Sequence[Save], parts: Sequence[dict[str, float]]) -> None:
     print(f"from the save until it is found: {_line(_figures([save.found - save.saved for save in saves]))}")
+    cpu = statistics.median(save.cpu for save in saves)
+    print(f"  CPU that the system used meanwhile: median {cpu:.2f} s; load {os.getloadavg()[0]:.1f}")
     for editor in EDITORS:
         taken = [save.found - save.saved for save in saves if save.editor == editor]
         if taken:

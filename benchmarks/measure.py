@@ -147,6 +147,16 @@ def tree_mb(root: int) -> float:
     return sum(_pss(pid) for pid in _tree(root)) / 1_024
 
 
+def tree_cpu(root: int) -> float:
+    """CPU seconds that a process, all that descend from it, and those of them that have ended, have used."""
+    ticks = 0
+    for pid in _tree(root):
+        # The name of a program may hold spaces and brackets; what follows the last one is numbers.
+        fields = "".join(_lines(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _tree(root: int) -> list[int]:
     found = [root]
     for pid in found:
