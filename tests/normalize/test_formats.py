@@ -241,7 +241,7 @@ from catchment.extract import extract
 from catchment.model import RawContent
 from catchment.normalize import normalize
 from tests.normalize import samples
-for path in sorted(Path("tests/normalize/golden").iterdir()):
+for path in sorted(path for path in Path("tests/normalize/golden").iterdir() if path.is_file()):
     document = normalize(RawContent(path.read_bytes(), path.name))
     print(path.name, hashlib.sha256(repr((document, extract(document))).encode()).hexdigest())
 for data in (samples.pdf(), samples.docx(), samples.xlsx(), samples.odt(), samples.epub(), samples.RTF):

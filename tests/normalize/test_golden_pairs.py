@@ -16,7 +16,7 @@ from catchment.model import Entity, Link, RawContent
 from catchment.normalize import normalize
 
 _GOLDEN = Path(__file__).parent / "golden"
-_INPUTS = sorted(path for path in _GOLDEN.iterdir() if path.suffix != ".json")
+_INPUTS = sorted(path for path in _GOLDEN.iterdir() if path.is_file() and path.suffix != ".json")
 
 
 def _understood(path: Path) -> dict[str, Any]:

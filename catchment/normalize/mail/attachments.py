@@ -73,7 +73,8 @@ def single(entity: bytes, part: str) -> Attachment:
 
 def files(root: Part) -> list[Part]:
     """The parts of a message that are files and not its text."""
-    return [part for part in root.walk() if _is_file(part, root)]
+    sealed = {id(part) for outer in root.walk() if outer.media_type == "multipart/encrypted" for part in outer.walk()}
+    return [part for part in root.walk() if _is_file(part, root) and id(part) not in sealed]
 
 
 def name_of(part: Part) -> str:

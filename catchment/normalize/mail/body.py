@@ -17,7 +17,18 @@ _MAX_TEXT = 20 * 1024 * 1024
 _MAX_ATTACHED = 5
 _ENRICHED = re.compile(r"<param>.*?</param>|</?[A-Za-z][^<>]{0,60}>", re.DOTALL | re.IGNORECASE)
 _FLOW_QUOTE = re.compile(r"(>*)")
-_REPORTS = frozenset({"message/delivery-status", "message/disposition-notification", "message/feedback-report"})
+_REPORTS = frozenset(
+    {
+        "message/delivery-status",
+        "message/disposition-notification",
+        "message/feedback-report",
+        "text/rfc822-headers",
+    }
+)
+_NOTICES = {
+    "message/partial": "it is one piece of a message that was sent in several",
+    "message/external-body": "a part of it is kept elsewhere, and was not fetched",
+}
 _SMIME = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
 _STUB = 300
 _FAR_MORE = 3
@@ -73,8 +84,11 @@ class _Reader:
             return _joined([self.text(inner) for inner in part.parts])
         if kind in _SMIME:
             return self._smime(part)
-        if kind in _REPORTS or kind == "text/rfc822-headers":
-            return self._plain(part).strip("\n")
+        if kind in _NOTICES:
+            self._found.warn(_NOTICES[kind])
+            return self._plain(part)
+        if kind in _REPORTS:
+            return self._plain(part)
         if kind == "text/calendar":
             return invitation(self._plain(part))
         return self._leaf(part) if is_body(part, self._root) else ""
@@ -112,7 +126,8 @@ class _Reader:
 
     def _attached(self, part: Part) -> str:
         """A message in the message, quoted, with the headers that say where it is from."""
-        if not part.parts or self._depth >= _MAX_ATTACHED:
+        if self._depth >= _MAX_ATTACHED:
+            self._found.warn(f"it holds messages within messages; those more than {_MAX_ATTACHED} deep were left out")
             return ""
         inner = part.parts[0]
         said = _Reader(self._found, inner, self._depth + 1).text(inner)

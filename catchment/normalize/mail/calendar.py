@@ -53,6 +53,8 @@ def invitation(text: str) -> str:
             inside = outer
         elif inside in ("VEVENT", "VTODO"):
             event.setdefault(name, []).append(_value(name, parameters, value))
+    if inside:  # cut off
+        events.append(event)
     return "\n\n".join(_lines(method, event) for event in events[:_MAX_EVENTS])
 
 

@@ -6,30 +6,31 @@ is repaired here, and said in `Tree.warnings`. Linear in the size of the message
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from catchment.errors import ParseError
-from catchment.normalize.mail import words
+from catchment.normalize.mail import transport, words
 
 MAX_DEPTH = 100
 MAX_PARTS = 1_000
-_MAX_HEADERS = 2_000
+_MAX_HEADERS = 10_000
 _MAX_HEADER = 65_536
+_MAX_JUNK = 2_048
 
 _NAME = re.compile(rb"([!-9;-~]{1,200})[ \t]*:")
+_FIRST_HEADER = re.compile(
+    rb"^(?:from|to|subject|date|received|return-path|delivered-to|message-id|mime-version)[ \t]*:",
+    re.IGNORECASE | re.MULTILINE,
+)
 _TYPE = re.compile(r"\s*([\w!#$&^.+*-]+)\s*/\s*([\w!#$&^.+*-]+)")
 _PARAMETER = re.compile(r";\s*([^\s=;\"]{1,100})\s*=\s*(\"(?:[^\"\\]|\\.)*+(?:\"|$)|[^;]*+)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SECTION = re.compile(r"(.+?)(?:\*(\d{1,3}))?(\*)?$", re.DOTALL)
 _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 _GUESS = re.compile(rb"^--(-{0,60}[^\s-][^\s]{0,199})[ \t]{0,20}\r?$", re.MULTILINE)
-_SOFT_BREAK = re.compile(rb"=[ \t]+(\r?\n)")
-_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
-_PLAIN_ENCODINGS = frozenset({"", "7bit", "8bit", "binary", "7-bit", "8-bit", "none"})
 
 
 @dataclass(eq=False)
@@ -92,7 +93,7 @@ class Part:
     @property
     def is_encoding_known(self) -> bool:
         """Whether `content` can undo the encoding."""
-        return self.encoding in _PLAIN_ENCODINGS or self.encoding in _DECODERS
+        return transport.is_known(self.encoding)
 
     @property
     def largest_size(self) -> int:
@@ -101,10 +102,8 @@ class Part:
         return size * 3 // 4 if self.encoding == "base64" else size
 
     def content(self) -> bytes:
-        """The body with its transport encoding undone; as it is where that is unknown or broken beyond repair."""
-        body = self.data[self.start : self.stop]
-        decoder = _DECODERS.get(self.encoding)
-        return decoder(body) if decoder else body
+        """The body with its transport encoding undone; as it is where that is unknown."""
+        return transport.undone(self.data[self.start : self.stop], self.encoding)
 
     def walk(self) -> Iterator[Part]:
         """This part and all below it, in their order."""
@@ -126,7 +125,10 @@ def parse(data: bytes) -> Tree:
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     builder = _Builder()
-    root = builder.entity(data, 0, len(data), "text/plain", "", 0)
+    start = 0
+    if not _NAME.match(data) and (found := _FIRST_HEADER.search(data, 0, _MAX_JUNK)):
+        start = found.start()
+    root = builder.entity(data, start, len(data), "text/plain", "", 0)
     if not root.number:
         root.number = "" if root.media_type.startswith("multipart/") else "1"
     return Tree(root, builder.warnings)
@@ -153,11 +155,11 @@ class _Builder:
 
     def _divide(self, part: Part, depth: int) -> None:
         boundary = words.as_bytes(part.parameters.get("boundary", "")).rstrip()
-        spans = _spans(part, boundary) if boundary else []
-        if not spans and (guess := _GUESS.search(part.data, part.start, part.stop)):
+        spans = _spans(part, boundary) if boundary else None
+        if spans is None and (guess := _GUESS.search(part.data, part.start, part.stop)):
             spans = _spans(part, guess[1].removesuffix(b"--") or guess[1])
             self._warn("the boundary between its parts is missing or wrong; a likely one was taken")
-        if not spans:
+        if spans is None:
             self._warn("it says that it has parts, and has none; it was read as text")
             part.headers["content-type"] = [b"text/plain"]
             part.__dict__.pop("_content_type", None)
@@ -174,7 +176,7 @@ class _Builder:
         """The message in a part; its own parts are numbered below the part, a single body is `.1` (RFC 3501)."""
         number = part.number or "1"
         data, start, stop = part.data, part.start, part.stop
-        if part.encoding not in _PLAIN_ENCODINGS:
+        if not transport.is_plain(part.encoding):
             data = part.content()
             start, stop = 0, len(data)
         inner = self.entity(data, start, stop, "text/plain", number, depth + 1)
@@ -211,19 +213,17 @@ def _headers(data: bytes, start: int, stop: int) -> tuple[dict[str, list[bytes]]
             count += 1
             values = headers.setdefault(found[1].decode("ascii").lower(), []) if count <= _MAX_HEADERS else [b""]
             values.append(line[found.end() :])
-        elif place == start and line.startswith((b"From ", b">From ")):  # the line between messages of an mbox file
-            start = after
         else:
             return headers, place
         place = after
     return headers, stop
 
 
-def _spans(part: Part, boundary: bytes) -> list[tuple[int, int]]:
-    """Where the parts between lines of `--boundary` start and stop; the last may lack its end."""
+def _spans(part: Part, boundary: bytes) -> list[tuple[int, int]] | None:
+    """Where the parts between lines of `--boundary` start and stop, the last may lack its end; None without such a line."""
     data, mark = part.data, b"--" + boundary
     spans: list[tuple[int, int]] = []
-    began = -1
+    began, is_found = -1, False
     place = data.find(mark, part.start, part.stop)
     while place >= 0:
         end = data.find(b"\n", place, part.stop)
@@ -232,13 +232,13 @@ def _spans(part: Part, boundary: bytes) -> list[tuple[int, int]]:
         if (place == part.start or data[place - 1] == 0x0A) and rest in (b"", b"--"):
             if began >= 0:
                 spans.append((began, _without_line_end(data, began, place)))
-            began = min(end + 1, part.stop)
+            began, is_found = min(end + 1, part.stop), True
             if rest:
                 return spans
         place = data.find(mark, end, part.stop)
     if 0 <= began < part.stop:
         spans.append((began, part.stop))
-    return spans
+    return spans if is_found else None
 
 
 def _without_line_end(data: bytes, start: int, stop: int) -> int:
@@ -276,50 +276,3 @@ def _joined(pieces: dict[int, tuple[str, bool]]) -> str:
         raw = words.as_bytes(value)
         data += _PERCENT.sub(lambda digits: bytes([int(digits[1], 16)]), raw) if is_encoded else raw
     return words.decoded(data, charset)
-
-
-def from_base64(body: bytes) -> bytes:
-    """Base64 as it comes: foreign characters are passed over, and what is cut off at the end is left out."""
-    try:
-        return binascii.a2b_base64(body)
-    except binascii.Error:
-        body = body.translate(None, _BASE64)
-        body = body[:-1] if len(body) % 4 == 1 else body
-        return binascii.a2b_base64(body + b"=" * (-len(body) % 4))
-
-
-def _from_quoted_printable(body: bytes) -> bytes:
-    return binascii.a2b_qp(_SOFT_BREAK.sub(rb"=\1", body))
-
-
-def _from_uuencode(body: bytes) -> bytes:
-    lines = body.splitlines()
-    first = next((number for number, line in enumerate(lines, 1) if line.startswith(b"begin ")), 0)
-    out = []
-    for line in lines[first:]:
-        if line == b"end":
-            break
-        try:
-            out.append(binascii.a2b_uu(line))
-        except binascii.Error:  # some encoders write a wrong length; the right one follows from the first character
-            length = (((line[0] - 32) & 63) * 4 + 5) // 3
-            out.append(_uu_line(line[:length]))
-    return b"".join(out)
-
-
-def _uu_line(line: bytes) -> bytes:
-    try:
-        return binascii.a2b_uu(line)
-    except binascii.Error:
-        return b""
-
-
-_DECODERS = {
-    "base64": from_base64,
-    "b": from_base64,
-    "quoted-printable": _from_quoted_printable,
-    "quotedprintable": _from_quoted_printable,
-    "x-uuencode": _from_uuencode,
-    "x-uue": _from_uuencode,
-    "uuencode": _from_uuencode,
-}

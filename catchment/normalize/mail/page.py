@@ -16,6 +16,7 @@ _HIDDEN = re.compile(
 _SIZE = re.compile(r"(?:^|;)\s*(?:width|height)\s*:\s*[0-3](?:\.0*)?(?:px|pt)?\s*(?:;|!|$)", re.IGNORECASE)
 _TINY = frozenset({"0", "1", "2", "3", "0px", "1px", "2px", "3px"})
 _FILLER = re.compile(r"[\u034f\u00ad\u200b\u2060\ufeff]|(?:[ \xa0]\u200c)+|\u200c(?=[ \xa0\n]|$)")
+_MAILTO = re.compile(r"\[([^\[\]\n]{1,200})\]\(mailto:\1\)")
 _SPACES = re.compile(r"[ \xa0]{2,}")
 
 
@@ -25,6 +26,7 @@ def page(data: bytes, declared: str | None) -> str:
 
     tree = LexborHTMLParser(words.decoded(data, declared or charset_of(data)))
     said = markdown_of(tree, frozenset(node.mem_id for node in tree.css("[style],[hidden],img") if _is_unseen(node)))
+    said = _MAILTO.sub(r"\1", said) if "(mailto:" in said else said
     return _SPACES.sub(" ", _FILLER.sub("", said)) if not said.isascii() else said
 
 

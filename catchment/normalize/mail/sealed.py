@@ -15,7 +15,7 @@ _ARMORED = re.compile(
     r"^-----BEGIN PGP MESSAGE-----[ \t]*\n.*?(?:^-----END PGP MESSAGE-----[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
 _CLEARSIGNED = re.compile(
-    r"^-----BEGIN PGP SIGNED MESSAGE-----[ \t]*\n(?:[A-Za-z-]+: .*\n)*[ \t]*\n(.*?)"
+    r"^-----BEGIN PGP SIGNED MESSAGE-----[ \t]*\n(?:[A-Za-z-]+: [^\n]*\n)*[ \t]*\n(.*?)"
     r"(?:^-----BEGIN PGP SIGNATURE-----[ \t]*$.*?(?:^-----END PGP SIGNATURE-----[ \t]*$|\Z)|\Z)",
     re.MULTILINE | re.DOTALL,
 )

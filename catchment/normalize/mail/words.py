@@ -91,7 +91,7 @@ def people(value: bytes) -> list[tuple[str, str]]:
         name = _clean(_expanded(_SPACE.sub(" ", "".join(said)).strip()))
         if not address and (bare := _ADDRESS.search(name)):
             address, name = bare[0], (name[: bare.start()] + name[bare.end() :]).strip()
-        name = (name or _clean(_expanded(comment))).strip("\"' ")
+        name = (name or _clean(_expanded(comment))).replace("<>", "").strip("\"'@<> ")
         if (name or address) and len(found) < _MAX_PEOPLE:
             found.append(("" if name.lower() == address.lower() else name, _clean(address).replace(" ", "")))
         said.clear()

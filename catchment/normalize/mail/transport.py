@@ -1,0 +1,76 @@
+"""Transport encodings undone (RFC 2045, 6): base64, quoted-printable, uuencode, with the damage that they come with."""
+
+from __future__ import annotations
+
+import binascii
+import re
+
+_SOFT_BREAK = re.compile(rb"=[ \t]+(\r?\n)")
+_FOOTER = re.compile(rb"=[=\n][ \t\r\n]*\n[^\n]*[^A-Za-z0-9+/=\s]")  # words that a list server put below encoded ones
+_NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+_PLAIN = frozenset({"", "7bit", "8bit", "binary", "7-bit", "8-bit", "none"})
+
+
+def is_known(encoding: str) -> bool:
+    """Whether `undone` knows what to do with a body in this encoding."""
+    return is_plain(encoding) or encoding in _DECODERS
+
+
+def is_plain(encoding: str) -> bool:
+    """Whether a body in this encoding is its content as it is."""
+    return encoding in _PLAIN
+
+
+def undone(body: bytes, encoding: str) -> bytes:
+    """The content of a body; as it is where the encoding is unknown. What cannot be read of it is left out."""
+    decoder = _DECODERS.get(encoding)
+    return decoder(body) if decoder else body
+
+
+def _from_base64(body: bytes) -> bytes:
+    """Base64 as it comes: foreign characters are passed over, and what is cut off at the end is left out."""
+    if end := _FOOTER.search(body):
+        body = body[: end.start() + 2]
+    try:
+        return binascii.a2b_base64(body)
+    except binascii.Error:
+        body = body.translate(None, _NOT_BASE64)
+        body = body[:-1] if len(body) % 4 == 1 else body
+        return binascii.a2b_base64(body + b"=" * (-len(body) % 4))
+
+
+def _from_quoted_printable(body: bytes) -> bytes:
+    return binascii.a2b_qp(_SOFT_BREAK.sub(rb"=\1", body))
+
+
+def _from_uuencode(body: bytes) -> bytes:
+    lines = body.splitlines()
+    first = next((number for number, line in enumerate(lines, 1) if line.startswith(b"begin ")), 0)
+    out = []
+    for line in lines[first:]:
+        if line == b"end":
+            break
+        try:
+            out.append(binascii.a2b_uu(line))
+        except binascii.Error:  # some encoders write a wrong length; the right one follows from the first character
+            length = (((line[0] - 32) & 63) * 4 + 5) // 3
+            out.append(_uu_line(line[:length]))
+    return b"".join(out)
+
+
+def _uu_line(line: bytes) -> bytes:
+    try:
+        return binascii.a2b_uu(line)
+    except binascii.Error:
+        return b""
+
+
+_DECODERS = {
+    "base64": _from_base64,
+    "b": _from_base64,
+    "quoted-printable": _from_quoted_printable,
+    "quotedprintable": _from_quoted_printable,
+    "x-uuencode": _from_uuencode,
+    "x-uue": _from_uuencode,
+    "uuencode": _from_uuencode,
+}

@@ -1,0 +1,291 @@
+"""Mail messages: parts as the standard library sees them, files as they were sent, quotations told apart, and no surprises."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+from email.message import EmailMessage, Message
+from email.policy import EmailPolicy
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catchment.errors import ItemError, ResourceExhausted
+from catchment.extract import extract
+from catchment.extract.mail import ASIDE
+from catchment.model import Document, RawContent, SkipReason
+from catchment.normalize import normalize
+from catchment.normalize.mail import mail, words
+from catchment.normalize.mail.attachments import MAX_BYTES, attachments, single
+from catchment.normalize.mail.mime import Part, parse
+from catchment.normalize.mail.quotes import apart
+from tests.normalize import samples
+
+_GOLDEN = sorted((Path(__file__).parent / "golden" / "mail").glob("*.eml"))
+_SMALL = [data for path in _GOLDEN if len(data := path.read_bytes()) < 4_000]
+
+
+def _with_files(*files: tuple[str, bytes]) -> bytes:
+    message = EmailMessage()
+    message["From"], message["Subject"], message["Message-ID"] = "ada@example.org", "files", "<files@example.org>"
+    message.set_content("See the files.")
+    for name, data in files:
+        message.add_attachment(data, maintype="application", subtype="octet-stream", filename=name)
+    return message.as_bytes()
+
+
+# Structure
+
+
+def _leaves(message: Message) -> list[tuple[str, bytes]]:
+    if message.is_multipart():
+        return [leaf for part in message.get_payload() for leaf in _leaves(part)]  # type: ignore[union-attr]
+    payload = message.get_payload(decode=True)
+    return [(message.get_content_type(), payload if isinstance(payload, bytes) else b"")]
+
+
+def _our_leaves(part: Part) -> list[tuple[str, bytes]]:
+    return [leaf for inner in part.parts for leaf in _our_leaves(inner)] or [(part.media_type, part.content())]
+
+
+_texts = st.text(st.characters(codec="utf-8", exclude_characters="\r\x00"), max_size=120)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    body=_texts,
+    encoding=st.sampled_from(["quoted-printable", "base64"]),
+    page=st.none() | _texts,
+    files=st.lists(st.tuples(_texts, st.binary(max_size=100)), max_size=3),
+    policy=st.sampled_from([email.policy.SMTP, email.policy.default]),
+)
+def test_the_parts_of_a_well_formed_message_are_those_that_the_standard_library_finds(
+    body: str, encoding: str, page: str | None, files: list[tuple[str, bytes]], policy: EmailPolicy
+) -> None:
+    message = EmailMessage()
+    message["From"] = "ada@example.org"
+    message.set_content(body or "x", cte=encoding)
+    if page is not None:
+        message.add_alternative(f"<p>{page}", subtype="html")
+    for name, content in files:
+        message.add_attachment(content, maintype="image", subtype="png", filename=name.replace("\n", "") or "x")
+    data = message.as_bytes(policy=policy)
+    assert _our_leaves(parse(data).root) == _leaves(email.message_from_bytes(data))
+
+
+@st.composite
+def _mutated(draw: st.DrawFn) -> bytes:
+    data = draw(st.sampled_from(_SMALL))
+    for _ in range(draw(st.integers(1, 4))):
+        first, last = sorted((draw(st.integers(0, len(data))), draw(st.integers(0, len(data)))))
+        match draw(st.sampled_from(["cut", "twice", "put", "swap", "flip"])):
+            case "cut":
+                data = data[:first] + data[last:]
+            case "twice":
+                data = data[:last] + data[first:last] * draw(st.integers(1, 3)) + data[last:]
+            case "put":
+                data = data[:first] + draw(st.binary(max_size=40)) + data[first:]
+            case "swap":
+                data = data[last:] + data[first:last] + data[:first]
+            case "flip":
+                data = data[:first] + bytes(byte ^ 0x80 for byte in data[first : first + 8]) + data[first + 8 :]
+    return data
+
+
+@settings(max_examples=100, deadline=None)
+@given(_mutated())
+def test_a_mutilated_message_is_read_or_refused_and_never_anything_else(data: bytes) -> None:
+    try:
+        document = mail(data)
+    except ItemError:
+        return
+    document.text.encode("utf-8")
+    repr(document.properties).encode("utf-8")
+    assert mail(data) == document
+    covered = extract(document).chunks
+    assert all(0 <= chunk.start < chunk.end <= len(document.text) for chunk in covered)
+    parts = [file.part for file in attachments(data)]
+    assert len(set(parts)) == len(parts)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=300))
+def test_the_readers_of_header_fields_take_any_bytes(data: bytes) -> None:
+    for said in (words.text(data), words.file_name(words.raw(data)), *words.identifiers(data)):
+        said.encode("utf-8")
+        assert "\n" not in said
+    for name, address in words.people(data):
+        f"{name}{address}".encode()
+    words.moment(words.text(data))
+
+
+# Files in messages
+
+
+def test_a_file_in_a_message_is_the_same_content_as_on_a_disk() -> None:
+    [file] = attachments(_with_files(("report.pdf", samples.pdf())))
+    on_disk = RawContent(samples.pdf(), "report.pdf")
+    assert file.raw().data == on_disk.data
+    assert normalize(file.raw()) == normalize(on_disk)
+
+
+def test_the_same_file_twice_has_one_hash_and_two_places() -> None:
+    first, second = attachments(_with_files(("a.csv", b"1,2\n"), ("b.csv", b"1,2\n")))
+    assert (first.content_hash, first.size) == (second.content_hash, second.size)
+    assert (first.part, second.part) == ("2", "3")
+
+
+def test_a_part_that_was_fetched_by_itself_is_the_same_file() -> None:
+    message = _with_files(("a.csv", b"1,2\n"), ("b.bin", bytes(range(256))))
+    entity = message.split(b"\n--", 3)[3].partition(b"\n")[2].rpartition(b"\n--")[0]
+    assert single(entity, "3") == list(attachments(message))[1]
+
+
+def test_a_file_over_fifty_megabytes_is_named_and_not_read() -> None:
+    message = b"From: a@example.org\nContent-Type: video/mp4; name=long.mp4\n\n" + bytes(MAX_BYTES + 1)
+    [file] = attachments(message)
+    assert (file.skipped, file.data, file.content_hash) == (SkipReason.TOO_LARGE, b"", "")
+    assert (file.name, file.size) == ("long.mp4", MAX_BYTES + 1)
+
+
+def test_a_bomb_in_a_message_harms_nobody_until_it_is_read_and_then_is_refused() -> None:
+    bomb = samples.zipped({"[Content_Types].xml": "<Types/>", "word/document.xml": " " * 20_000_000})
+    message = _with_files(("bomb.docx", bomb))
+    assert mail(message).text == "See the files."
+    [file] = attachments(message)
+    with pytest.raises(ResourceExhausted):
+        normalize(file.raw())
+
+
+# What was written and what was quoted
+
+
+def _own(document: Document) -> list[str]:
+    return [
+        document.text[chunk.start : chunk.end].strip() for chunk in extract(document).chunks if chunk.heading != ASIDE
+    ]
+
+
+def test_search_can_tell_an_answer_from_what_it_quotes() -> None:
+    quoted = "\n".join(f"> The pump of plot {number} was looked at and needs a new seal." for number in range(9))
+    document = mail(f"From: a@example.org\n\nI ordered nine seals.\n\nOn 1 Mar 2024, Ada wrote:\n{quoted}\n".encode())
+    assert _own(document) == ["I ordered nine seals."]
+    assert [chunk.heading for chunk in extract(document).chunks] == ["", ASIDE]
+
+
+def test_every_character_of_a_message_is_in_some_passage() -> None:
+    blocks = [f"{'> ' if number % 2 else ''}{'word ' * (number * 40)}" for number in range(1, 12)]
+    document = mail(b"From: a@example.org\n\n" + "\n\n".join(blocks).encode())
+    covered = set()
+    for chunk in extract(document).chunks:
+        covered.update(range(chunk.start, chunk.end))
+    assert all(place in covered or letter.isspace() for place, letter in enumerate(document.text))
+
+
+def test_a_message_of_a_thousand_alternations_is_cut_like_any_text() -> None:
+    lines = "".join(f"> {'q' * 210}\n\nown {number}\n\n" for number in range(1_000))
+    document = mail(b"From: a@example.org\n\n" + lines.encode())
+    assert len(extract(document).chunks) < len(document.text) / 1_500
+
+
+@pytest.mark.parametrize(
+    ("written", "introduction"),
+    [
+        ("Yes.", "On Fri, 1 Mar 2024 at 10:30, Nils Oker <nils@example.net> wrote:"),
+        ("Ja.", "Am Fr., 1. März 2024 um 10:30 Uhr schrieb Nils Oker <nils@example.net>:"),
+        ("Oui.", "Le ven. 1 mars 2024 à 10:30, Nils Oker <nils@example.net> a écrit :"),
+        ("Sí.", "El vie, 1 mar 2024 a las 10:30, Nils Oker (<nils@example.net>) escribió:"),
+        ("Sì.", "Il giorno ven 1 mar 2024 alle ore 10:30 Nils Oker <nils@example.net> ha scritto:"),
+        ("Sim.", "Em sex., 1 de mar. de 2024 às 10:30, Nils Oker <nils@example.net> escreveu:"),
+        ("Ja.", "Op vr 1 mrt 2024 om 10:30 schreef Nils Oker <nils@example.net>:"),
+        ("Ja.", "Den fre 1 mars 2024 kl 10:30 skrev Nils Oker <nils@example.net>:"),
+        ("Tak.", "W dniu pt., 1 mar 2024 o 10:30 Nils Oker <nils@example.net> napisał(a):"),
+        ("Ano.", "pá 1. 3. 2024 v 10:30 odesílatel Nils Oker <nils@example.net> napsal:"),
+        ("Kyllä.", "pe 1. maalisk. 2024 klo 10.30 Nils Oker (nils@example.net) kirjoitti:"),
+        ("Да.", "пт, 1 мар. 2024 г. в 10:30, Nils Oker <nils@example.net> написал(а):"),
+        ("はい。", "2024年3月1日(金) 10:30 Nils Oker <nils@example.net>:"),
+        ("是。", "Nils Oker <nils@example.net> 于2024年3月1日周五 10:30写道："),
+    ],
+)
+def test_an_introduction_in_many_languages_belongs_to_the_quotation(written: str, introduction: str) -> None:
+    said = apart(f"{written}\n\n{introduction}\n\n> Is the pump back?\n")
+    assert said == f"{written}\n\n> {introduction}\n>\n> Is the pump back?"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        "From Sent To Subject",
+        "Von Gesendet An Betreff",
+        "De Envoyé À Objet",
+        "De Enviado Para Asunto",
+        "Da Inviato A Oggetto",
+        "Van Verzonden Aan Onderwerp",
+        "Från Skickat Till Ämne",
+        "Od Wysłano Do Temat",
+        "От Отправлено Кому Тема",
+        "发件人 发送时间 收件人 主题",
+        "差出人 送信日時 宛先 件名",
+    ],
+)
+def test_a_message_copied_below_its_headers_is_quoted_in_many_languages(labels: str) -> None:
+    values = ("Nils Oker <nils@example.net>", "1 March 2024 10:30", "Ada Berg", "pump")
+    block = "\n".join(f"{label}: {value}" for label, value in zip(labels.split(), values, strict=True))
+    said = apart(f"See below.\n\n{block}\n\nIs it back?")
+    assert said.split("\n\n")[0] == "See below."
+    assert all(line.startswith(">") for line in said.split("\n")[2:])
+    assert said.endswith("> Is it back?")
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "signature"),
+    [
+        ("Words.\n\n-- \nAda", "Words.", "Ada"),
+        ("Words.\n--\nAda\nClub", "Words.", "Ada\nClub"),
+        ("Words.\n\nViele Grüße\nAda", "Words.", "Viele Grüße\nAda"),
+        ("Words.\n\nCordialement,\n\nAda Berg\n+33 1 23", "Words.", "Cordialement,\n\nAda Berg\n+33 1 23"),
+        ("Words.\n\nSent from my iPad", "Words.", "Sent from my iPad"),
+        ("Words.\n\nVon meinem iPhone gesendet", "Words.", "Von meinem iPhone gesendet"),
+        ("Words.\n\n/Ada", "Words.", "/Ada"),
+    ],
+)
+def test_a_signature_stands_below_its_mark(text: str, body: str, signature: str) -> None:
+    assert apart(text) == f"{body}\n\n-- \n{signature}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thanks\nI will be there on Monday with the key and the new seal.",
+        "Sent from my desk, this takes longer.",
+        "We wrote: the pump stays.\n\nNothing else.",
+        "- one\n- two",
+        "A list -- with a dash.",
+        "From: here\n\nto there",
+        "",
+    ],
+)
+def test_what_only_looks_like_a_signature_or_a_quotation_stays(text: str) -> None:
+    assert apart(text) == text
+
+
+# Words in headers
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b" =?utf-8?q?Wasserst=C3=A4nde?=  =?utf-8?q?_im_M=C3=A4rz?=", "Wasserstände im März"),
+        (b"=?utf-8?B?ww==?= =?utf-8?B?tg==?=x", "öx"),
+        (b"=?utf-8*de?q?M=C3=BChle?= and more", "Mühle and more"),
+        (b"=?gb2312?B?sbQ=?=", "贝"),
+        (b"=?unknown-8bit?q?M=FChle?=", "Mühle"),
+        ("Mühle".encode(), "Mühle"),
+        ("Mühle".encode("latin-1"), "Mühle"),
+        (b"not =?utf-8?q?closed", "not =?utf-8?q?closed"),
+    ],
+)
+def test_encoded_words_are_read_as_they_were_meant(value: bytes, expected: str) -> None:
+    assert words.text(value) == expected
