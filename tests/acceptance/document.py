@@ -1,0 +1,88 @@
+"""Commands as documents show them: read from blocks marked `console`, typed into a shell, held against what is shown.
+
+A line that begins with `$ ` is typed. The lines below it must be in what it says, in this order; `…` stands for anything
+on a line, and alone on a line for any lines. A command ends with 0, or says otherwise: `# exits with 5`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_SECONDS = 240
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_EXIT = re.compile(r"#\s*exits with (\d+)\s*$")
+_ANYTHING = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A command that a document shows, where it stands, and what it is said to answer."""
+
+    line: int
+    words: str
+    answer: tuple[str, ...]
+
+    @property
+    def code(self) -> int:
+        """The exit code that the document promises."""
+        told = _EXIT.search(self.words)
+        return int(told[1]) if told else 0
+
+
+def commands(document: Path) -> Iterator[Typed]:
+    """Every command that a document shows, in order."""
+    text = document.read_text(encoding="utf-8")
+    for block in _BLOCK.finditer(text):
+        first = text.count("\n", 0, block.start(1)) + 1
+        lines = block[1].splitlines()
+        starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
+        assert starts[:1] == [0], f"{document.name} line {first}: a block begins with a command"
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+            yield Typed(first + start, lines[start].removeprefix("$ "), tuple(lines[start + 1 : end]))
+
+
+def carry_out(document: Path, environment: Mapping[str, str], folder: Path) -> int:
+    """Type every command of a document into a shell, in order, in this folder; how many there were."""
+    shown = list(commands(document))
+    for typed in shown:
+        done = subprocess.run(
+            ["bash", "-c", typed.words],
+            env=dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        where = f"{document.name} line {typed.line}: {typed.words}"
+        assert done.returncode == typed.code, f"{where}\nended with {done.returncode}:\n{done.stdout}"
+        missing = first_missing(typed.answer, done.stdout)
+        assert missing is None, f"{where}\ndid not say {missing!r} where the document does, but:\n{done.stdout}"
+    return len(shown)
+
+
+def first_missing(shown: tuple[str, ...], said: str) -> str | None:
+    """The first line of a document that is not in what was said, after the lines before it."""
+    lines = iter(said.splitlines())
+    for line in shown:
+        if line.strip() == _ANYTHING:
+            continue
+        pattern = _pattern(line)
+        if not any(pattern.fullmatch(_even(one)) for one in lines):
+            return line
+    return None
+
+
+def _pattern(line: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in re.split(r" ?… ?", _even(line))))
+
+
+def _even(line: str) -> str:
+    """How a table is aligned depends on its widest cell."""
+    return " ".join(line.split())
