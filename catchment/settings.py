@@ -12,7 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from catchment.home import Home
 from catchment.model import Priority
 
-__all__ = ["CachePolicy", "Home", "Limits", "Policy", "RetryPolicy", "SourceName", "SourceSettings", "Strict"]
+__all__ = [
+    "CachePolicy",
+    "Home",
+    "Limits",
+    "Policy",
+    "ResourceChanges",
+    "Resources",
+    "RetryPolicy",
+    "SourceName",
+    "SourceSettings",
+    "Strict",
+]
 
 SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
@@ -58,12 +69,43 @@ class Limits(Strict):
     max_mb: float = Field(100, gt=0, le=10_240)
 
 
+Cores = Annotated[float, Field(ge=0, le=64, description="Cores that one sync keeps busy on average")]
+SyncMemory = Annotated[
+    int, Field(ge=64, le=65_536, description="MB that one sync may take before it is ended, its parsers not counted")
+]
+AtOnce = Annotated[int, Field(ge=1, le=64, description="Syncs of sources of this kind that may go on at once")]
+
+
+class Resources(Strict):
+    """What one sync takes of the machine: its weight when syncs are let in, and the memory at which it is ended.
+
+    A parser's memory is limited for each item (`Limits.memory_mb`) and is not counted here.
+    """
+
+    cores: Cores = 0.5
+    memory_mb: SyncMemory = 512
+    at_once: AtOnce = 2
+
+
+class ResourceChanges(Strict):
+    """Where something is to differ from a connector's `Resources`; what is left out stays as it is there."""
+
+    cores: Cores | None = None
+    memory_mb: SyncMemory | None = None
+    at_once: AtOnce | None = None
+
+    def on(self, resources: Resources) -> Resources:
+        """The resources with these changes."""
+        return resources.model_copy(update=self.model_dump(exclude_none=True))
+
+
 class Policy(Strict):
     """What a connector's steps are allowed to do; a source may override each part."""
 
     retry: RetryPolicy = RetryPolicy()
     cache: CachePolicy = CachePolicy()
     limits: Limits = Limits()
+    resources: Resources = Resources()
 
 
 class SourceSettings(Strict):
@@ -73,9 +115,13 @@ class SourceSettings(Strict):
     retry: RetryPolicy | None = Field(None, description="Overrides the connector's retry policy")
     cache: CachePolicy | None = Field(None, description="Overrides the connector's caching policy")
     limits: Limits | None = Field(None, description="Overrides the connector's limits for one item")
+    resources: ResourceChanges | None = Field(None, description="What one sync of this source may take of the machine")
 
     def policy(self, default: Policy) -> Policy:
         """The connector's policy with this source's overrides."""
         return Policy(
-            retry=self.retry or default.retry, cache=self.cache or default.cache, limits=self.limits or default.limits
+            retry=self.retry or default.retry,
+            cache=self.cache or default.cache,
+            limits=self.limits or default.limits,
+            resources=(self.resources or ResourceChanges()).on(default.resources),
         )

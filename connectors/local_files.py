@@ -10,12 +10,14 @@ from pydantic import Field, field_validator
 
 from catchment.contracts import Known
 from catchment.model import Change, Item, RawContent
-from catchment.settings import Policy, RetryPolicy, SourceSettings
+from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
 from connectors.ignore import Rules
 from connectors.tree import Tree
 
 # What fails with a file is mostly over in seconds: it is being written, or a disk hiccups.
-FOLDER_POLICY = Policy(retry=RetryPolicy(attempts=3, initial=5, maximum=60))
+FOLDER_POLICY = Policy(
+    retry=RetryPolicy(attempts=3, initial=5, maximum=60), resources=Resources(cores=0.3, memory_mb=512, at_once=4)
+)
 _MEGABYTE = 1_000_000
 
 

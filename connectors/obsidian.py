@@ -14,12 +14,13 @@ from typing import ClassVar
 from catchment.contracts import Known
 from catchment.errors import BadInput, SourceUnavailable
 from catchment.model import Change, Item, RawContent
-from catchment.settings import Policy, SourceSettings
+from catchment.settings import Policy, Resources, SourceSettings
 from connectors.ignore import Rules
 from connectors.local_files import FOLDER_POLICY, FolderSettings, max_bytes
 from connectors.tree import Tree
 
 _MARKER = ".obsidian"
+_POLICY = FOLDER_POLICY.model_copy(update={"resources": Resources(cores=0.4, memory_mb=512, at_once=3)})
 # Obsidian shows these without their suffix; any other file it calls by its full name.
 _CALLED_BY_STEM = frozenset({".md", ".canvas", ".base"})
 
@@ -37,7 +38,7 @@ class Obsidian:
 
     kind: ClassVar[str] = "obsidian"
     settings: ClassVar[type[SourceSettings]] = ObsidianSettings
-    policy: ClassVar[Policy] = FOLDER_POLICY
+    policy: ClassVar[Policy] = _POLICY
     fetch_in_sandbox: ClassVar[bool] = True
 
     def __init__(self, settings: ObsidianSettings) -> None:

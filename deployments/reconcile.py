@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import os
-
 import httpx
 
 from deployments.api import api
 from deployments.environment import POOL
 from deployments.server import Running
-
-_RUNS_AT_ONCE = max(2, min(8, os.cpu_count() or 1))
+from deployments.warm.variables import base_job_template
 
 
 def ensure_pool(state: Running) -> None:
     """Make the work pool, or bring it up to date; may be called again."""
-    properties = {
-        "command": {"type": "string", "title": "Command"},
-        "env": {"type": "object", "title": "Environment Variables", "default": {}},
-        "working_dir": {"type": "string", "title": "Working Directory"},
-        "stream_output": {"type": "boolean", "title": "Stream Output", "default": True},
-    }
-    template = {
-        "job_configuration": {key: "{{ " + key + " }}" for key in properties},
-        "variables": {"type": "object", "properties": properties},
-    }
+    template = base_job_template()
     with api(state) as client:
         found = client.get(f"/work_pools/{POOL}")
         if found.status_code == httpx.codes.NOT_FOUND:
-            pool = {
-                "name": POOL,
-                "type": "warm",
-                "base_job_template": template,
-                "concurrency_limit": _RUNS_AT_ONCE,
-            }
+            # No limit: the worker keeps one that adapts, and sees what waits only as long as the server keeps nothing back.
+            pool = {"name": POOL, "type": "warm", "base_job_template": template}
             client.post("/work_pools/", json=pool).raise_for_status()
         elif found.raise_for_status().json()["base_job_template"] != template:
             client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()

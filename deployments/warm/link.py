@@ -54,8 +54,12 @@ class ForkedRun:
         try:
             return await asyncio.wait_for(self.wait(), grace)
         except TimeoutError:
-            self._server.send({"signal": signal.SIGKILL, "to": self.key})
+            self.kill()
             return await self.wait()
+
+    def kill(self) -> None:
+        """Kill it at once, with all it started; may be called again."""
+        self._server.send({"signal": signal.SIGKILL, "to": self.key})
 
 
 @dataclass(slots=True, eq=False)

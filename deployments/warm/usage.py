@@ -1,4 +1,8 @@
-"""What a run used: CPU, memory and I/O of its processes, told in its log and shown as a table beside it."""
+"""What a run uses: CPU, memory and I/O of its processes, told in its log and shown as a table beside it.
+
+While it lives, a run that takes long is made to yield to the rest of the machine, and one that takes more memory than it may
+is ended.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import orjson
@@ -18,37 +22,62 @@ from prefect.logging.loggers import PrefectLogAdapter
 
 from deployments.warm.link import Ended
 
-_SAMPLE_SECONDS = 2.0
-_BULK_SECONDS = 10.0
+_SAMPLE_SECONDS = 1.0
+_BULK_SECONDS = 5.0
 """A run that takes longer is bulk work: from then on it yields to everything else on the machine."""
-_BULK_NICENESS = 5
+_BULK_NICENESS = 10
+_LOWEST_BEST_EFFORT = 7
+_LOOKS = 2
+"""Looks in a row that must find too much memory: a parser is without a limit of its own for a moment when it fails."""
 
 
 @dataclass(slots=True)
 class Watched:
-    """One run's processes while they live: the most memory they held together."""
+    """One run's processes while they live. `allowed` and `memory` are in bytes; `waited` is seconds from due to begun."""
 
     process: psutil.Process | None
+    allowed: int | None = None
+    waited: float = 0.0
     since: float = field(default_factory=time.monotonic)
+    took: float = 0.0
     memory: int = 0
+    """The most that all of them held together."""
+    excess: str = ""
+    """What is to be told of a run that took more memory than it may."""
     bulk: bool = False
+    _looks: int = 0
 
     def sample(self) -> None:
-        """Look once at all processes of the run; those that end meanwhile are left out."""
+        """Look once at all processes of the run, and judge it; those that end meanwhile are left out."""
         if self.process is None:
             return
         with contextlib.suppress(psutil.Error):
             family = [self.process, *self.process.children(recursive=True)]
-            self.memory = max(self.memory, sum(_resident(process) for process in family))
+            held = [(process, _held(process)) for process in family]
+            self.memory = max(self.memory, sum(memory for _, memory in held))
+            self._judge(sum(memory for process, memory in held if not _limits_itself(process)))
             if not self.bulk and time.monotonic() - self.since > _BULK_SECONDS:
                 self.bulk = True
-                _demote(family)
+                _demote(*family)
+
+    def _judge(self, memory: int) -> None:
+        self._looks = self._looks + 1 if self.allowed is not None and memory > self.allowed else 0
+        if self._looks >= _LOOKS and self.allowed is not None:
+            self.excess = (
+                f"used {_megabytes(memory)} of {_megabytes(self.allowed)} allowed; "
+                "raise resources.memory_mb of the source if it needs more"
+            )
 
     async def report(self, run: FlowRun, ended: Ended, client: PrefectClient, logger: PrefectLogAdapter) -> None:
         """Tell the figures in the run's log, and keep them as a table among the run's artifacts."""
+        took = max(self.took, 0.001)
         figures = {
+            "waited": f"{self.waited:.2f} s",
+            "took": f"{took:.2f} s",
             "CPU": f"{ended.cpu:.2f} s",
-            "peak memory": _megabytes(max(self.memory, ended.memory)),
+            "cores": f"{ended.cpu / took:.2f}",
+            "peak memory": _megabytes(self.memory or ended.memory),
+            "memory allowed": "any" if self.allowed is None else _megabytes(self.allowed),
             "read from disk": _megabytes(ended.read),
             "written to disk": _megabytes(ended.written),
         }
@@ -56,7 +85,7 @@ class Watched:
         table = ArtifactCreate(
             type="table",
             description="What the processes of this run used",
-            data=orjson.dumps([figures]).decode(),
+            data=orjson.dumps([{"what": name, "figure": value} for name, value in figures.items()]).decode(),
             flow_run_id=run.id,
         )
         await client.create_artifact(table)
@@ -65,29 +94,41 @@ class Watched:
 class Watch:
     """Looks at the processes of all runs now and then; costs nothing while none runs."""
 
-    def __init__(self) -> None:
-        self._watched: set[int] = set()
-        self._by_pid: dict[int, Watched] = {}
+    def __init__(self, on_bulk: Callable[[], None]) -> None:
+        self._on_bulk = on_bulk
+        self._watched: dict[int, tuple[Watched, Callable[[], None]]] = {}
         self._any = asyncio.Event()
 
     async def keep(self) -> None:
-        """Look every two seconds, for ever."""
+        """Look every second, for ever; say when a run has become bulk work, end one that takes more memory than it may."""
         while True:
             await self._any.wait()
             await asyncio.sleep(_SAMPLE_SECONDS)
-            for watched in list(self._by_pid.values()):
+            for watched, kill in list(self._watched.values()):
+                bulk_before = watched.bulk
                 watched.sample()
+                if watched.bulk and not bulk_before:
+                    self._on_bulk()
+                if watched.excess:
+                    kill()
+
+    def bulk(self) -> int:
+        """How many of the runs are bulk work by now."""
+        return sum(watched.bulk for watched, _ in self._watched.values())
 
     @contextlib.contextmanager
-    def over(self, pid: int) -> Iterator[Watched]:
+    def over(self, pid: int, kill: Callable[[], None], *, allowed_mb: int | None, waited: float) -> Iterator[Watched]:
         """Watch a run's process and all below it; one that has ended already is only reported."""
-        watched = self._by_pid[pid] = Watched(_process(pid))
+        allowed = None if allowed_mb is None else allowed_mb * 1_000_000
+        watched = Watched(_process(pid), allowed, waited)
+        self._watched[pid] = watched, kill
         self._any.set()
         try:
             yield watched
         finally:
-            del self._by_pid[pid]
-            if not self._by_pid:
+            watched.took = time.monotonic() - watched.since
+            del self._watched[pid]
+            if not self._watched:
                 self._any.clear()
 
 
@@ -98,22 +139,51 @@ def _process(pid: int) -> psutil.Process | None:
         return None
 
 
-def _resident(process: psutil.Process) -> int:
+def _held(process: psutil.Process) -> int:
+    """The memory that a process has for itself, where the system tells: what forks share is counted in parts."""
     with contextlib.suppress(psutil.Error):
-        resident: int = process.memory_info().rss
-        return resident
+        memory = process.memory_full_info()
+        return int(getattr(memory, "pss", memory.uss))
     return 0
 
 
-def _demote(family: list[psutil.Process]) -> None:
-    """Lower priority for the processor, and the disk only when nobody else wants it."""
-    for process in family:
-        with contextlib.suppress(psutil.Error, OSError):
-            process.nice(_BULK_NICENESS)
-            for thread in process.threads():
-                os.setpriority(os.PRIO_PROCESS, thread.id, _BULK_NICENESS)
-            if hasattr(process, "ionice"):
-                process.ionice(psutil.IOPRIO_CLASS_IDLE)
+def _limits_itself(process: psutil.Process) -> bool:
+    """Whether a process has a limit of its own, as a parser has for each item."""
+    if not hasattr(process, "rlimit"):
+        return False
+    with contextlib.suppress(psutil.Error):
+        return bool(process.rlimit(psutil.RLIMIT_DATA)[0] != psutil.Process().rlimit(psutil.RLIMIT_DATA)[0])
+    return False
+
+
+def _demote(run: psutil.Process, *parsers: psutil.Process) -> None:
+    """Lower the priority of all threads for the processor, and for the disk.
+
+    What reads and parses waits until nobody else wants the disk. The run itself is only last in line: it writes the ledger,
+    and others would wait for what it holds.
+    """
+    _yield(run)
+    if hasattr(run, "ionice"):
+        _each_thread(run, lambda thread: thread.ionice(psutil.IOPRIO_CLASS_BE, _LOWEST_BEST_EFFORT))
+    for parser in parsers:
+        _yield(parser)
+        if hasattr(parser, "ionice"):
+            _each_thread(parser, lambda thread: thread.ionice(psutil.IOPRIO_CLASS_IDLE))
+
+
+def _yield(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.Error, OSError):
+        niceness = max(_BULK_NICENESS, process.nice())
+        process.nice(niceness)
+        for thread in process.threads():
+            os.setpriority(os.PRIO_PROCESS, thread.id, niceness)
+
+
+def _each_thread(process: psutil.Process, act: Callable[[psutil.Process], object]) -> None:
+    with contextlib.suppress(psutil.Error, OSError):
+        for thread in process.threads():
+            # To the system a thread is a process with a number of its own.
+            act(psutil.Process(thread.id))
 
 
 def _megabytes(count: int) -> str:

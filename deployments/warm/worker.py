@@ -8,90 +8,45 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
-import tempfile
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import anyio
 import anyio.abc
 import httpx
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterId,
-    FlowRunFilterParentFlowRunId,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
-from prefect.client.schemas.objects import Flow, FlowRun, State, StateType, WorkPool
-from prefect.client.schemas.responses import DeploymentResponse, WorkerFlowRunResponse
-from prefect.exceptions import InfrastructureNotFound, ObjectNotFound
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterState, FlowRunFilterStateType
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.exceptions import InfrastructureNotFound
 from prefect.runner._control_channel import ControlChannel
 from prefect.settings import get_current_settings
-from prefect.states import Cancelled, Crashed
-from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
-from pydantic import Field
+from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
+from deployments.warm.ending import settle
 from deployments.warm.forge import Order
+from deployments.warm.job import WarmJobConfiguration
 from deployments.warm.link import Ended, ForkedRun, Link
+from deployments.warm.occupancy import READING_SECONDS, Occupancy, due_at
 from deployments.warm.usage import Watch
+from deployments.warm.variables import base_job_template
 from deployments.warm.wake import Bell, listen
 
 _GRACE = 10.0
 """Seconds between asking a run to end and killing it."""
 _SOON = 0.02
 _COMMIT_SECONDS = 0.2
-_UNFINISHED = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
-
-
-class WarmJobConfiguration(BaseJobConfiguration):
-    """What a run gets: the environment of the worker and its own, a working folder, and where its output goes."""
-
-    stream_output: bool = True
-    working_dir: Path | None = None
-
-    def prepare_for_flow_run(
-        self,
-        flow_run: FlowRun,
-        deployment: DeploymentResponse | None = None,
-        flow: Flow | None = None,
-        work_pool: WorkPool | None = None,
-        worker_name: str | None = None,
-        worker_id: UUID | None = None,
-    ) -> None:
-        """Fill in what depends on the run; a command that was configured is kept, else Prefect's engine is run."""
-        command = self.command
-        super().prepare_for_flow_run(flow_run, deployment, flow, work_pool, worker_name, worker_id)
-        self.command = command
-        self.env = {**os.environ, **self.env}
-        if deployment and not deployment.pull_steps and deployment.entrypoint and ":" not in deployment.entrypoint:
-            # A module: the run can import it at once and need not ask the server where it is.
-            self.env["PREFECT__FLOW_ENTRYPOINT"] = deployment.entrypoint
-
-
-class WarmVariables(BaseVariables):
-    """What a work pool or a deployment may set: the same as for Prefect's process worker."""
-
-    stream_output: bool = Field(True, description="Whether the output of a run appears in the worker's own output.")
-    working_dir: Path | None = Field(
-        None, title="Working Directory", description="Where a run begins; a temporary folder when left empty."
-    )
 
 
 class WarmWorkerResult(BaseWorkerResult):
     """How the process of a run ended."""
 
 
-class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResult]):
+class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResult]):
     """Forks each run, hears of new ones by the server's events, and tells the server how each process ended."""
 
     type = "warm"
     job_configuration = WarmJobConfiguration
-    job_configuration_variables = WarmVariables
     _display_name = "Warm"
     _description = (
         "Execute flow runs as forks of a process that has Prefect and the flows imported: they begin at once."
@@ -108,8 +63,15 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
         self._listening = False
         self._running: dict[UUID, ForkedRun] = {}
         self._cancelling: set[UUID] = set()
-        self._watch = Watch()
+        self._watch = Watch(self._bell.ring)
+        self._occupancy = Occupancy(self._limit, self._logger.info)
+        self._seen: set[UUID] = set()
         self._duties: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def get_default_base_job_template(cls) -> dict[str, Any]:
+        """The template of a pool of this type, the same whoever makes the pool."""
+        return base_job_template()
 
     async def warm_up(self) -> None:
         """Start the fork server and wait until it has imported everything; needs no Prefect server, may be called twice."""
@@ -122,6 +84,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
         await super().setup()
         self._duty(self._look_when_rung())
         self._duty(self._watch.keep())
+        self._duty(self._adapt())
 
     async def teardown(self, *exc_info: Any) -> None:
         """Hear of no more runs, let or make those that run end, then end the fork server."""
@@ -137,9 +100,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
         """The slow look, for what no event told of: runs to start, and runs to end."""
-        started = await self._look()
+        found = await self._look()
         await self._end_cancelled()
-        return started
+        return found
 
     async def run(
         self,
@@ -148,19 +111,24 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
         task_status: anyio.abc.TaskStatus[int] | None = None,
     ) -> WarmWorkerResult:
         """Fork the run, wait for its end, and see to it that the server knows how it ended."""
-        with _folder(configuration) as folder, self._intents(flow_run.id, configuration) as env:
+        self._occupancy.learn(flow_run, configuration.of_deployment)
+        with configuration.folder() as folder, self._intents(flow_run.id, configuration) as env:
             order = Order(str(flow_run.id), env, folder, configuration.command, configuration.stream_output)
+            waited = (datetime.now(UTC) - due_at(flow_run)).total_seconds()
             forked = await self._link.start(order)
             self._running[flow_run.id] = forked
             if task_status:
                 task_status.started(forked.pid)
             try:
-                with self._watch.over(forked.pid) as watched:
+                allowed = self._occupancy.profile_of(flow_run.id).memory_mb
+                with self._watch.over(forked.pid, forked.kill, allowed_mb=allowed, waited=waited) as watched:
                     ended = await self._until_end(forked)
-                await self._settle(flow_run.id, ended)
+                with anyio.CancelScope(shield=True):
+                    await settle(self.client, flow_run.id, ended, watched.excess)
             finally:
                 del self._running[flow_run.id]
                 self._cancelling.discard(flow_run.id)
+                self._occupancy.ended(self._live())
                 self._bell.ring()
         # Figures are not worth a failure.
         with contextlib.suppress(httpx.HTTPError):
@@ -182,7 +150,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
         raise InfrastructureNotFound(f"no run of this worker has the process {infrastructure_pid}")
 
     async def _look(self) -> list[FlowRun]:
-        """Start the runs that are due, and set the timer for those that are not."""
+        """Start runs that are due, as far as there are places, and set the timer for the others; those not seen before."""
         async with self._looking:
             if not self._has_successfully_synced:
                 return await super().get_and_submit_flow_runs()
@@ -192,10 +160,18 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
             self._last_polled_time = datetime.now(UTC)
             found = await self._get_scheduled_flow_runs()
             now = datetime.now(UTC)
-            due = [run for run in found if (_due(run) - now).total_seconds() < _SOON]
-            if later := [_due(run) for run in found if run not in due]:
+            due = [entry for entry in found if (due_at(entry.flow_run) - now).total_seconds() < _SOON]
+            if later := [due_at(entry.flow_run) for entry in found if entry not in due]:
                 self._bell.ring_at(min(later))
-            return await self._submit_scheduled_flow_runs(flow_run_response=due)
+            chosen = await self._occupancy.choose(due, self._live(), self._watch.bulk(), self.work_pool, self.client)
+            await self._submit_scheduled_flow_runs(flow_run_response=chosen)
+            new = [entry.flow_run for entry in found if entry.flow_run.id not in self._seen]
+            self._seen = {entry.flow_run.id for entry in found}
+            return new
+
+    def _live(self) -> set[UUID]:
+        """The runs that have a place: those that are being started, and those that have a process."""
+        return self._submitting_flow_run_ids | self._running.keys()
 
     async def _look_when_rung(self) -> None:
         while True:
@@ -205,9 +181,16 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
                     # The server tells of a run before its transaction is committed.
                     await asyncio.sleep(_COMMIT_SECONDS)
                     await self._look()
-            except Exception:
+            except httpx.HTTPError:
                 # The slow look tries again, and ends the worker when the server stays away.
                 self._logger.warning("Looking for runs failed; it is tried again soon", exc_info=True)
+
+    async def _adapt(self) -> None:
+        """Have more or fewer runs at once, as the machine bears it."""
+        while True:
+            await asyncio.sleep(READING_SECONDS)
+            if self._occupancy.adapt():
+                self._bell.ring()
 
     async def _end_cancelled(self) -> None:
         """End the runs whose cancellation no event told of."""
@@ -238,29 +221,6 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
             # The worker is stopping.
             return await _undisturbed(forked.end(_GRACE))
 
-    async def _settle(self, flow_run: UUID, ended: Ended) -> None:
-        """A run whose process is gone must not look alive: correct the states that the process did not leave behind."""
-        with anyio.CancelScope(shield=True), contextlib.suppress(ObjectNotFound):
-            await self._correct(await self.client.read_flow_run(flow_run), ended)
-            if ended.code != 0:
-                parts = FlowRunFilter(
-                    parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]),
-                    state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(_UNFINISHED))),
-                )
-                for part in await self.client.read_flow_runs(flow_run_filter=parts):
-                    await self._correct(part, ended)
-
-    async def _correct(self, flow_run: FlowRun, ended: Ended) -> None:
-        state = flow_run.state
-        if state is None or state.type not in _UNFINISHED:
-            return
-        if state.type is StateType.CANCELLING:
-            cancelled: State[None] = Cancelled(message=f"Cancelled; its process {_how(ended)}")
-            await self.client.set_flow_run_state(flow_run.id, cancelled, force=True)
-        else:
-            crashed: State[None] = Crashed(message=f"The process of the run {_how(ended)}")
-            await self.client.set_flow_run_state(flow_run.id, crashed, force=True)
-
     @contextlib.contextmanager
     def _intents(self, flow_run: UUID, configuration: WarmJobConfiguration) -> Iterator[dict[str, str]]:
         """The run's environment, with the way by which it learns why it is asked to end."""
@@ -274,35 +234,19 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, WarmVariables, WarmWorkerResul
         finally:
             self._control.unregister(flow_run)
 
-    def _duty(self, work: Any) -> None:
+    def _duty(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._duties.add(task)
-        task.add_done_callback(self._duties.discard)
+        task.add_done_callback(self._done)
 
-
-@contextlib.contextmanager
-def _folder(configuration: WarmJobConfiguration) -> Iterator[str]:
-    if configuration.working_dir:
-        yield str(configuration.working_dir)
-        return
-    with tempfile.TemporaryDirectory(suffix="prefect", ignore_cleanup_errors=True) as folder:
-        yield folder
+    def _done(self, duty: asyncio.Task[None]) -> None:
+        self._duties.discard(duty)
+        if not duty.cancelled() and (error := duty.exception()) is not None:
+            # The slow look and the rest go on without it.
+            self._logger.error("A part of the worker ended by a defect; restart the worker", exc_info=error)
 
 
 async def _undisturbed(work: Awaitable[Ended]) -> Ended:
     with anyio.CancelScope(shield=True):
         result = await work
     return result  # noqa: RET504 - a type checker takes a cancel scope for one that swallows exceptions
-
-
-def _due(entry: WorkerFlowRunResponse) -> datetime:
-    run = entry.flow_run
-    return run.next_scheduled_start_time or run.expected_start_time or datetime.now(UTC)
-
-
-def _how(ended: Ended) -> str:
-    if ended.code < 0:
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-ended.code).name}"
-        return f"was killed by signal {-ended.code}"
-    return f"ended with exit code {ended.code} and without a result"

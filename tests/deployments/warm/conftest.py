@@ -45,6 +45,8 @@ class Pool:
     client: httpx.Client
     environment: dict[str, str]
     flows: Path
+    home: Home
+    """Where its worker says what it does; not the home of the server, which has a worker of its own."""
     worker: subprocess.Popen[bytes] | None = None
     _deployments: dict[str, str] = field(default_factory=dict)
 
@@ -67,8 +69,8 @@ class Pool:
     def run_later(self, flow: str, when: str, /) -> str:
         return self._run(flow, {"state": {"type": "SCHEDULED", "state_details": {"scheduled_time": when}}})
 
-    def run_with(self, flow: str, env: dict[str, str], /) -> str:
-        return self._run(flow, {"job_variables": {"env": env}})
+    def run_with(self, flow: str, job_variables: dict[str, Any], /, **parameters: object) -> str:
+        return self._run(flow, {"job_variables": job_variables, "parameters": parameters})
 
     def _run(self, flow: str, wanted: dict[str, Any]) -> str:
         if flow not in self._deployments:
@@ -114,14 +116,16 @@ class Pool:
 def _pool(name: str, server: Running, home: Home, folders: pytest.TempPathFactory) -> Iterator[Pool]:
     folder = folders.mktemp("flows")
     flows = Path(shutil.copy(Path(__file__).with_name("warm_flows.py"), folder))
+    own_home = Home(folders.mktemp("home"))
     environment = child_environment(home, port=server.port, auth=server.login) | {
+        "CATCHMENT_HOME": str(own_home.path),
         "PYTHONPATH": str(folder),
         "CATCHMENT_PRELOAD": "warm_flows",
         # So that no test passes because of a look that would have come anyway.
         "PREFECT_WORKER_QUERY_SECONDS": "60",
     }
     with api(server) as client:
-        pool = Pool(name, client, environment, flows)
+        pool = Pool(name, client, environment, flows, own_home)
         try:
             yield pool
         finally:

@@ -1,7 +1,8 @@
-"""What is measured of a run, and how a long run yields to the rest of the machine."""
+"""What is measured of a run, how a long one yields to the rest of the machine, and when one took too much memory."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -37,16 +38,55 @@ def test_a_run_that_takes_long_yields_to_the_rest_of_the_machine(family: psutil.
     quick, long = Watched(family), Watched(family, since=time.monotonic() - 3_600)
 
     quick.sample()
-    assert family.nice() == 0
+    assert (family.nice(), quick.bulk) == (0, False)
     long.sample()
 
-    assert [process.nice() for process in (family, *family.children())] == [5, 5]
+    assert [process.nice() for process in (family, *family.children())] == [10, 10]
+    assert long.bulk
 
 
-def test_a_run_that_takes_long_leaves_the_disk_to_others(family: psutil.Process) -> None:
+def test_what_a_long_run_starts_leaves_the_disk_to_others_and_the_run_itself_is_last_in_line(
+    family: psutil.Process,
+) -> None:
     Watched(family, since=time.monotonic() - 3_600).sample()
 
-    assert family.ionice().ioclass == psutil.IOPRIO_CLASS_IDLE
+    assert tuple(family.ionice()) == (psutil.IOPRIO_CLASS_BE, 7)
+    assert [child.ionice().ioclass for child in family.children()] == [psutil.IOPRIO_CLASS_IDLE]
+
+
+def test_a_run_may_hold_as_much_memory_as_it_is_allowed(family: psutil.Process) -> None:
+    enough, little = Watched(family, allowed=200_000_000), Watched(family, allowed=80_000_000)
+
+    for _ in range(3):
+        enough.sample()
+        little.sample()
+
+    assert enough.excess == ""
+    assert re.match(r"used 1\d\d\.\d MB of 80\.0 MB allowed; raise resources\.memory_mb", little.excess)
+
+
+def test_a_moment_above_what_is_allowed_does_no_harm(family: psutil.Process) -> None:
+    watched = Watched(family, allowed=1)
+
+    watched.sample()
+    watched.allowed = 200_000_000
+    watched.sample()
+    watched.allowed = 1
+    watched.sample()
+
+    assert watched.excess == ""
+
+
+def test_a_process_with_a_limit_of_its_own_is_not_counted(family: psutil.Process) -> None:
+    [child] = family.children()
+    child.rlimit(psutil.RLIMIT_DATA, (1 << 40, 1 << 40))
+    watched = Watched(family, allowed=80_000_000)
+
+    for _ in range(3):
+        watched.sample()
+
+    assert watched.excess == ""
+    assert watched.memory > 100_000_000
 
 
 def test_a_run_that_has_ended_is_no_trouble(family: psutil.Process) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import subprocess
+import sys
 import uuid
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from catchment.places import Places
+from deployments.environment import POOL
 from deployments.processes import executing_flow_runs
 from tests.deployments.warm.conftest import Pool, process, until
 
@@ -22,6 +29,11 @@ def _lasting(pool: Pool, mark: str = "") -> tuple[str, psutil.Process]:
     pool.await_state(run, "RUNNING")
     started = until(lambda: pool.read(run) if pool.read(run)["infrastructure_pid"] else None, "its process is known")
     return run, process(started)
+
+
+def _places(pool: Pool, figure: str) -> int | None:
+    places = Places.read(pool.home)
+    return None if places is None else int(getattr(places, figure))
 
 
 def _gone(*processes: psutil.Process) -> bool:
@@ -37,13 +49,13 @@ def test_a_run_completes_and_shows_what_it_used(pool: Pool) -> None:
 
     assert pool.await_state(run, "COMPLETED")["state"]["message"] == "the first answer"
     [table] = until(lambda: pool.artifacts(run), "the figures of the run")
-    assert "peak memory" in str(table["data"])
-    assert "CPU" in str(table["data"])
+    for figure in ("waited", "took", "CPU", "peak memory", "read from disk", "written to disk"):
+        assert figure in str(table["data"])
 
 
 def test_a_run_has_the_settings_of_its_deployment_and_nothing_of_the_run_before(pool: Pool) -> None:
     messages = [
-        pool.await_state(pool.run_with("level_and_calls", env), "COMPLETED")["state"]["message"]
+        pool.await_state(pool.run_with("level_and_calls", {"env": env}), "COMPLETED")["state"]["message"]
         for env in ({"PREFECT_LOGGING_LEVEL": "ERROR", "MINE": "1"}, {})
     ]
 
@@ -55,6 +67,21 @@ def test_a_run_that_is_killed_crashes_with_the_name_of_the_signal(pool: Pool, nu
     state = pool.await_state(pool.run("die", number=int(number)), "CRASHED")["state"]
 
     assert number.name in state["message"]
+
+
+def test_a_run_that_takes_more_memory_than_it_may_is_ended_and_the_state_says_so(pool: Pool) -> None:
+    state = pool.await_state(pool.run_with("swell", {"memory_mb": 256}, megabytes=600), "CRASHED")["state"]
+
+    assert re.search(r"used [2-9]\d\d\.\d MB of 256\.0 MB allowed; raise resources\.memory_mb", state["message"])
+
+
+def test_a_run_that_lasts_yields_to_the_rest_of_the_machine(pool: Pool) -> None:
+    run, process = _lasting(pool)
+
+    until(lambda: process.nice() == 10 and process.ionice().value == 7, "its priority is lowered")
+
+    pool.cancel(run)
+    pool.await_state(run, "CANCELLED")
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -93,12 +120,44 @@ def test_a_pool_that_is_full_starts_the_next_run_when_one_ends(pool: Pool) -> No
     try:
         run, _ = _lasting(pool)
         waiting = pool.run("answer")
+        until(lambda: _places(pool, "waiting") == 1, "the worker says that a run waits")
+        assert (_places(pool, "running"), _places(pool, "limit"), _places(pool, "cap")) == (1, 1, 1)
         pool.cancel(run)
         pool.await_state(waiting, "COMPLETED")
+        until(
+            lambda: _places(pool, "running") == 0 and _places(pool, "waiting") == 0, "the worker says that none is left"
+        )
     finally:
         pool.limit(None)
 
     assert pool.read(waiting)["start_time"] > pool.read(run)["end_time"]
+
+
+def test_more_runs_than_there_are_places_wait_and_none_fails(other_pool: Pool) -> None:
+    cap = until(lambda: _places(other_pool, "cap"), "the worker tells its places")
+    lasting = [_lasting(other_pool)[0] for _ in range(cap)]
+    waiting = other_pool.run("answer")
+
+    until(lambda: _places(other_pool, "waiting") == 1, "the worker says that a run waits")
+
+    assert other_pool.read(waiting)["state_type"] == "SCHEDULED"
+    other_pool.cancel(lasting[0])
+    other_pool.await_state(waiting, "COMPLETED")
+
+
+def test_a_kind_of_run_that_has_its_number_leaves_the_places_to_others(pool: Pool) -> None:
+    alone = {"at_once": 1}
+    lasting = pool.run_with("linger", alone)
+    pool.await_state(lasting, "RUNNING")
+    waiting = pool.run_with("linger", alone, seconds=0)
+
+    pool.await_state(pool.run("answer"), "COMPLETED")
+
+    assert pool.read(waiting)["state_type"] == "SCHEDULED"
+    # It waits for one of its own kind, which a place would not help.
+    assert _places(pool, "waiting") == 0
+    pool.cancel(lasting)
+    pool.await_state(waiting, "COMPLETED")
 
 
 def test_a_run_of_the_near_future_starts_when_it_is_due(pool: Pool) -> None:
@@ -182,8 +241,32 @@ def test_the_process_worker_of_prefect_runs_the_same_deployment(other_pool: Pool
     other_pool.await_state(run, "COMPLETED")
     other_pool.stop_worker()
 
-    again = other_pool.run("answer")
+    again = other_pool.run_with("answer", {"memory_mb": 256, "cores": 0.4, "at_once": 3})
     stock = other_pool.prefect("worker", "start", "--pool", other_pool.name, "--type", "process", "--run-once")
 
     assert stock.wait(60) == 0
     assert other_pool.read(again)["state"]["message"] == "the first answer"
+
+
+def test_in_a_plain_shell_the_commands_of_prefect_know_the_type(other_pool: Pool, tmp_path: Path) -> None:
+    name = f"plain-{uuid.uuid4().hex[:8]}"
+    plain = {
+        "PATH": os.defpath,
+        "HOME": str(tmp_path),
+        "PREFECT_API_URL": other_pool.environment["PREFECT_API_URL"],
+        "PREFECT_API_AUTH_STRING": other_pool.environment["PREFECT_API_AUTH_STRING"],
+    }
+
+    def prefect(*words: str) -> None:
+        command = [str(Path(sys.executable).with_name("prefect")), *words]
+        done = subprocess.run(command, env=plain, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
+        assert done.returncode == 0, done.stderr
+
+    prefect("work-pool", "create", name, "--type", "warm")
+    prefect("worker", "start", "--pool", name, "--type", "warm", "--run-once")
+
+    made = other_pool.client.get(f"/work_pools/{name}").raise_for_status().json()
+    ours = other_pool.client.get(f"/work_pools/{POOL}").raise_for_status().json()
+    assert (made["type"], made["base_job_template"]) == ("warm", ours["base_job_template"])
+    [worker] = other_pool.client.post(f"/work_pools/{name}/workers/filter", json={}).raise_for_status().json()
+    assert worker["status"] in ("ONLINE", "OFFLINE")

@@ -43,3 +43,10 @@ async def die(number: int) -> None:
 @flow
 async def leave(code: int) -> None:
     os._exit(code)
+
+
+@flow
+async def swell(megabytes: int) -> None:
+    held = b"x" * (megabytes * 1_000_000)
+    await asyncio.sleep(60)
+    del held

@@ -1,0 +1,139 @@
+"""How many runs may live at once, and which of those that wait come next. Pure: clock, readings and machine are passed in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from catchment.model import Priority
+from deployments.warm.profile import Profile
+
+HOT_CPU, HOT_MEMORY = 0.80, 0.85
+_CALM_CPU, _CALM_MEMORY = 0.65, 0.75
+"""Between calm and hot nothing changes: else one run more or less would carry the machine across a single line."""
+_HOT_SECONDS = 6.0
+_CALM_SECONDS = 15.0
+_LONGEST_CALM_SECONDS = 240.0
+_SOON_SECONDS = 60.0
+_HEAD_START = {Priority.HIGH: timedelta(minutes=-1), Priority.NORMAL: timedelta(), Priority.LOW: timedelta(minutes=1)}
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How busy the machine is: `at` in seconds of a clock that only goes forward, `cpu` and `memory` from 0 to 1."""
+
+    at: float
+    cpu: float
+    memory: float
+
+
+class Limit:
+    """How many runs may live at once: one less when the machine stays busy, one more when it stays calm.
+
+    Never below 1 nor above `cap`. A limit that had to be lowered soon after it was raised is raised later the next time.
+    """
+
+    def __init__(self, cap: int) -> None:
+        self._cap = max(1, cap)
+        self._now = self._cap
+        self._hot_since: float | None = None
+        self._calm_since: float | None = None
+        self._raised_at = float("-inf")
+        self._patience = _CALM_SECONDS
+
+    @property
+    def cap(self) -> int:
+        """The most that may ever live at once."""
+        return self._cap
+
+    @property
+    def now(self) -> int:
+        """How many may live at once now."""
+        return self._now
+
+    def set_cap(self, cap: int) -> None:
+        """Take another cap; a limit that stood at the old one moves to the new one."""
+        cap = max(1, cap)
+        self._now = cap if self._now == self._cap else min(self._now, cap)
+        self._cap = cap
+
+    def heed(self, reading: Reading) -> bool:
+        """Take a reading, every few seconds; whether the limit is another one now."""
+        hot = reading.cpu > HOT_CPU or reading.memory > HOT_MEMORY
+        calm = reading.cpu < _CALM_CPU and reading.memory < _CALM_MEMORY
+        self._hot_since = (reading.at if self._hot_since is None else self._hot_since) if hot else None
+        self._calm_since = (reading.at if self._calm_since is None else self._calm_since) if calm else None
+        before = self._now
+        if self._hot_since is not None and reading.at - self._hot_since >= _HOT_SECONDS:
+            self._lower(reading.at)
+        elif self._calm_since is not None and reading.at - self._calm_since >= self._patience:
+            self._raise(reading.at)
+        return self._now != before
+
+    def _lower(self, at: float) -> None:
+        self._hot_since = at
+        if self._now > 1:
+            self._now -= 1
+            soon = at - self._raised_at < _SOON_SECONDS
+            self._patience = min(2 * self._patience, _LONGEST_CALM_SECONDS) if soon else _CALM_SECONDS
+
+    def _raise(self, at: float) -> None:
+        self._calm_since = at
+        if self._now < self._cap:
+            self._now += 1
+            self._raised_at = at
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Generic[R]):
+    """A run that is due."""
+
+    run: R
+    due: datetime
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What there is: cores, and the MB of memory that runs may take together."""
+
+    cores: float
+    memory_mb: float
+
+
+def admit(
+    waiting: Collection[Waiting[R]], live: Sequence[Profile], yielding: int, limit: Limit, machine: Machine
+) -> list[Waiting[R]]:
+    """Those of the waiting runs that begin now, in their order: by their time, a minute sooner or later by priority.
+
+    Of those that live, `yielding` are long ones that give way to everything else on the machine: each takes half a place,
+    so that a short run need not wait for a long one even when the machine is busy; the cap holds all the same.
+    One whose kind has its number lets others pass. One that is too heavy beside what lives does not: it would wait for
+    ever while small ones come and go. Where nothing lives, one begins however heavy it is.
+    """
+    taken = list(live)
+    of_kind = Counter(profile.kind for profile in live)
+    chosen: list[Waiting[R]] = []
+    for one in sorted(waiting, key=lambda one: one.due + _HEAD_START[one.profile.priority]):
+        at_once = one.profile.at_once
+        if at_once is not None and of_kind[one.profile.kind] >= at_once:
+            continue
+        full = len(taken) >= limit.cap or len(taken) - yielding / 2 >= limit.now
+        if full or (taken and not _fits([*taken, one.profile], machine)):
+            break
+        chosen.append(one)
+        taken.append(one.profile)
+        of_kind[one.profile.kind] += 1
+    return chosen
+
+
+def _fits(profiles: Collection[Profile], machine: Machine) -> bool:
+    return (
+        sum(profile.cores for profile in profiles) <= machine.cores
+        and sum(profile.memory_mb or 0 for profile in profiles) <= machine.memory_mb
+    )

@@ -1,0 +1,175 @@
+"""Who has a place on this machine and who waits for one; told to others by `catchment.places`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterId,
+)
+from prefect.client.schemas.objects import FlowRun, StateType, WorkPool
+from prefect.client.schemas.responses import WorkerFlowRunResponse
+from prefect.exceptions import ObjectNotFound
+
+from catchment.places import Places
+from catchment.process import identity
+from catchment.settings import Home
+from deployments.warm.admission import Limit, Reading, Waiting, admit
+from deployments.warm.machine import Gauge, runs_at_once, this_machine
+from deployments.warm.profile import Profile, profile
+
+READING_SECONDS = 2.0
+_TELL_SECONDS = 10.0
+"""How old what was told may become while nothing changes."""
+_FOR_ITS_OWN_SOURCE = "AwaitingConcurrencySlot"
+
+
+class Occupancy:
+    """The places of one worker: how many there are now, who gets the next one, and how many wait.
+
+    `most` is what the worker was started with; else the limit of its pool counts, else the number of cores, up to eight.
+    """
+
+    def __init__(self, most: int | None, say: Callable[[str], None]) -> None:
+        self._most = most
+        self._say = say
+        self._home = Home.default().make()
+        self._worker = identity()
+        self._gauge = Gauge()
+        self._machine = this_machine()
+        self._limit = Limit(most or runs_at_once())
+        self._reading = Reading(0.0, 0.0, 0.0)
+        self._flows: dict[UUID, str] = {}
+        self._variables: dict[UUID, Mapping[str, Any]] = {}
+        self._profiles: dict[UUID, Profile] = {}
+        self._deployments: dict[UUID, UUID | None] = {}
+        self._running = self._waiting = 0
+        self._told: Places | None = None
+
+    async def choose(
+        self,
+        found: Sequence[WorkerFlowRunResponse],
+        live: Set[UUID],
+        yielding: int,
+        pool: WorkPool,
+        client: PrefectClient,
+    ) -> list[WorkerFlowRunResponse]:
+        """Of the runs that are due, those that get a place now. `live` are the runs that have one."""
+        self._limit.set_cap(min(filter(None, (self._most, pool.concurrency_limit)), default=runs_at_once()))
+        due = [entry for entry in found if entry.flow_run.id not in live]
+        for entry in due:
+            self._profiles[entry.flow_run.id] = await self._profile(entry.flow_run, pool, client)
+            self._deployments[entry.flow_run.id] = entry.flow_run.deployment_id
+        self._forget({*live, *(entry.flow_run.id for entry in due)})
+        lines = [Waiting(entry, due_at(entry.flow_run), self._profiles[entry.flow_run.id]) for entry in due]
+        having = [self._profiles[run] for run in live if run in self._profiles]
+        chosen = [one.run for one in admit(lines, having, yielding, self._limit, self._machine)]
+        waiting = [entry.flow_run for entry in due if entry not in chosen]
+        if pool.concurrency_limit is not None and len(live) + len(chosen) >= pool.concurrency_limit:
+            # The server keeps back what is more than the pool's limit.
+            waiting = await _due_in(pool, client)
+        began = {*live, *(entry.flow_run.id for entry in chosen)}
+        busy = {self._deployments[run] for run in began if run in self._deployments}
+        lacking = [run for run in waiting if run.id not in began and not _waits_for_itself(run, busy)]
+        self._running, self._waiting = len(began), len(lacking)
+        self._tell()
+        return chosen
+
+    def profile_of(self, run: UUID) -> Profile:
+        """The profile of a run that was chosen."""
+        return self._profiles.get(run, Profile(""))
+
+    def learn(self, run: FlowRun, variables: Mapping[str, Any]) -> None:
+        """Take over the job variables that the run's deployment has now, for its next run."""
+        if run.deployment_id is not None:
+            self._variables[run.deployment_id] = variables
+
+    def ended(self, live: Set[UUID]) -> None:
+        """A run has ended; those are left."""
+        self._running = len(live)
+        self._tell()
+
+    def adapt(self) -> bool:
+        """Take a reading of the machine, every `READING_SECONDS`; whether there are more places than before."""
+        self._reading = self._gauge.read()
+        before = self._limit.now
+        if self._limit.heed(self._reading):
+            self._say(
+                f"Runs at once: {self._limit.now} of {self._limit.cap} "
+                f"(processor {self._reading.cpu:.0%}, memory {self._reading.memory:.0%})"
+            )
+        self._tell()
+        return self._limit.now > before
+
+    async def _profile(self, run: FlowRun, pool: WorkPool, client: PrefectClient) -> Profile:
+        try:
+            if run.flow_id not in self._flows:
+                self._flows[run.flow_id] = (await client.read_flow(run.flow_id)).name
+            if run.deployment_id is not None and run.deployment_id not in self._variables:
+                self.learn(run, (await client.read_deployment(run.deployment_id)).job_variables)
+        except ObjectNotFound:
+            # It was deleted meanwhile; that is told when the run is submitted.
+            return Profile("")
+        of_deployment = self._variables[run.deployment_id] if run.deployment_id is not None else {}
+        variables = {**_defaults(pool), **of_deployment, **(run.job_variables or {})}
+        return profile(self._flows[run.flow_id], run.parameters, variables)
+
+    def _forget(self, those_left: Set[UUID]) -> None:
+        for known in (self._profiles, self._deployments):
+            for run in known.keys() - those_left:
+                del known[run]
+
+    def _tell(self) -> None:
+        places = Places(
+            self._worker,
+            datetime.now(UTC),
+            self._limit.now,
+            self._limit.cap,
+            round(self._reading.cpu, 2),
+            round(self._reading.memory, 2),
+            self._running,
+            self._waiting,
+        )
+        if self._told is None or _differ(places, self._told):
+            places.write(self._home)
+            self._told = places
+
+
+def due_at(run: FlowRun) -> datetime:
+    """When a run is to begin."""
+    return run.next_scheduled_start_time or run.expected_start_time or datetime.now(UTC)
+
+
+async def _due_in(pool: WorkPool, client: PrefectClient) -> list[FlowRun]:
+    return await client.read_flow_runs(
+        flow_run_filter=FlowRunFilter(
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
+            expected_start_time=FlowRunFilterExpectedStartTime(before_=datetime.now(UTC)),
+        ),
+        work_pool_filter=WorkPoolFilter(id=WorkPoolFilterId(any_=[pool.id])),
+    )
+
+
+def _waits_for_itself(run: FlowRun, busy: Set[UUID | None]) -> bool:
+    """Whether a run waits for another one of the same deployment, so that a place alone would not help it."""
+    at_the_server = run.state is not None and run.state.name == _FOR_ITS_OWN_SOURCE
+    return at_the_server or (run.deployment_id is not None and run.deployment_id in busy)
+
+
+def _defaults(pool: WorkPool) -> dict[str, Any]:
+    declared = pool.base_job_template.get("variables", {}).get("properties", {})
+    return {name: field["default"] for name, field in declared.items() if field.get("default") is not None}
+
+
+def _differ(now: Places, told: Places) -> bool:
+    figures = (now.limit, now.cap, now.running, now.waiting) != (told.limit, told.cap, told.running, told.waiting)
+    return figures or (now.at - told.at).total_seconds() > _TELL_SECONDS

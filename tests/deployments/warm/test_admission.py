@@ -1,0 +1,214 @@
+"""How many runs live at once, and which come next: by readings and a clock that the test makes up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.model import Priority
+from deployments.warm.admission import Limit, Machine, Reading, Waiting, admit
+from deployments.warm.profile import Profile
+
+_EVERY = 2.0
+_MACHINE = Machine(cores=4, memory_mb=4_000)
+_NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+_CALM, _BETWEEN, _BUSY = (0.10, 0.40), (0.72, 0.40), (0.95, 0.40)
+_SMALL = Profile("notes", cores=0.4, memory_mb=256)
+
+
+class _Clock:
+    """Feeds readings to a limit, two seconds apart."""
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
+        self.at = 0.0
+
+    def pass_by(self, seconds: float, cpu: float, memory: float) -> list[int]:
+        """Each limit that there was after a reading."""
+        return list(self._readings(seconds, cpu, memory))
+
+    def _readings(self, seconds: float, cpu: float, memory: float) -> Iterator[int]:
+        end = self.at + seconds
+        while self.at < end:
+            self.limit.heed(Reading(self.at, cpu, memory))
+            self.at += _EVERY
+            yield self.limit.now
+
+
+def test_a_machine_that_stays_busy_has_one_run_less_at_a_time_and_never_none() -> None:
+    seen = _Clock(Limit(4)).pass_by(60, *_BUSY)
+
+    assert seen[:3] == [4, 4, 4]
+    assert sorted(set(seen), reverse=True) == [4, 3, 2, 1]
+    assert seen[-1] == 1
+
+
+@pytest.mark.parametrize(("cpu", "memory", "after"), [(0.81, 0.1, 1), (0.80, 0.1, 2), (0.1, 0.86, 1), (0.1, 0.85, 2)])
+def test_the_limit_goes_down_above_eighty_percent_of_the_processor_or_eighty_five_of_the_memory(
+    cpu: float, memory: float, after: int
+) -> None:
+    assert _Clock(Limit(2)).pass_by(10, cpu, memory)[-1] == after
+
+
+def test_a_short_peak_changes_nothing() -> None:
+    clock = _Clock(Limit(4))
+
+    for _ in range(20):
+        clock.pass_by(4, *_BUSY)
+        clock.pass_by(2, *_BETWEEN)
+
+    assert clock.limit.now == 4
+
+
+def test_a_machine_that_is_calm_again_has_all_its_runs_back_and_no_more() -> None:
+    clock = _Clock(Limit(3))
+    clock.pass_by(60, *_BUSY)
+
+    seen = clock.pass_by(300, *_CALM)
+
+    assert sorted(set(seen)) == [1, 2, 3]
+    assert seen[-1] == 3
+
+
+def test_between_busy_and_calm_nothing_changes() -> None:
+    clock = _Clock(Limit(4))
+    clock.pass_by(8, *_BUSY)
+    assert clock.limit.now == 3
+
+    assert set(clock.pass_by(600, *_BETWEEN)) == {3}
+
+
+def test_a_load_that_comes_with_the_last_run_does_not_make_the_limit_go_up_and_down() -> None:
+    clock = _Clock(Limit(2))
+    changes = 0
+    while clock.at < 3_600:
+        before = clock.limit.now
+        [after] = clock.pass_by(_EVERY, *(_BUSY if before == 2 else _CALM))
+        changes += after != before
+
+    # Without a longer wait after each try it would be 300 in an hour.
+    assert changes < 45
+
+
+def test_a_limit_that_stood_at_its_cap_moves_with_it() -> None:
+    limit = Limit(2)
+    limit.set_cap(6)
+    assert (limit.now, limit.cap) == (6, 6)
+    limit.set_cap(0)
+    assert (limit.now, limit.cap) == (1, 1)
+
+
+def test_a_limit_that_was_lowered_stays_low_when_the_cap_is_raised() -> None:
+    clock = _Clock(Limit(4))
+    clock.pass_by(8, *_BUSY)
+
+    clock.limit.set_cap(8)
+
+    assert (clock.limit.now, clock.limit.cap) == (3, 8)
+
+
+@given(
+    st.integers(1, 8),
+    st.lists(st.tuples(st.floats(0.1, 30), st.floats(0, 1), st.floats(0, 1)), max_size=60),
+)
+def test_whatever_the_readings_the_limit_is_between_one_and_the_cap_and_changes_by_one(
+    cap: int, readings: list[tuple[float, float, float]]
+) -> None:
+    limit, at = Limit(cap), 0.0
+    for pause, cpu, memory in readings:
+        at += pause
+        before = limit.now
+        changed = limit.heed(Reading(at, cpu, memory))
+        assert 1 <= limit.now <= cap
+        assert abs(limit.now - before) == changed
+
+
+def _waiting(name: str, profile: Profile = _SMALL, minutes: float = 0) -> Waiting[str]:
+    return Waiting(name, _NOON + timedelta(minutes=minutes), profile)
+
+
+def _names(waiting: list[Waiting[str]], live: list[Profile], limit: int = 4, *, yielding: int = 0) -> list[str]:
+    return [one.run for one in admit(waiting, live, yielding, Limit(limit), _MACHINE)]
+
+
+def test_runs_begin_in_the_order_of_their_time_as_far_as_there_are_places() -> None:
+    waiting = [_waiting("third", minutes=2), _waiting("first"), _waiting("second", minutes=1)]
+
+    assert _names(waiting, [_SMALL], 3) == ["first", "second"]
+    assert _names(waiting, [_SMALL] * 3, 3) == []
+
+
+def test_a_kind_that_has_its_number_lets_others_pass() -> None:
+    mail = Profile("mail", at_once=1)
+    waiting = [_waiting("mail", mail), _waiting("more mail", mail), _waiting("notes", minutes=1)]
+
+    assert _names(waiting, []) == ["mail", "notes"]
+    assert _names(waiting, [mail]) == ["notes"]
+
+
+@pytest.mark.parametrize("heavy", [Profile("big", cores=3.8), Profile("big", memory_mb=3_900)])
+def test_a_run_that_is_too_heavy_now_is_not_overtaken(heavy: Profile) -> None:
+    waiting = [_waiting("heavy", heavy), _waiting("small", minutes=1)]
+
+    assert _names(waiting, [_SMALL]) == []
+    assert _names(waiting, []) == ["heavy"]
+
+
+def test_a_run_that_is_heavier_than_the_machine_begins_where_nothing_else_lives() -> None:
+    giant = Profile("giant", cores=64, memory_mb=64_000)
+
+    assert _names([_waiting("giant", giant), _waiting("small")], []) == ["giant"]
+
+
+def test_priority_is_worth_a_minute_and_no_more() -> None:
+    high, low = Profile("notes", priority=Priority.HIGH), Profile("notes", priority=Priority.LOW)
+    waiting = [_waiting("low", low), _waiting("normal", minutes=0.5), _waiting("high", high, minutes=0.9)]
+
+    assert _names(waiting, []) == ["high", "normal", "low"]
+    assert _names([_waiting("low", low), _waiting("high", high, minutes=3)], []) == ["low", "high"]
+
+
+def test_a_short_run_does_not_wait_for_a_long_one_that_yields() -> None:
+    limit = Limit(4)
+    for at in range(0, 60, 2):
+        limit.heed(Reading(at, *_BUSY))
+    assert limit.now == 1
+
+    assert admit([_waiting("short")], [_SMALL], 0, limit, _MACHINE) == []
+    assert [one.run for one in admit([_waiting("short")], [_SMALL], 1, limit, _MACHINE)] == ["short"]
+    assert admit([_waiting("one more")], [_SMALL] * 2, 2, limit, _MACHINE) == []
+
+
+def test_runs_that_yield_do_not_lift_the_cap() -> None:
+    assert _names([_waiting("short")], [_SMALL] * 2, 2, yielding=2) == []
+
+
+_profiles = st.builds(
+    Profile,
+    kind=st.sampled_from("abc"),
+    cores=st.floats(0, 5),
+    memory_mb=st.none() | st.integers(64, 5_000),
+    at_once=st.none() | st.integers(1, 3),
+)
+
+
+@given(st.lists(_profiles, max_size=8), st.lists(_profiles, max_size=4), st.integers(1, 6), st.integers(0, 4))
+def test_whatever_waits_no_bound_is_passed_and_one_always_begins_where_nothing_lives(
+    waiting: list[Profile], live: list[Profile], cap: int, yielding: int
+) -> None:
+    lines = [_waiting(str(i), profile, i) for i, profile in enumerate(waiting)]
+
+    chosen = [one.profile for one in admit(lines, live, min(yielding, len(live)), Limit(cap), _MACHINE)]
+
+    together = [*live, *chosen]
+    assert not chosen or len(together) <= cap
+    assert len(together) < 2 or not chosen or sum(one.cores for one in together) <= _MACHINE.cores
+    assert len(together) < 2 or not chosen or sum(one.memory_mb or 0 for one in together) <= _MACHINE.memory_mb
+    for index, one in enumerate(chosen):
+        before = [other for other in [*live, *chosen[:index]] if other.kind == one.kind]
+        assert one.at_once is None or len(before) < one.at_once
+    assert live or not waiting or chosen
