@@ -138,13 +138,15 @@ def _pages(store: Store) -> list[str]:
 
 
 def _words(store: Store) -> list[str]:
+    with store.read() as reading:
+        findings = search.check_letters(reading)
     if store.file is None:
-        return []
+        return findings
     try:
         with store.write() as writing:
             search.check_words(writing)
     except LedgerUnavailable:
         raise
     except LedgerError:
-        return ["The index of words differs from the texts"]
-    return []
+        findings.append("The index of words differs from the texts")
+    return findings

@@ -7,9 +7,10 @@ import unicodedata
 from dataclasses import dataclass
 
 _PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
-_NO_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
+NO_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
+"""Letters of scripts that put no spaces between words, as many as follow one another."""
 _BREAK = re.compile(r"[\W_]+")
 _MARKS = "[\u0300-\u036f]*"
 _AROUND = 90
@@ -49,7 +50,7 @@ class Term:
     @property
     def substring(self) -> str | None:
         """The text to look for letter by letter, where its script puts no spaces between words."""
-        return self.text if _NO_SPACES.search(self.text) else None
+        return self.text if NO_SPACES.search(self.text) else None
 
     def matcher(self, sqlite: bool) -> str:
         """The term in the language of the index; holds nothing that the index would read as an operator."""

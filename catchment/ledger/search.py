@@ -1,21 +1,23 @@
-"""The index of words: FTS5 on SQLite, tsvector on PostgreSQL. All that differs between the two for searching is here.
+"""The index of words: FTS5 on SQLite, tsvector on PostgreSQL. What differs between the two is here and in `pairs`.
 
 Passages are indexed once for each content; names (title, aliases, path, and what the properties say) once for each live
-document.
+document. Texts in scripts without spaces between words are in the index of `pairs` as well.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, select, text
 
-from catchment.ledger.query import Query, plain_words
+from catchment.ledger import pairs
+from catchment.ledger.query import Query, Term, plain_words
 from catchment.ledger.schema import chunks, contents, documents
-from catchment.ledger.store import Reading, Writing
+from catchment.ledger.store import AnyRow, Reading, Writing
 
 _TOKENS = "tokenize = 'unicode61 remove_diacritics 2'"
 
@@ -30,6 +32,7 @@ _SQLITE = (
     f"""CREATE VIRTUAL TABLE document_index
     USING fts5(title, aliases, path, properties, content = 'document_names', content_rowid = 'id',
     {_TOKENS})""",
+    *pairs.SQLITE,
 )
 
 _POSTGRES = (
@@ -41,12 +44,14 @@ _POSTGRES = (
     "CREATE INDEX chunk_index_words ON chunk_index USING gin (words)",
     "CREATE TABLE document_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
     "CREATE INDEX document_index_words ON document_index USING gin (words)",
+    *pairs.POSTGRES,
 )
 
 
 NAMES = ("id", "title", "aliases", "path", "properties")
 """The columns of a document that its names are indexed from."""
 
+_ALL_NAMES = "title || ' ' || aliases || ' ' || path || ' ' || properties"
 _WEIGHTS = {"title": "A", "aliases": "B", "path": "D", "properties": "D"}
 
 
@@ -73,26 +78,26 @@ def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
             statement,
             [{"id": n, "heading": plain_words(heading), "words": plain_words(body)} for n, heading, body in rows],
         )
+    pairs.add(writing, pairs.CHUNKS, ((number, body) for number, _, body in rows))
 
 
 def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
     """Take the passages of contents out of the index, while they still are in their table."""
-    mine = select(chunks.c.id).where(chunks.c.content_id.in_(content_ids))
-    if not writing.sqlite:
-        numbers = [{"id": n} for n in writing.execute(mine).scalars()]
-        if numbers:
-            writing.execute(text("DELETE FROM chunk_index WHERE id = :id"), numbers)
-        return
     rows = writing.execute(
         select(chunks.c.id, chunks.c.heading, chunks.c.start, chunks.c.stop, contents.c.text)
         .join(contents, contents.c.id == chunks.c.content_id)
         .where(chunks.c.content_id.in_(content_ids))
     )
     old = [(number, heading, whole[start:stop]) for number, heading, start, stop, whole in rows]
-    if old:
+    if not old:
+        return
+    if writing.sqlite:
         writing.connection.exec_driver_sql(
             "INSERT INTO chunk_index (chunk_index, rowid, heading, text) VALUES ('delete', ?, ?, ?)", old
         )
+    else:
+        writing.execute(text("DELETE FROM chunk_index WHERE id = :id"), [{"id": number} for number, *_ in old])
+    pairs.forget(writing, pairs.CHUNKS, [(number, body) for number, _, body in old])
 
 
 def learn_names(writing: Writing, which: ColumnElement[bool]) -> None:
@@ -114,6 +119,7 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
             text(f"INSERT INTO document_index VALUES (:id, {' || '.join(words)})"),
             [dict(zip(NAMES, (row[0], *map(plain_words, row[1:])), strict=True)) for row in rows],
         )
+    pairs.add(writing, pairs.DOCUMENTS, map(_as_one, rows))
 
 
 def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
@@ -129,6 +135,13 @@ def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
         )
     else:
         writing.execute(text("DELETE FROM document_index WHERE id = :id"), [{"id": row[0]} for row in rows])
+    pairs.forget(writing, pairs.DOCUMENTS, list(map(_as_one, rows)))
+
+
+def _as_one(row: tuple[Any, ...]) -> tuple[int, str]:
+    """The id and all names of a document in one text, in the order of `_ALL_NAMES`."""
+    number, *names = row
+    return number, " ".join(names)
 
 
 def _names(reading: Reading, which: ColumnElement[bool]) -> list[tuple[Any, ...]]:
@@ -150,13 +163,8 @@ class Found:
 def find(reading: Reading, query: Query, source_id: int | None, limit: int) -> list[Found]:
     """The contents that have every wanted term somewhere (in a passage or a name) and no unwanted one, best first."""
     parameters: dict[str, Any] = {"limit": limit, "source": source_id}
-    ask = _ask_sqlite if reading.sqlite else _ask_postgres
-    wanted = [
-        ask(f"w{n}", term.matcher(reading.sqlite), term.substring, parameters) for n, term in enumerate(query.wanted)
-    ]
-    unwanted = [
-        ask(f"u{n}", term.matcher(reading.sqlite), term.substring, parameters) for n, term in enumerate(query.unwanted)
-    ]
+    wanted = [_ask(reading, f"w{n}", term, parameters) for n, term in enumerate(query.wanted)]
+    unwanted = [_ask(reading, f"u{n}", term, parameters) for n, term in enumerate(query.unwanted)]
     conditions = [_content_in(chunk, name) for chunk, name in wanted] if len(wanted) > 1 else []
     conditions += [f"NOT {_content_in(chunk, name)}" for chunk, name in unwanted]
     narrowed = " AND ".join(["TRUE", *conditions])
@@ -196,50 +204,54 @@ def _content_in(chunk: str, name: str) -> str:
         OR content_id IN (SELECT content_id FROM documents WHERE id IN (SELECT id FROM ({name}) AS b)))"""
 
 
-def _ask_sqlite(key: str, matcher: str, substring: str | None, parameters: dict[str, Any]) -> tuple[str, str]:
-    if substring is not None:
-        return _ask_substring(key, substring, parameters)
-    parameters[key] = matcher
-    return (
-        f"SELECT rowid AS id, -bm25(chunk_index, 3.0, 1.0) AS score FROM chunk_index WHERE chunk_index MATCH :{key}",
-        "SELECT rowid AS id, -bm25(document_index, 10.0, 8.0, 2.0, 1.0) AS score"
-        f" FROM document_index WHERE document_index MATCH :{key}",
-    )
-
-
-def _ask_postgres(key: str, matcher: str, substring: str | None, parameters: dict[str, Any]) -> tuple[str, str]:
-    if substring is not None:
-        return _ask_substring(key, substring, parameters)
-    parameters[key] = matcher
+def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> tuple[str, str]:
+    """Queries for the passages, and for the documents whose names have this term, with scores."""
+    if term.substring is not None:
+        return _ask_letters(reading, key, term.substring, parameters)
+    parameters[key] = term.matcher(reading.sqlite)
+    if reading.sqlite:
+        return (
+            f"SELECT rowid AS id, -bm25(chunk_index, 3.0, 1.0) AS score FROM chunk_index WHERE chunk_index MATCH :{key}",
+            "SELECT rowid AS id, -bm25(document_index, 10.0, 8.0, 2.0, 1.0) AS score"
+            f" FROM document_index WHERE document_index MATCH :{key}",
+        )
     weights = "array[0.1, 0.2, 0.5, 1.0]::float4[]"
     asked = f"to_tsquery('simple', :{key})"
     ranked = f"SELECT id, ts_rank_cd({weights}, words, {asked}) AS score FROM {{}} WHERE words @@ {asked}"
     return ranked.format("chunk_index"), ranked.format("document_index")
 
 
-def _ask_substring(key: str, substring: str, parameters: dict[str, Any]) -> tuple[str, str]:
-    """Scripts that write no spaces have no words to index: their texts are read through."""
-    pattern = "%" + substring.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> tuple[str, str]:
+    """Scripts that write no spaces have no words to index: what may hold these letters is read through."""
+    pattern = "%" + letters.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     parameters |= {key: pattern, f"{key}d": unicodedata.normalize("NFD", pattern)}
-    has = f"{{0}} LIKE :{key} ESCAPE '\\' OR {{0}} LIKE :{key}d ESCAPE '\\'"
-    names = "title || ' ' || aliases || ' ' || path || ' ' || properties"
-    return (
-        f"SELECT id, 1.0 AS score FROM chunk_text WHERE {has.format('text')}",
-        f"SELECT id, 1.0 AS score FROM document_names WHERE {has.format(f'({names})')}",
-    )
+    like = "LIKE" if reading.sqlite else "ILIKE"
+
+    def holding(table: str, view: str, column: str) -> str:
+        may = pairs.narrowed(reading, table, f"{key}p", letters, parameters)
+        has = f"({column} {like} :{key} ESCAPE '\\' OR {column} {like} :{key}d ESCAPE '\\')"
+        return f"SELECT id, 1.0 AS score FROM {view} WHERE id IN ({may}) AND {has}"
+
+    return holding(pairs.CHUNKS, "chunk_text", "text"), holding(pairs.DOCUMENTS, "document_names", f"({_ALL_NAMES})")
 
 
 def check(reading: Reading) -> list[str]:
     """What is in the index and not in the tables, or the other way round."""
     findings = []
-    for index, kept, what in (
-        ("chunk_index", "SELECT id FROM chunks", "Passage"),
-        ("document_index", "SELECT id FROM documents WHERE removed_at IS NULL", "The name of document"),
+    for index, letters, kept, what in (
+        ("chunk_index", pairs.CHUNKS, "SELECT id FROM chunks", "Passage"),
+        (
+            "document_index",
+            pairs.DOCUMENTS,
+            "SELECT id FROM documents WHERE removed_at IS NULL",
+            "The name of document",
+        ),
     ):
-        indexed = f"SELECT id FROM {index}{'_docsize' if reading.sqlite else ''}"
+        indexed = pairs.indexed(reading, index)
         for difference, how in (
             (f"{kept} EXCEPT {indexed}", "is in the library and not in the index"),
             (f"{indexed} EXCEPT {kept}", "is in the index and not in the library"),
+            (f"{pairs.indexed(reading, letters)} EXCEPT {kept}", "is in the index of letters and not in the library"),
         ):
             number = reading.execute(text(f"SELECT min(id) FROM ({difference}) AS difference")).scalar()
             if number is not None:
@@ -247,7 +259,29 @@ def check(reading: Reading) -> list[str]:
     return findings
 
 
+def check_letters(reading: Reading) -> list[str]:
+    """The first text with letters that the index of letters lacks, or without any that it has. Reads every text."""
+    size = "length(CAST(contents.text AS BLOB))" if reading.sqlite else "octet_length(contents.text)"
+    passages = f"""SELECT chunks.id, substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS words
+        FROM chunks JOIN contents ON contents.id = chunks.content_id WHERE length(contents.text) < {size}"""
+    names = f"SELECT id, {_ALL_NAMES} AS words FROM document_names"
+    findings = []
+    for table, texts, what in ((pairs.CHUNKS, passages, "Passage"), (pairs.DOCUMENTS, names, "The name of document")):
+        told = _in_order(reading, texts)
+        wanted = (number for number, words in told if pairs.has_letters(words))
+        there = (number for (number,) in _in_order(reading, pairs.indexed(reading, table)))
+        wrong = next((pair for pair in zip_longest(wanted, there) if pair[0] != pair[1]), None)
+        if wrong is not None:
+            first = min(number for number in wrong if number is not None)
+            findings.append(f"{what} {first} is not in the index of letters as its text is")
+    return findings
+
+
+def _in_order(reading: Reading, query: str) -> Iterator[AnyRow]:
+    return iter(reading.execute(text(f"{query} ORDER BY 1").execution_options(yield_per=2_000)))
+
+
 def check_words(writing: Writing) -> None:
     """Let SQLite compare every indexed word with the texts; raises what the driver raises when they differ."""
-    for index in ("chunk_index", "document_index"):
+    for index in ("chunk_index", "document_index", pairs.CHUNKS, pairs.DOCUMENTS):
         writing.connection.exec_driver_sql(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")

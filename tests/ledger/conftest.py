@@ -92,7 +92,8 @@ def postgres_ledger(postgres: str) -> Iterator[Ledger]:
 def empty_postgres(postgres_ledger: Ledger, postgres: str) -> str:
     """The address of the PostgreSQL ledger, as it was made; the guard of the history is put aside for that."""
     kept = {"revision", "chain", "counters"}
-    tables = ", ".join([*(name for name in metadata.tables if name not in kept), "chunk_index", "document_index"])
+    of_search = ("chunk_index", "document_index", "chunk_pairs", "document_pairs")
+    tables = ", ".join([*(name for name in metadata.tables if name not in kept), *of_search])
     with postgres_ledger._store.engine.begin() as connection:
         connection.execute(text("SET LOCAL session_replication_role = replica"))
         connection.execute(text(f"TRUNCATE {tables}"))

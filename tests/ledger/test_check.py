@@ -37,6 +37,9 @@ BREACHES = {
     ),
     "DELETE FROM chunks WHERE id = 2": "Passage 2 is in the index and not in the library",
     "INSERT INTO chunks VALUES (77, 1, 0, 3, '')": "Passage 77 is in the library and not in the index",
+    "INSERT INTO chunk_pairs (rowid, pairs) VALUES (78, '水')": (
+        "Passage 78 is in the index of letters and not in the library"
+    ),
     "UPDATE documents SET removed_at = 5 WHERE id = 1": "The name of document 1 is in the index and not in the library",
 }
 
@@ -66,6 +69,19 @@ def test_the_deep_check_reads_every_word_and_every_attempt(sqlite_world: World, 
     assert "The index of words differs from the texts" in findings
     assert "Job 1 was counted fewer attempts later than earlier" in findings
     assert "A row refers to another that is not there" in findings
+
+
+@pytest.mark.parametrize(("text", "other"), [("水文学", "words"), ("words", "水文学")])
+def test_the_deep_check_finds_letters_that_are_not_indexed_and_those_that_are_not_there(
+    sqlite_world: World, text: str, other: str
+) -> None:
+    sqlite_world.ingest(note("a.md"), note("水.md"), text=text)
+    with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute("UPDATE contents SET text = ?", (other,))
+        connection.execute("UPDATE documents SET title = '', path = 'b.md' WHERE id = 2")
+    findings = sqlite_world.ledger.check(deep=True)
+    assert "Passage 1 is not in the index of letters as its text is" in findings
+    assert "The name of document 2 is not in the index of letters as its text is" in findings
 
 
 @pytest.mark.parametrize("old", JobState)

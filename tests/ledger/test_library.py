@@ -5,11 +5,12 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from catchment.errors import NotFound
 from catchment.ledger import LibraryCounts, Named, Told
@@ -250,6 +251,69 @@ def test_scripts_without_spaces_are_found_by_any_part(world: World, words: str) 
     put(world, "a.md", "これは水文学の川です。 แม่น้ำใหญ่ 서울에서")
     assert world.found(words) == ["a.md"]
     assert f"[{words}]" in world.ledger.library.search(words)[0].snippet
+
+
+@pytest.mark.parametrize(
+    ("words", "is_there"),
+    [
+        ("川", True),
+        ("学 川", True),
+        ("水学", False),
+        ("学の水", False),
+        ("gpt模型", True),
+        ("型。新", True),
+        ("型.新", False),
+        ("新%", False),
+        ("น้ำ", True),
+        ("人々", True),
+        ("水文学" + "の川" * 20, False),
+        ("-水文学 川", False),
+        ("-火星 川", True),
+    ],
+)
+def test_letters_are_found_as_they_stand(world: World, words: str, is_there: bool) -> None:
+    put(world, "a.md", "水文学。の川 GPT模型。新 แม่น้ำ 人々")
+    put(world, "b.md", "western words, “quoted” – and a wave 🌊")
+    assert world.found(words) == ["a.md"] * is_there
+
+
+def test_letters_are_forgotten_with_their_text(world: World) -> None:
+    put(world, "水.md", "水文学", entities=[Entity(EntityKind.ALIAS, "河川")])
+    put(world, "水.md", "words")
+    assert world.found("文学") == world.found("河川") == []
+    assert world.found("水") == ["水.md"]
+    world.lose("水.md")
+    world.settle()
+    assert world.found("水") == []
+    assert world.ledger.check(deep=True) == []
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text("水文学의がabé 。", max_size=12), words=st.text("水文学의がabé。", min_size=1, max_size=4))
+def test_letters_are_found_where_they_are_and_nowhere_else(sqlite_world: World, text: str, words: str) -> None:
+    assume(any(letter in "水文学의が" for letter in words))
+    name = f"{content(words + text)}.md"
+    sqlite_world.see(Item(name, "", content(text)))
+    batch = sqlite_world.claim()
+    sqlite_world.ledger.queue.deliver(batch.token, [delivered(job.id, text) for job in batch.jobs])
+    found = {place[1] for hit in sqlite_world.ledger.library.search(words, limit=1_000) for place in hit.places}
+    assert (name in found) is (words in text)
+
+
+def test_a_search_for_letters_reads_only_texts_that_have_them(sqlite_world: World) -> None:
+    engine, said = sqlite_world.ledger._store.engine, []
+    put(sqlite_world, "a.md", "水文学")
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def _keep(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_others: Any) -> None:
+        said.append((statement, parameters))
+
+    assert sqlite_world.found("文学 -火星") == ["a.md"]
+    event.remove(engine, "before_cursor_execute", _keep)
+    with engine.connect() as connection:
+        for statement, parameters in said:
+            plan = {row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)}
+            assert not plan & {"SCAN chunks", "SCAN contents", "SCAN documents"}, statement
 
 
 def test_the_title_in_a_script_without_spaces_is_found_too(world: World) -> None:

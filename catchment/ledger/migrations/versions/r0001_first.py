@@ -23,6 +23,8 @@ SQLITE = (
     """CREATE VIRTUAL TABLE document_index
     USING fts5(title, aliases, path, properties, content = 'document_names', content_rowid = 'id',
     tokenize = 'unicode61 remove_diacritics 2')""",
+    "CREATE VIRTUAL TABLE chunk_pairs USING fts5(pairs, content = '', detail = none, tokenize = 'ascii')",
+    "CREATE VIRTUAL TABLE document_pairs USING fts5(pairs, content = '', detail = none, tokenize = 'ascii')",
     """CREATE TRIGGER history_no_update BEFORE UPDATE ON history
     BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END""",
     """CREATE TRIGGER history_no_delete BEFORE DELETE ON history
@@ -38,6 +40,10 @@ POSTGRES = (
     "CREATE INDEX chunk_index_words ON chunk_index USING gin (words)",
     "CREATE TABLE document_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
     "CREATE INDEX document_index_words ON document_index USING gin (words)",
+    "CREATE TABLE chunk_pairs (id BIGINT PRIMARY KEY, pairs TSVECTOR NOT NULL)",
+    "CREATE INDEX chunk_pairs_pairs ON chunk_pairs USING gin (pairs)",
+    "CREATE TABLE document_pairs (id BIGINT PRIMARY KEY, pairs TSVECTOR NOT NULL)",
+    "CREATE INDEX document_pairs_pairs ON document_pairs USING gin (pairs)",
     """CREATE FUNCTION history_is_append_only() RETURNS trigger LANGUAGE plpgsql
     AS $$ BEGIN RAISE EXCEPTION 'the history is append-only'; END $$""",
     """CREATE TRIGGER history_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON history
