@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from deployments import prefect_file
 from deployments.api import api
 from deployments.environment import child_environment
 from deployments.server import Running, write_atomically
-from deployments.sources_file import SourcesFile
+from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.warm.profile import job_variables
 
 _SECONDS = 120
 
@@ -43,6 +44,8 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
     if wanted:
         _run_prefect(home, running, path, None if names is None else list(wanted))
         _correct(running, before, wanted)
+        if file is None:
+            _show_resources(running, [one for one in SourcesFile.load(path).entries if one.name in wanted])
     if everything and path.exists():
         write_atomically(_mark(home), _digest(path))
 
@@ -115,6 +118,16 @@ def _correct(running: Running, before: dict[str, dict[str, Any]], wanted: dict[s
             for schedule in after[name]["schedules"]:
                 if schedule["slug"] is not None and schedule["slug"] not in slugs:
                     client.delete(f"{address}/schedules/{schedule['id']}").raise_for_status()
+
+
+def _show_resources(running: Running, entries: Iterable[SourceEntry]) -> None:
+    """Have each deployment show, as job variables, what a run of its source may take of the machine."""
+    there = _deployed(running)
+    with api(running) as client:
+        for entry in entries:
+            shown = there[entry.name]
+            variables = job_variables(entry.kind, entry.settings, shown["job_variables"])
+            client.patch(f"/deployments/{shown['id']}", json={"job_variables": variables}).raise_for_status()
 
 
 def _in_force(home: Home, path: Path) -> bool:

@@ -29,12 +29,12 @@ class Profile:
 def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, Any]) -> Profile:
     """The profile of a run of this flow. What its source's settings say counts more than its job variables."""
     kind = flow.removeprefix(_SYNC)
-    asked = _changes({name: variables[name] for name in ResourceChanges.model_fields if name in variables})
     if not flow.startswith(_SYNC) or kind not in kinds():
+        asked = _changes(variables)
         return Profile(flow, asked.cores or 0.0, asked.memory_mb, asked.at_once)
     settings = parameters.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
-    resources = _changes(settings.get("resources")).on(asked.on(connector_class(kind).policy.resources))
+    resources = _resources(kind, variables, settings.get("resources"))
     priority = settings.get("priority")
     return Profile(
         kind,
@@ -45,15 +45,22 @@ def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, An
     )
 
 
-def job_variables(kind: str, settings: SourceSettings) -> dict[str, Any]:
-    """The resources of a source as its deployment shows them."""
-    resources: Resources = settings.policy(connector_class(kind).policy).resources
-    return resources.model_dump()
+def job_variables(kind: str, settings: SourceSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The job variables of a source's deployment: those that were given, and its resources as they are in force."""
+    of_source = settings.resources.model_dump() if settings.resources else None
+    return {**given, **_resources(kind, given, of_source).model_dump()}
+
+
+def _resources(kind: str, variables: Mapping[str, Any], of_source: object) -> Resources:
+    return _changes(of_source).on(_changes(variables).on(connector_class(kind).policy.resources))
 
 
 def _changes(given: object) -> ResourceChanges:
+    """The changes among other values."""
+    if not isinstance(given, Mapping):
+        return ResourceChanges()
     try:
-        return ResourceChanges.model_validate(given or {})
+        return ResourceChanges.model_validate({name: given.get(name) for name in ResourceChanges.model_fields})
     except ValidationError:
         # A run checks its own parameters, and the server a deployment's variables; they tell the reason.
         return ResourceChanges()

@@ -64,7 +64,9 @@ def test_a_flow_that_is_no_sync_has_the_bounds_of_its_job_variables_only() -> No
 def test_a_deployment_shows_the_resources_of_its_source() -> None:
     settings = ObsidianSettings(root=Path("/vault"), resources=ResourceChanges(memory_mb=1_024))
 
-    assert job_variables("obsidian", settings) == _DEFAULT.model_dump() | {"memory_mb": 1_024}
+    variables = job_variables("obsidian", settings, {"env": {"A": "1"}, "memory_mb": 700, "at_once": 1})
+
+    assert variables == {"env": {"A": "1"}, "cores": _DEFAULT.cores, "memory_mb": 1_024, "at_once": 1}
 
 
 def test_a_pool_declares_every_variable_and_a_run_takes_what_is_not_for_the_worker() -> None:
