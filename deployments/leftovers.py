@@ -120,7 +120,8 @@ def in_prefect(state: Running) -> list[Finding]:
     else:
         found.append(Finding("runs", Verdict.OK, "every run that seems active has its process"))
     if leaks:
-        said = f"{len(leaks)} sources wait for a place that no run holds"
+        slots = "slot is" if len(leaks) == 1 else "slots are"
+        said = f"{len(leaks)} concurrency {slots} held by no run: what needs it waits for ever"
         found.append(Finding("slots", Verdict.FAIL, said, _MEND))
     else:
         found.append(Finding("slots", Verdict.OK, "no concurrency slot is leaked"))
