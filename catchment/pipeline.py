@@ -148,15 +148,17 @@ class SourceSync:
     # Fairness
 
     def alone(self) -> bool:
-        """Whether no other source has work to do at the moment."""
-        return self._turn.alone()
+        """Whether no other source has work to do, or waits for a place to do it."""
+        return self._waiting_for_a_place() == 0 and self._turn.alone()
 
     def must_yield(self) -> bool:
         """Whether other syncs wait for a place and this one has had its own for long enough."""
-        if not self.may_yield or time.monotonic() - self._begun < _PLACE_SECONDS:
-            return False
+        long_enough = time.monotonic() - self._begun >= _PLACE_SECONDS
+        return self.may_yield and long_enough and self._waiting_for_a_place() > 0
+
+    def _waiting_for_a_place(self) -> int:
         places = Places.read(self._home)
-        return places is not None and places.waiting > 0
+        return 0 if places is None else places.waiting
 
     # Work
 

@@ -1,0 +1,159 @@
+"""`python -m benchmarks.load [--quick] [--large N]`: four unequal sources are asked for at once, the largest first.
+
+Through the real server and worker. Prints a table and JSON, and writes build/load.json: when each source was done, Jain's
+index, inversions (benchmarks/fairness.py says what is counted), and the peak memory of everything that runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fairness import Look, Served, judge
+from benchmarks.measure import hardware, tree_mb
+from benchmarks.notes import generate
+from benchmarks.system import state_of
+from catchment.ledger import Ledger
+from catchment.ledger.turns import WEIGHT
+from catchment.settings import Home
+from console.adding import Timing, commit, prepare
+from deployments.runs import start_sync, wait
+from deployments.supervisor import down, up
+
+_BUILD = Path("build")
+_LOOK_SECONDS = 0.05
+_MEMORY_EVERY = 20
+_MICROS = 1_000_000
+
+
+def main() -> None:
+    """Measure once, and tell."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="10 000, 1 000, 100 and 10 items; windows of 0.5 s, not of 10 s"
+    )
+    parser.add_argument("--large", type=int, default=100_000, help="items of the largest source; the next has a tenth")
+    parser.add_argument("--sizes", type=int, nargs="+", help="items of each source, in place of the four")
+    asked = parser.parse_args()
+    large = 10_000 if asked.quick else asked.large
+    sizes = asked.sizes or [large, large // 10, large // 100, 10]
+    place = (_BUILD / "load").absolute()
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    figures = measure(place, sizes, window=0.5 if asked.quick else 10.0)
+    report = {"hardware": hardware(), **figures}
+    (_BUILD / "load.json").write_text(json.dumps(report, indent=2) + "\n")
+    _print(report)
+    shutil.rmtree(place)
+
+
+def measure(place: Path, sizes: Sequence[int], *, window: float) -> dict[str, Any]:
+    """Bring sources of these sizes in, all at once; `place` is an empty folder."""
+    names = [f"notes-{number}" for number, _ in enumerate(sizes, 1)]
+    home = Home(place / "home").make()
+    os.environ["CATCHMENT_HOME"] = str(home.path)
+    for name, size in zip(names, sizes, strict=True):
+        generate(place / name, size)
+        commit(prepare("obsidian", str(place / name), name, {}, Timing()))
+    up(home, detach=True, announce=print)
+    try:
+        server = state_of(home)
+        with _Watcher(home, server.pid) as watcher:
+            begun = time.time()
+            runs = [start_sync(server, "obsidian", name) for name in names]
+            ends = [wait(server, run) for run in runs]
+        for end in ends:
+            if end.state_type != "COMPLETED":
+                raise SystemExit(f"the run {end.name} ended {end.state_name}: {end.message}")
+    finally:
+        down(home)
+    served = _served(home, names, begun)
+    syncs = _syncs(home, names)
+    fairness = judge(watcher.looks, {one.source_id: one for one in served.values()}, window)
+    sources = [
+        {
+            "items": size,
+            "in_the_library": len(served[name].finished),
+            "began": syncs[name][0] - begun,
+            "done": served[name].finished[-1] - begun,
+            "syncs": len(syncs[name]),
+        }
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    return {"sources": sources, "window": window, **asdict(fairness), "peak_mb": watcher.peak_mb}
+
+
+class _Watcher(threading.Thread):
+    """Looks at the turns twenty times a second, and at the memory of all processes once."""
+
+    def __init__(self, home: Home, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._url = home.database_url
+        self._pid = pid
+        self._done = threading.Event()
+        self.looks: list[Look] = []
+        self.peak_mb = 0.0
+
+    def run(self) -> None:
+        with closing(Ledger.open(self._url)) as ledger:
+            while not self._done.wait(_LOOK_SECONDS):
+                self.looks.append(Look(time.time(), ledger.turns.standings()))
+                if len(self.looks) % _MEMORY_EVERY == 0:
+                    self.peak_mb = max(self.peak_mb, tree_mb(self._pid))
+
+    def __enter__(self) -> _Watcher:
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._done.set()
+        self.join()
+
+
+def _served(home: Home, names: Sequence[str], begun: float) -> dict[str, Served]:
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        sources = {source.name: source for source in ledger.sources.all()}
+    times = "SELECT enqueued_at, finished_at FROM jobs WHERE source_id = ? AND state = 'succeeded'"
+    served = {}
+    with closing(sqlite3.connect(home.path / "ledger.db")) as database:
+        for name in names:
+            rows = database.execute(times, [sources[name].id]).fetchall()
+            found, finished = (sorted(row[column] / _MICROS for row in rows) for column in (0, 1))
+            served[name] = Served(sources[name].id, WEIGHT[sources[name].priority], begun, found, finished)
+    return served
+
+
+def _syncs(home: Home, names: Sequence[str]) -> dict[str, list[float]]:
+    """When each sync of each source began."""
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        rows = ledger.syncs.recent(limit=10_000)
+    return {name: sorted(row.began.timestamp() for row in rows if row.source == name) for name in names}
+
+
+def _print(report: dict[str, Any]) -> None:
+    print("{processor}, {cores} cores, {memory_gb} GB, {system}, Python {python}\n".format_map(report["hardware"]))
+    print(f"{'items':>10}{'began s':>10}{'done s':>10}{'runs':>6}")
+    for source in report["sources"]:
+        print("{items:10,}{began:10.1f}{done:10.1f}{syncs:6}".format_map(source))
+    print(
+        "\nJain's index {jain_turns:.3f} by turns (least {jain_turns_least:.3f}), {jain_items:.3f} by items, "
+        "over {windows} windows of {window:g} s\n"
+        "{inversions:.2%} of {grants} turns were inversions; peak memory of everything {peak_mb:.0f} MB".format_map(
+            report
+        )
+    )
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()
