@@ -26,6 +26,7 @@ _FINAL = ["COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
 _NEEDS_PROCESS = {"operator": "or_", "type": {"any_": _ACTIVE}, "name": {"any_": ["AwaitingRetry"]}}
 _OUR_POOL = {"work_pools": {"name": {"any_": [POOL]}}}
 _SOON_SECONDS = 60
+_NO_PROCESS = "The process of its run is gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +56,18 @@ def settle(state: Running, *, still_for: float = 0) -> Settled:
     executing = executing_flow_runs()
     changed_before = datetime.now(UTC) - timedelta(seconds=still_for)
     with api(state) as client:
-        done = [
-            _set_state(client, "flow_runs", run, _true_state(run))
+        lost = [
+            (run, _true_state(run))
             for run in _runs(client, {"state": _NEEDS_PROCESS})
             if run["id"] not in executing and _changed(run) <= changed_before
         ]
         parts = _runs(client, {"state": _NEEDS_PROCESS, "parent_task_run_id": {"is_null_": False}}, {})
-        done += [
-            _set_state(client, "flow_runs", part, _crashed("The process of its run is gone"))
-            for part in parts
-            if _is_lost(client, part, executing)
-        ]
-        done += _settle_tasks(client, changed_before)
+        lost += [(part, _crashed(_NO_PROCESS)) for part in parts if _is_lost(client, part, executing)]
+        done = [_set_state(client, "flow_runs", run, true) for run, true in lost]
+        # Of these all tasks have ended; of others the server may not have heard yet.
+        if lost:
+            done += _settle_tasks(client, {"id": {"any_": [run["id"] for run, _ in lost]}})
+        done += _settle_tasks(client, {"end_time": {"before_": changed_before.isoformat()}})
     return Settled(done.count(True), done.count(False))
 
 
@@ -142,11 +143,11 @@ def _is_lost(client: httpx.Client, part: dict[str, Any], executing: Collection[s
     return run["work_pool_name"] == POOL and run["id"] not in executing
 
 
-def _settle_tasks(client: httpx.Client, ended_before: datetime) -> list[bool]:
+def _settle_tasks(client: httpx.Client, which: dict[str, Any]) -> list[bool]:
     """End the tasks that seem to go on in runs that have ended. What became of them was never told, or was lost on the way."""
     query = {
         "task_runs": {"state": {"type": {"any_": ["SCHEDULED", *_ACTIVE]}}},
-        "flow_runs": {"state": {"type": {"any_": _FINAL}}, "end_time": {"before_": ended_before.isoformat()}},
+        "flow_runs": {"state": {"type": {"any_": _FINAL}}, **which},
         "limit": _PAGE,
     }
     done: list[bool] = []
@@ -166,7 +167,7 @@ def _end_of_task(run_ended: str | None) -> dict[str, str]:
         return {"type": "COMPLETED", "message": "Its end was not told; the run that it is a part of completed"}
     if run_ended == "CANCELLED":
         return {"type": "CANCELLED", "message": "The run that it is a part of was cancelled"}
-    return _crashed("The process of its run is gone")
+    return _crashed(_NO_PROCESS)
 
 
 def _resume(client: httpx.Client, deployment: str) -> Crashed | None:

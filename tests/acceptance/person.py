@@ -120,6 +120,27 @@ class Person:
             found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
             return [run for run in found if "upkeep" not in run["tags"]]
 
+    def runs_of(self, name: str) -> list[dict[str, Any]]:
+        """All flow runs of a source that the server remembers."""
+        with api(self.running) as client:
+            query = {"deployments": {"name": {"any_": [name]}}}
+            found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+            return found
+
+    def seem_to_run(self) -> list[str]:
+        """The names of all runs, subflows and tasks that the server believes to go on."""
+        going = {
+            "operator": "or_",
+            "type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]},
+            "name": {"any_": ["AwaitingRetry"]},
+        }
+        with api(self.running) as client:
+            return [
+                run["name"]
+                for kind in ("flow_runs", "task_runs")
+                for run in client.post(f"/{kind}/filter", json={kind: {"state": going}}).raise_for_status().json()
+            ]
+
     def processes(self) -> list[psutil.Process]:
         """All that runs for this home."""
         mine = []
