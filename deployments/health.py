@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -115,16 +116,11 @@ def _standings(
     home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None
 ) -> list[Standing]:
     reached = within(_PROBE_SECONDS, {entry.name: _prober(entry) for entry in entries})
-    try:
-        ledger = Ledger.inspect(home.database_url)
-    except CatchmentError:
-        # The probe of the ledger says what is wrong with it.
-        return [_standing(entry, None, None, reached, watched) for entry in entries]
-    try:
+    # A ledger that cannot be read is told by its own probe.
+    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
         return [_standing(entry, known.get(entry.name), ledger, reached, watched) for entry in entries]
-    finally:
-        ledger.close()
+    return [_standing(entry, None, None, reached, watched) for entry in entries]
 
 
 def _standing(

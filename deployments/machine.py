@@ -128,8 +128,12 @@ def disks(home: Home, entries: Iterable[SourceEntry]) -> list[Finding]:
 
 def clocks(home: Home, state: Running | None) -> Finding:
     """Whether the clocks of this process, its disk and the server agree, and time has not gone back."""
-    with tempfile.NamedTemporaryFile(dir=home.run) as file:
-        skew = os.fstat(file.fileno()).st_mtime - time.time()
+    try:
+        with tempfile.NamedTemporaryFile(dir=home.run) as file:
+            skew = os.fstat(file.fileno()).st_mtime - time.time()
+    except OSError as error:
+        said = f"the disk of the state takes no file: {error.strerror}"
+        return Finding("clock", Verdict.FAIL, said, "make room, or give back the right to write there")
     if abs(skew) > _SKEW:
         said = f"the clock of the disk differs by {skew:+.0f} s; a changed file may seem unchanged"
         return Finding("clock", Verdict.WARN, said, f"{_SET_CLOCK}, here and where the disk is")

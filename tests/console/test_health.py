@@ -109,6 +109,13 @@ def test_a_source_that_is_watched_badly_is_a_warning(cli: Cli, server: Standin, 
     }
 
 
+def test_a_damaged_ledger_fails_and_the_rest_is_told(cli: Cli, server: Standin, filled: Path) -> None:
+    file = filled / "ledger.db"
+    file.write_bytes(file.read_bytes()[:4096] + os.urandom(file.stat().st_size - 4096))
+    said = cli("health", "--json")
+    assert (said.code, verdicts(said)["ledger"], verdicts(said)["source notes"]) == (1, "fail", "ok")
+
+
 def test_a_sources_file_that_is_wrong_fails_with_its_line(cli: Cli, server: Standin, filled: Path) -> None:
     (filled / "sources.yaml").write_text("deploments: []\n")
     said = cli("health", "--json")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from catchment.health import last_check
 from catchment.ledger import Ledger
 from catchment.settings import Home
 from flows.upkeep import upkeep
@@ -16,7 +17,7 @@ from tests.flows.test_sync import sync
 pytestmark = pytest.mark.server
 
 
-def test_upkeep_lets_go_of_old_results_and_old_tombstones_only(window: Window, tmp_path: Path, home: Home) -> None:
+def test_upkeep_lets_go_of_what_is_old_only_and_checks_the_ledger(window: Window, tmp_path: Path, home: Home) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "gone.md").write_text("A word that goes")
@@ -30,7 +31,11 @@ def test_upkeep_lets_go_of_old_results_and_old_tombstones_only(window: Window, t
         (storage / name).write_text("{}")
         then = time.time() - age * 86_400
         os.utime(storage / name, (then, then))
-    assert asyncio.run(upkeep())["items"] == 0
+    done = asyncio.run(upkeep())
+    assert (done["items"], done["broken"]) == (0, 0)
+    checked = last_check(home)
+    assert checked is not None
+    assert checked.broken == 0
     assert not (storage / "old").exists()
     assert (storage / "young").exists()
     month = Ledger.open(home.database_url, clock=lambda: time.time() + 31 * 86_400)
