@@ -66,7 +66,13 @@ def table(findings: list[Finding], now: datetime) -> str:
     for finding in findings:
         cells = (finding.probe, _MARKS[finding.verdict], finding.said, finding.remedy)
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-    return "\n".join([*lines, "", f"Looked at {now:%Y-%m-%d %H:%M:%S} UTC, and every five minutes while all is up."])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Looked at {now:%Y-%m-%d %H:%M:%S} UTC, and again every five minutes, or every minute while something is wrong.",
+        ]
+    )
 
 
 def _served(home: Home, state: Running, now: datetime) -> list[Finding]:

@@ -10,7 +10,8 @@ from catchment.errors import TryAgain
 from catchment.home import Home
 from deployments.server import Running
 
-_REFRESH_SECONDS = 300.0
+_WELL_SECONDS = 300.0
+_UNWELL_SECONDS = 60.0
 
 
 class HealthPage:
@@ -22,17 +23,21 @@ class HealthPage:
         self._thread: threading.Thread | None = None
 
     def turn(self, state: Running) -> None:
-        """Refresh the page if five minutes have passed; returns at once."""
+        """Refresh the page if five minutes have passed, or one while something is wrong; returns at once."""
         if time.monotonic() < self._due or (self._thread and self._thread.is_alive()):
             return
-        self._due = time.monotonic() + _REFRESH_SECONDS
+        self._due = time.monotonic() + _UNWELL_SECONDS
         self._thread = threading.Thread(target=self._refresh, args=(state,), daemon=True)
         self._thread.start()
 
     def _refresh(self, state: Running) -> None:
         # Loaded here: the start of the system need not wait for it.
+        from catchment.health import Verdict, worst
         from deployments.health import examine, publish
 
         # A server that is down shows nothing; the next turn finds it up again.
         with contextlib.suppress(TryAgain):
-            publish(state, examine(self._home))
+            findings = examine(self._home)
+            publish(state, findings)
+            if worst(findings) is Verdict.OK:
+                self._due = time.monotonic() + _WELL_SECONDS
