@@ -66,13 +66,8 @@ def table(findings: list[Finding], now: datetime) -> str:
     for finding in findings:
         cells = (finding.probe, _MARKS[finding.verdict], finding.said, finding.remedy)
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"Looked at {now:%Y-%m-%d %H:%M:%S} UTC, and again every five minutes, or every minute while something is wrong.",
-        ]
-    )
+    looked = f"Looked at {now:%Y-%m-%d %H:%M:%S} UTC; again after five minutes, or one while something is wrong."
+    return "\n".join([*lines, "", looked])
 
 
 def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
