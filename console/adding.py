@@ -27,6 +27,7 @@ class Timing:
     cron: str | None = None
     rrule: str | None = None
     watch: bool = False
+    debounce: float | None = None
 
 
 def entries() -> dict[str, SourceEntry]:
@@ -56,11 +57,14 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
     if not root.exists():
         raise BadInput(f"{root.name!r} is not there; correct the path, or mount its disk first")
     settings = values.typed(connector.settings, {**given, "root": root})
+    if timing.debounce is not None and not timing.watch:
+        raise BadInput("--debounce is for a source that is watched; give --watch too")
+    quiet = None if timing.debounce is None else round(timing.debounce, 3)
     every = timing.every
     if timing.watch and not (every or timing.cron or timing.rrule):
         every = _FALLBACK  # finds what the system never told the watcher
     schedules = schedule_of(every=every, cron=timing.cron, rrule=timing.rrule)
-    return SourceEntry(name, kind, settings, schedules, timing.watch, paused=False)
+    return SourceEntry(name, kind, settings, schedules, timing.watch, paused=False, quiet=quiet)
 
 
 def commit(entry: SourceEntry) -> str:

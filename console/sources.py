@@ -39,6 +39,9 @@ def add(
     cron: Annotated[str | None, typer.Option(help='Sync at these times: "0 7 * * *".')] = None,
     rrule: Annotated[str | None, typer.Option(help="Sync by a recurrence rule (RFC 5545).")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Also sync soon after a file changes.")] = False,
+    debounce: Annotated[
+        float | None, typer.Option(min=0, max=120, help="Seconds of quiet after a change; 0.3 to 1 if not given.")
+    ] = None,
     priority: Annotated[Priority, typer.Option(help="How soon its items are wanted.")] = Priority.NORMAL,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of its kind; may be repeated.")
@@ -53,7 +56,7 @@ def add(
     Written down at once; deployed at once if the server runs, else by `catchment up`.
     """
     given = {**values.settings(assignments or []), **values.secrets(secrets or []), "priority": priority}
-    entry = adding.prepare(kind, location, name, given, adding.Timing(every, cron, rrule, watch))
+    entry = adding.prepare(kind, location, name, given, adding.Timing(every, cron, rrule, watch, debounce))
     told = adding.commit(entry)
     render.say(f"added {name}: {render.clean(told)}")
     if session.running():
@@ -180,7 +183,7 @@ def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:
         "kind": entry.kind,
         "state": states.get(entry.name, "paused" if entry.paused else "active"),
         "priority": entry.settings.priority,
-        "schedule": values.timing(entry.schedules, entry.watch),
+        "schedule": values.timing(entry.schedules, entry.watch, entry.quiet),
     }
 
 

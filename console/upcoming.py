@@ -33,7 +33,7 @@ def preview(
         rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
         render.show_table(("WHEN", "", "WHY"), rows)
     else:
-        render.note(_why_none(name, values.timing(entry.schedules, entry.watch)))
+        render.note(_why_none(name, values.timing(entry.schedules, entry.watch, entry.quiet)))
 
 
 def _why_none(name: str, timing: str) -> str:

@@ -118,7 +118,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
-def timing(schedules: Sequence[Schedule], watch: bool) -> str:
+def timing(schedules: Sequence[Schedule], watch: bool, quiet: float | None = None) -> str:
     """When a source is synced, in words."""
     told = [
         f"every {render.span(schedule.interval.total_seconds())}"
@@ -128,7 +128,9 @@ def timing(schedules: Sequence[Schedule], watch: bool) -> str:
         else f"rrule {schedule.rrule}"
         for schedule in schedules
     ]
-    return ", ".join([*told, *(["on change"] if watch else [])]) or "by hand"
+    if watch:
+        told.append("on change" if quiet is None else f"{quiet:g} s after a change")
+    return ", ".join(told) or "by hand"
 
 
 def _value(key: str, text: str) -> Any:

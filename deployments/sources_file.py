@@ -5,6 +5,7 @@ Adding and removing edit the text and leave the rest of it, comments included, a
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,12 +32,17 @@ pull: []
 deployments: []
 """
 _WATCH = "watch"
+_QUIET = re.compile(r"watch:(\d{1,4}(?:\.\d{1,3})?)s")
+QUIET_AT_MOST = 120.0
 _SOURCE = "source"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """One source as it is written down. `paused` is how it begins; later the pause in the UI or by command counts."""
+    """One source as it is written down. `paused` is how it begins; later the pause in the UI or by command counts.
+
+    `quiet`: for a watched source, the seconds without a change that are waited for, 0 to 120; None: what is usual.
+    """
 
     name: str
     kind: str
@@ -44,6 +50,7 @@ class SourceEntry:
     schedules: tuple[Schedule, ...] = ()
     watch: bool = False
     paused: bool = False
+    quiet: float | None = None
 
 
 class SourcesFile:
@@ -159,14 +166,28 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
         settings = model.model_validate(given.get("settings", {}))
     except ValidationError as error:
         raise complaint(file, error, model, (*here, "parameters", "settings")) from error
+    watch, quiet = _watching(file, index, deployment.tags)
     return SourceEntry(
         deployment.name,
         kind,
         settings,
         deployment.schedules,
-        _WATCH in deployment.tags,
+        watch,
         bool(deployment.paused),
+        quiet,
     )
+
+
+def _watching(file: PrefectFile, index: int, tags: Sequence[str]) -> tuple[bool, float | None]:
+    """What the tags say: `watch`, or `watch:5s` for a quiet of the source's own."""
+    said = [tag for tag in tags if tag.partition(":")[0] == _WATCH]
+    if not said or said == [_WATCH]:
+        return bool(said), None
+    match = _QUIET.fullmatch(said[0])
+    if len(said) > 1 or match is None or float(match[1]) > QUIET_AT_MOST:
+        here = ("deployments", index, "tags", tags.index(said[-1]))
+        raise file.error(here, f"write watch, or watch:5s for a quiet of 0 to {QUIET_AT_MOST:.0f} seconds")
+    return True, float(match[1])
 
 
 def _written(entry: SourceEntry) -> dict[str, Any]:
@@ -174,7 +195,7 @@ def _written(entry: SourceEntry) -> dict[str, Any]:
     written: dict[str, Any] = {
         "name": entry.name,
         "entrypoint": entrypoint(entry.kind),
-        "tags": [_SOURCE, entry.kind, *([_WATCH] if entry.watch else [])],
+        "tags": [_SOURCE, entry.kind, *_watch_tag(entry)],
         "parameters": {"name": entry.name, "settings": settings},
     }
     if entry.schedules:
@@ -185,6 +206,12 @@ def _written(entry: SourceEntry) -> dict[str, Any]:
     written["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
     written["work_pool"] = {"name": POOL}
     return written
+
+
+def _watch_tag(entry: SourceEntry) -> list[str]:
+    if not entry.watch:
+        return []
+    return [_WATCH if entry.quiet is None else f"{_WATCH}:{entry.quiet:g}s"]
 
 
 def _schedule(schedule: Schedule) -> dict[str, Any]:

@@ -20,8 +20,11 @@ LONGEST = 2.0
 MOST = 1_000
 """Changed paths at which a batch is due at once."""
 
+LONGEST_BY_QUIET = 4.0
+"""With a quiet of the source's own: a batch is due after so many times it, though it never was quiet."""
+
 _FIRST_ANSWER, _LAST_ANSWER = 10.0, 900.0
-_RUNNING = (0.25, 2.0)
+_RUNNING = (0.1, 2.0)
 _IDLE = (1.0, 15.0)
 _DOWN = (0.5, 10.0)
 
@@ -47,7 +50,9 @@ class Debounce:
     The caller asks `wants_look` at `wake_at`, tells what the server said by `looked`, and emits an event if that says so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: float | None = None) -> None:
+        """`quiet`: seconds without a change that the source asks for, in place of what is usual."""
+        self._quiet = quiet
         self._paths: set[str] = set()
         self._first = self._last = 0.0
         self._due = False
@@ -70,7 +75,8 @@ class Debounce:
         if not self._paths:
             self._first = now
         self._last = now
-        self._paths.add(path)
+        if len(self._paths) < MOST:
+            self._paths.add(path)
 
     def rescan(self, now: float) -> None:
         """Anything may have changed: events were lost, or nobody watched for a while."""
@@ -141,8 +147,10 @@ class Debounce:
         count = len(self._paths)
         if not count:
             return math.inf
-        if count >= MOST:
+        if count >= MOST and self._quiet is None:
             return self._last
+        if self._quiet is not None:
+            return min(self._last + self._quiet, self._first + max(LONGEST, self._quiet * LONGEST_BY_QUIET))
         quiet = QUIET + (QUIET_IN_BURST - QUIET) * min(1.0, (count - 1) / (BURST - 1))
         return min(self._last + quiet, self._first + LONGEST)
 

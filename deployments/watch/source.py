@@ -41,7 +41,7 @@ class WatchedSource:
 
     def __init__(self, entry: SourceEntry, settings: FolderSettings, home: Home, tell: Tell) -> None:
         self.entry = entry
-        self.debounce = Debounce()
+        self.debounce = Debounce(entry.quiet)
         self._root: Path = settings.root
         self._rules = Rules(entry.kind, settings, home)
         self._tell = tell

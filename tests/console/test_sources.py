@@ -168,3 +168,13 @@ def test_the_configuration_shows_no_password(filled: Path, cli: Cli, monkeypatch
 
 def test_stopping_when_nothing_runs_is_no_error(cli: Cli) -> None:
     assert cli("down").out == "nothing was running\n"
+
+
+def test_a_watched_source_may_have_a_quiet_of_its_own_and_another_may_not(cli: Cli, state: Path, folder: Path) -> None:
+    given = ("sources", "add", "local_files", str(folder), "--name", "papers", "--debounce")
+    assert "--watch" in cli(*given, "5").err
+    assert cli(*given, "121", "--watch").code == 2
+    assert cli(*given, "5", "--watch").code == 0
+    (source,) = cli("sources", "list", "--json").json
+    assert source["schedule"] == "every 15 min, 5 s after a change"
+    assert "watch:5s" in (state / "sources.yaml").read_text()

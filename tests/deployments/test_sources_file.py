@@ -74,6 +74,8 @@ def test_what_was_added_is_read_back_the_same_and_only_its_owner_may_read_it(pat
         _entry("a", watch=True),
         _entry("b", kind="local_files", settings=LocalFilesSettings(root=Path("/ü: #")), schedules=()),
         _entry("c", schedules=schedule_of(cron="0 7 * * *"), paused=True),
+        _entry("d", watch=True, quiet=0.0),
+        _entry("e", watch=True, quiet=12.5),
     )
     for entry in entries:
         file.add(entry)
@@ -189,6 +191,12 @@ def test_a_mistake_is_told_without_what_is_in_the_file(path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         _load(path, _GOOD.replace("root: /vault", "root: [hunter2]"))
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tags", ["[watch:121s]", "[watch:5]", "[watch, watch:5s]", "[watch:-1s]"])
+def test_a_quiet_that_is_none_is_told_with_its_line(path: Path, tags: str) -> None:
+    with pytest.raises(ConfigError, match=r"line \d+: write watch, or watch:5s for a quiet of 0 to 120 seconds"):
+        _load(path, _GOOD.replace("tags: [source, obsidian, watch]", f"tags: {tags}"))
 
 
 @pytest.mark.parametrize(("data", "said"), [(b"\xff\xfe", "UTF-8"), (b"- a\n- b\n", "mapping"), (b"\x00", "YAML")])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deployments.watch.debounce import LONGEST, MOST, QUIET, QUIET_IN_BURST, Debounce, Standing
+from deployments.watch.debounce import LONGEST, LONGEST_BY_QUIET, MOST, QUIET, QUIET_IN_BURST, Debounce, Standing
 
 HERE = Standing("deployment")
 
@@ -42,6 +42,22 @@ def test_a_full_batch_is_due_at_once() -> None:
     debounce = Debounce()
     for number in range(MOST):
         debounce.changed(10.0, f"{number}.md")
+    assert debounce.wants_look(10.0)
+
+
+def test_a_source_with_a_quiet_of_its_own_waits_for_that_and_in_the_end_no_longer() -> None:
+    debounce = Debounce(5.0)
+    for number in range(2 * MOST):
+        debounce.changed(10.0, f"{number}.md")
+    assert debounce.wake_at() == 10.0 + 5
+    for second in range(40):
+        debounce.changed(10.0 + second, "log.txt")
+    assert debounce.wake_at() == 10.0 + 5 * LONGEST_BY_QUIET
+
+
+def test_a_source_that_wants_no_quiet_is_due_at_its_first_change() -> None:
+    debounce = Debounce(0.0)
+    debounce.changed(10.0, "a.md")
     assert debounce.wants_look(10.0)
 
 
