@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import hashlib
 import os
 import re
+import signal
 import stat
 import time
 from collections.abc import Iterator
@@ -21,6 +23,8 @@ from typing import NamedTuple
 from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, StillChanging, Vanished
 
 _READ_SIZE = 1 << 20
+_STILL_WRITING = 2_000_000_000
+"""Nanoseconds after its last write in which a file that is open for writing is taken to be half-written."""
 _REFUSED = (errno.EACCES, errno.EPERM)
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
@@ -98,7 +102,7 @@ def opened(root: Path, locator: str, fingerprint: str, *, follow_links: bool) ->
     """Open a file for reading and hold it to its fingerprint, before the body runs and after.
 
     No link leads out of the root, whoever swaps a folder for one meanwhile. Raises Vanished, AccessDenied, FetchFailed,
-    StillChanging when the fingerprint is another one, and SourceUnavailable when the root is gone.
+    StillChanging when the fingerprint is another one or a program is writing it, and SourceUnavailable when the root is gone.
     """
     name = locator.rpartition("/")[2]
     try:
@@ -110,6 +114,8 @@ def opened(root: Path, locator: str, fingerprint: str, *, follow_links: bool) ->
         if entry.fingerprint != fingerprint:
             raise StillChanging("it changed after it was listed; the next sync takes the new version")
         _let_clock_tick(entry)
+        if _is_being_written(handle, entry):
+            raise StillChanging("a program is writing it; the sync after that takes it")
         yield handle, entry
         if Entry.of(name, os.fstat(handle)).fingerprint != fingerprint:
             raise StillChanging("it changed while it was read; it is tried again when it is quiet")
@@ -189,6 +195,22 @@ def _let_clock_tick(entry: Entry) -> None:
         if -2_000_000_000 < now - stamp < tick:
             time.sleep(min(stamp + tick - now, 2_000_000_000) / 1e9)
             now = time.time_ns()
+
+
+def _is_being_written(handle: int, entry: Entry) -> bool:
+    """Whether a program has the file open for writing, and wrote only now; a log that is merely kept open is let through."""
+    if not hasattr(fcntl, "F_SETLEASE") or abs(time.time_ns() - entry.mtime_ns) > _STILL_WRITING:
+        return False
+    try:
+        # The system grants a lease for reading only while nobody has the file open for writing. Who opens it in the moment
+        # that the lease is held waits for its end, and the signal that tells of them would kill by default.
+        fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        # Another refusal means that it cannot be told: another's file, or a disk without leases.
+        return error.errno == errno.EAGAIN
+    return False
 
 
 _STATX_SIZE = 256

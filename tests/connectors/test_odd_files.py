@@ -312,3 +312,23 @@ def test_catchments_own_state_is_never_an_item(
     monkeypatch.setenv("CATCHMENT_HOME", str(root / "state"))
     ledger.sync(source(root))
     assert set(ledger.documents()) == {"file"}
+
+
+def test_a_file_that_is_being_written_is_read_when_it_is_whole(ledger: MemoryLedger, root: Path) -> None:
+    with (root / "long.md").open("w") as file:
+        file.write("the first half,")
+        file.flush()
+        ledger.sync(source(root))
+        assert ledger.documents() == {}
+        file.write(" and the second")
+    ledger.sync(source(root))
+    assert ledger.documents() == {"long.md": b"the first half, and the second"}
+
+
+def test_a_log_that_is_only_kept_open_is_read(ledger: MemoryLedger, root: Path) -> None:
+    with (root / "service.log").open("w") as file:
+        file.write("started")
+        file.flush()
+        os.utime(file.fileno(), (1_000_000_000, 1_000_000_000))
+        ledger.sync(source(root))
+    assert ledger.documents() == {"service.log": b"started"}
