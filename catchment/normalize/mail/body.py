@@ -15,8 +15,7 @@ from catchment.normalize.mail.sealed import signed_content, unarmored
 
 _MAX_TEXT = 20 * 1024 * 1024
 _MAX_ATTACHED = 5
-_ENRICHED = re.compile(r"<param>.*?</param>|</?[A-Za-z][^<>]{0,60}>", re.DOTALL | re.IGNORECASE)
-_FLOW_QUOTE = re.compile(r"(>*)")
+_ENRICHED = re.compile(r"<param>(?:[^<]|<(?!/?param>))*+(?:</param>|\Z)|</?[A-Za-z][^<>]{0,60}>", re.IGNORECASE)
 _REPORTS = frozenset(
     {
         "message/delivery-status",
@@ -170,21 +169,14 @@ def unflowed(text: str, delete_space: bool) -> str:
     out: list[str] = []
     depth_before, is_open = 0, False
     for line in text.split("\n"):
-        marks = _FLOW_QUOTE.match(line)
-        depth = len(marks[1]) if marks else 0
-        said = line[depth:].removeprefix(" ")
-        if said == "-- ":
-            out.append(f"{'>' * depth} -- " if depth else "-- ")
-            is_open = False
-            continue
-        if is_open and depth == depth_before:
-            out[-1] += said
-        else:
-            out.append(f"{'>' * depth} {said}" if depth else said)
-        is_open, depth_before = said.endswith(" "), depth
-        if is_open and delete_space:
-            out[-1] = out[-1][:-1]
-    return "\n".join(out)
+        said = line.lstrip(">")
+        depth = len(line) - len(said)
+        said = said.removeprefix(" ")
+        if not is_open or depth != depth_before or said == "-- ":
+            out.append("\n" + (f"{'>' * depth} " if depth else ""))
+        is_open, depth_before = said.endswith(" ") and said != "-- ", depth
+        out.append(said[:-1] if is_open and delete_space else said)
+    return "".join(out)[1:]
 
 
 def _holds(part: Part, kind: str) -> bool:

@@ -34,7 +34,7 @@ _LABELS = {
 
 def invitation(text: str) -> str:
     """Each event or task of a calendar as a heading and lines; "" where there is none."""
-    method, events, event, inside = "", [], dict[str, list[str]](), ""
+    method, events, event, depth = "", [], dict[str, list[str]](), 0
     for line in _FOLD.sub("", text).split("\n"):
         found = _LINE.match(line.strip())
         if found is None:
@@ -42,18 +42,16 @@ def invitation(text: str) -> str:
         name, parameters, value = found[1].upper(), found[2], found[3].strip()
         if name == "METHOD":
             method = _METHODS.get(value.upper(), "")
-        elif name == "BEGIN" and value.upper() in ("VEVENT", "VTODO") and not inside:
-            inside, event = value.upper(), {}
-        elif name == "BEGIN" and inside:
-            inside = f"{inside}>{value.upper()}"
-        elif name == "END" and inside:
-            outer, _, _ = inside.rpartition(">")
-            if not outer:
+        elif name == "BEGIN" and (depth or value.upper() in ("VEVENT", "VTODO")):
+            event = event if depth else {}
+            depth += 1
+        elif name == "END" and depth:
+            depth -= 1
+            if not depth:
                 events.append(event)
-            inside = outer
-        elif inside in ("VEVENT", "VTODO"):
+        elif depth == 1:
             event.setdefault(name, []).append(_value(name, parameters, value))
-    if inside:  # cut off
+    if depth:  # cut off
         events.append(event)
     return "\n\n".join(_lines(method, event) for event in events[:_MAX_EVENTS])
 

@@ -33,6 +33,7 @@ _WROTE = re.compile(
     r"|написала?|пишет|пише|έγραψε|写道|寫道|のメール|님이 작성|כתב|كتب|đã viết)",
     re.IGNORECASE,
 )
+_PLACED = re.compile(r"\d[./: ,-]|@")
 _WORDED_INTRODUCTION = re.compile(
     rf"(?:{_WROTE.pattern}).{{0,120}}[:：][ \t]*$|^.{{0,20}}(?:\d|@).{{0,200}}[:：][ \t]*$", re.IGNORECASE
 )
@@ -111,7 +112,7 @@ def _unmarked_introduction(lines: list[str], place: int) -> int | None:
         words = " ".join(lines[start : place + 1])
         if len(words) > _MAX_LINE:
             return None
-        if _WROTE.search(words) and re.search(r"\d{1,4}[./: ,-]|@", words) and re.match(r"[\W\d]*[^\W\d]", words):
+        if _PLACED.search(words) and _WROTE.search(words):
             is_whole = start == 0 or not lines[start - 1] or is_quoted(lines[start - 1])
             if is_whole:
                 return start

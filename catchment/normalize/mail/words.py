@@ -16,10 +16,11 @@ _SPACE = re.compile(r"\s+")
 _HEX = re.compile(rb"=([0-9A-Fa-f]{2})")
 _UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _PERSON = re.compile(
-    r"\"((?:[^\"\\]|\\.)*+)(?:\"|$)|\(((?:[^()\\]|\\.)*+)\)|<([^<>]*+)(?:>|$)|([,;])|(:)|([^\",;:<>()]++)|.", re.DOTALL
+    r"\"((?:[^\"\\]|\\(?:.|\Z))*+)(?:\"|\Z)|\(((?:[^()\\]|\\(?:.|\Z))*+)(?:\)|\Z)|<([^<>]*+)(?:>|\Z)|([,;])|(:)|([^\",;:<>()]++)|.",
+    re.DOTALL,
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_ADDRESS = re.compile(r"[^\s@\"(),:;<>\[\]]+@[^\s@\"(),:;<>]+")
+_ADDRESS = re.compile(r"[^\s@\"(),:;<>\[\]]{1,200}@[^\s@\"(),:;<>]{1,260}")
 _IDENTIFIER = re.compile(r"<([^<>]{1,998})>")
 _BARE_IDENTIFIER = re.compile(r"[^\s<>\"(),;]{1,500}@[^\s<>\"(),;]{1,400}")
 _EARLIEST, _LATEST = datetime(1971, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
@@ -89,7 +90,7 @@ def people(value: bytes) -> list[tuple[str, str]]:
     def finish() -> None:
         nonlocal comment, address
         name = _clean(_expanded(_SPACE.sub(" ", "".join(said)).strip()))
-        if not address and (bare := _ADDRESS.search(name)):
+        if not address and "@" in name and (bare := _ADDRESS.search(name)):
             address, name = bare[0], (name[: bare.start()] + name[bare.end() :]).strip()
         name = (name or _clean(_expanded(comment))).replace("<>", "").strip("\"'@<> ")
         if (name or address) and len(found) < _MAX_PEOPLE:
