@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from catchment.model import Change, Item, KnownItem, RawContent
+from catchment.pacing import Limits, Pace
 from catchment.settings import Policy, SourceSettings
 
 
@@ -62,4 +63,19 @@ class Connector(Protocol):
 
         Raises ItemError (`Vanished`, `StillChanging`, `AccessDenied`, `Skipped`, …) or SourceError.
         """
+        ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """What a connector has besides when it asks a host: it does each exchange `with self.pace.transfer()`.
+
+    It begins with a `Pace` of its own, which lets everything pass; the engine sets a metered one before a sync, and so does
+    whoever wants another. A pace may be pickled with its connector: the copy is free.
+    """
+
+    pace: Pace
+
+    def limits(self) -> Limits:
+        """The host, and how it is to be treated; from the settings alone."""
         ...

@@ -7,7 +7,7 @@
     │   ├── NotFound              4
     │   ├── Refused               5   a rule forbids it
     │   └── TryAgain             10   busy or down now
-    │       └── NotNow           10   the source is paused or held
+    │       └── NotNow           10   the source is paused, held or throttled
     ├── SourceError               the source as a whole: its sync cannot go on
     │   ├── SourceUnavailable         transient: a root that is gone, a host that does not answer
     │   ├── LoginFailed           3   permanent: never retried in a loop
@@ -36,6 +36,7 @@ full path: they name the item by its job or by what a person typed.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
 from catchment.model import FailureClass, Reason, SkipReason
@@ -86,7 +87,14 @@ class TryAgain(UserError):
 
 
 class NotNow(TryAgain):
-    """The source may not be synced at present: it is paused or held."""
+    """The source may not be synced at present: it is paused, held or throttled; `until` says when it may, if that is known."""
+
+    def __init__(self, message: str, until: datetime | None = None) -> None:
+        super().__init__(message, until)
+        self.until = until
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class SourceError(CatchmentError):

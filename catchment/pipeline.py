@@ -12,17 +12,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
 
 from catchment import __version__, process
 from catchment.batch import Bench, OpenBatch
 from catchment.cache import Cache
-from catchment.contracts import Connector
-from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, NotNow
+from catchment.contracts import Connector, Known, Paced
+from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited
+from catchment.gates import gate
 from catchment.ledger import Ledger, Source, Sync, SyncRow
 from catchment.ledger import Outcome as SyncOutcome
 from catchment.model import Change, Checkpoint, Failure, Priority, Root, Skip, Tombstone, Upsert
+from catchment.pacing.metered import Metered
 from catchment.places import Places
 from catchment.privacy import redact
 from catchment.progress import Progress, Trouble
@@ -32,10 +34,14 @@ from catchment.steps import Steps
 from catchment.turn import Turn
 
 LEASE = timedelta(minutes=5)
+_UNTOLD_SECONDS = 600.0
+"""A host that asks to wait and does not say how long is left alone for so many seconds."""
 HELD_AFTER = 5
 """A source is held after this many failed syncs in a row."""
 
 _FLUSH = 5_000
+_FULL_QUEUE = 10_000
+"""Jobs that wait at a source, at which more need not be looked for in a hurry: a slice of batches."""
 _PLACE_SECONDS = 5.0
 """A sync keeps its place at least so long: beginning one costs the machine most of a second."""
 _FEW = 100
@@ -61,6 +67,7 @@ class SourceSync:
         self._open: dict[int, Steps] = {}
         self._root_changed = False
         self._ended = False
+        self._asked_back: datetime | None = None
         self.continues = before is not None and before.outcome == "yielded"
         """Whether the sync before this one yielded: there is work that need not be listed first."""
         if before is not None and self.continues:
@@ -94,7 +101,7 @@ class SourceSync:
         pending: list[Change] = []
         late: list[Change] = []
         late_marks: dict[str, str | None] = {}
-        for change in self._bench.connector.changes(known, deep=deep):
+        for change in self._changes(known, deep):
             match change:
                 case Root(identity=identity):
                     self._root_changed = self._ledger.sources.root_changed(self.source.id, identity)
@@ -117,6 +124,11 @@ class SourceSync:
         self.progress.deleted += settled.deleted
         self.progress.held += settled.held
         return self.progress
+
+    def _changes(self, known: Known, deep: bool) -> Iterator[Change]:
+        connector = self._bench.connector
+        with connector.pace.intake() if isinstance(connector, Paced) else nullcontext():
+            yield from connector.changes(known, deep=deep)
 
     def _split(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
         """Changes to record now, and those that may turn out to be moves once the whole listing is known."""
@@ -212,8 +224,10 @@ class SourceSync:
         return self._ledger.queue.apart(self.source.id, limit, self.policy.retry.attempts)
 
     def next_retry(self) -> datetime | None:
-        """When the next waiting job may be tried again; None when none waits."""
-        return self._ledger.queue.waiting(self.source.id).next_at
+        """When there is more to do: a job may be tried again, a quota lets more begin, the host may be asked; None if never."""
+        waiting = self._ledger.queue.waiting(self.source.id)
+        quota = self._ledger.throttles.next_allowed(self.source.id) if waiting.ready else None
+        return min(filter(None, (waiting.next_at, quota, self._asked_back)), default=None)
 
     # Parts of the work
 
@@ -249,7 +263,15 @@ class SourceSync:
         return self._done("yielded")
 
     def end_failed(self, error: CatchmentError) -> bool:
-        """Say that the source could not be read; whether it is held from now on."""
+        """Say that the source could not be read; whether it is held from now on.
+
+        A host that asks to wait has not failed: the sync yields, and `next_retry` says when the next one goes on.
+        """
+        if isinstance(error, RateLimited):
+            wait = _UNTOLD_SECONDS if error.retry_after is None else error.retry_after
+            self._asked_back = datetime.now(UTC) + timedelta(seconds=wait)
+            self._end("yielded", redact(str(error)))
+            return False
         failures = self.source.failures + 1
         held = isinstance(error, LoginFailed) or failures >= HELD_AFTER
         message = redact(str(error))
@@ -297,22 +319,26 @@ def open_sync(
 ) -> Iterator[SourceSync]:
     """Begin a sync of a source and close what it opened afterwards; the caller says how it ended with `end` or `end_failed`.
 
-    Jobs that a dead process held are taken back first. Raises NotNow when the source is paused or held, TryAgain when
+    Jobs that a dead process held are taken back first. Raises NotNow when a gate is closed (see `gates`), TryAgain when
     another sync of it is running.
     """
     ledger = Ledger.open(home.make().database_url)
     cache = Cache(home.cache)
     try:
         source = ledger.sources.put(name, connector.kind, priority)
-        if source.state != "active":
-            raise NotNow(f"{name} is {source.state}; to release it: catchment sources resume {name}")
+        limits = connector.limits() if isinstance(connector, Paced) else None
+        if (reason := gate(ledger, source, limits)) is not None:
+            raise reason
         before = ledger.syncs.last(source.id)
         # First, for closing a crashed sync lets all its jobs wait again, and asks none how often it was tried.
         ledger.queue.recover(source.id, process.alive, policy.retry.attempts)
         sync = ledger.syncs.begin(
             source.id, run=run, owner=process.identity(), code_version=__version__, alive=process.alive
         )
-        with Sandbox(min(2, os.cpu_count() or 1), preload=_modules(connector)) as sandbox:
+        with (
+            Sandbox(min(2, os.cpu_count() or 1), preload=_modules(connector)) as sandbox,
+            _paced(connector, ledger, source),
+        ):
             opened = SourceSync(home, Bench(ledger, cache, sandbox, connector, policy), source, sync, before)
             try:
                 with _renewing(opened), _rarely_collecting():
@@ -322,6 +348,24 @@ def open_sync(
     finally:
         cache.close()
         ledger.close()
+
+
+@contextmanager
+def _paced(connector: Connector, ledger: Ledger, source: Source) -> Iterator[None]:
+    """Give a connector that asks a host its pace, and take back what it holds of it."""
+    if not isinstance(connector, Paced):
+        yield
+        return
+
+    def fill() -> float:
+        return ledger.queue.waiting(source.id).ready / _FULL_QUEUE
+
+    pace = Metered(ledger.pacing, connector.limits(), source.name, process.identity(), fill=fill)
+    connector.pace = pace
+    try:
+        yield
+    finally:
+        pace.close()
 
 
 def _modules(connector: Connector) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from catchment.ledger.check import check
 from catchment.ledger.history import History
 from catchment.ledger.intake import Intake
 from catchment.ledger.library import Library
+from catchment.ledger.pacing import Pacing
 from catchment.ledger.quarantine import Quarantine
 from catchment.ledger.queue import Queue
 from catchment.ledger.rows import (
@@ -47,22 +48,28 @@ from catchment.ledger.rows import (
 from catchment.ledger.sources import Sources
 from catchment.ledger.store import Store
 from catchment.ledger.syncs import Syncs
+from catchment.ledger.throttles import Throttles
+from catchment.ledger.timeline import Timeline
 from catchment.ledger.turns import Turns
+from catchment.pacing.steady import Steady, steady
 
 
 class Ledger:
     """One ledger, for all threads of one process. Made by `open` or `inspect`; open it after a fork, not before."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, steady: Callable[[], Steady] = steady) -> None:
         self._store = store
+        timeline = Timeline(steady)
         self.sources = Sources(store)
         self.syncs = Syncs(store)
         self.turns = Turns(store)
         self.intake = Intake(store)
-        self.queue = Queue(store)
+        self.queue = Queue(store, timeline)
         self.library = Library(store)
         self.quarantine = Quarantine(store)
         self.history = History(store)
+        self.pacing = Pacing(store, timeline)
+        self.throttles = Throttles(store, timeline)
 
     @classmethod
     def open(cls, url: str, *, clock: Callable[[], float] = time.time) -> Ledger:

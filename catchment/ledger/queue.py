@@ -35,6 +35,8 @@ from catchment.ledger.store import (
     maybe_time,
     to_micros,
 )
+from catchment.ledger.throttles import Quota
+from catchment.ledger.timeline import Timeline
 from catchment.ledger.transitions import (
     CANCELLED,
     PENDING,
@@ -62,8 +64,9 @@ _KILLED = FailureInfo(
 class Queue:
     """The jobs of all sources."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, timeline: Timeline) -> None:
         self._store = store
+        self._timeline = timeline
 
     def claim(
         self,
@@ -79,9 +82,12 @@ class Queue:
         """Take up to `limit` jobs that are ready, the longest due first, under one new token; each counts an attempt.
 
         `fresh`: only jobs that did not fail (True), only those that failed before (False), or either. `jobs`: only these.
-        `attempts`: only jobs that were claimed fewer times. Two claims never share a job. An empty batch when nothing is ready.
+        `attempts`: only jobs that were claimed fewer times. Two claims never share a job. An empty batch when nothing is ready,
+        or when the quotas let nothing begin.
         """
         with self._store.write() as writing:
+            quota = Quota(writing, self._timeline, source_id)
+            limit = quota.left(limit)
             token = writing.ids("token")[0]
             until = writing.now + lease // timedelta(microseconds=1)
             move(
@@ -95,7 +101,9 @@ class Queue:
                 owner=owner,
                 lease_until=until,
             )
-            return Batch(token, tuple(_claimed(writing, token)))
+            batch = Batch(token, tuple(_claimed(writing, token)))
+            quota.spend(len(batch.jobs))
+            return batch
 
     def apart(self, source_id: int, limit: int, attempts: int) -> list[int]:
         """The ready jobs that are to be worked on one by one: those that failed, then those claimed `attempts` times."""

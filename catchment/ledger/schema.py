@@ -64,7 +64,7 @@ counters = Table(
     sqlite_with_rowid=False,
 )
 
-COUNTED = ("sources", "syncs", "items", "jobs", "contents", "chunks", "documents", "holds", "token")
+COUNTED = ("sources", "syncs", "items", "jobs", "contents", "chunks", "documents", "holds", "token", "slots")
 
 sources = Table(
     "sources",
@@ -108,6 +108,67 @@ turns = Table(
     Column("tag", BigInteger, nullable=False),
     Column("waits_since", BigInteger),
     Column("counts_until", BigInteger),
+)
+
+timeline = Table(
+    "timeline",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("boot", Text, nullable=False),
+    Column("ahead", BigInteger, nullable=False),
+    Column("wall_ahead", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="only_one"),
+)
+
+buckets = Table(
+    "buckets",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("tokens", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("not_before", BigInteger, nullable=False),
+    Column("allowed", Integer),
+    Column("used", Integer, nullable=False),
+    Column("until", BigInteger),
+    Column("sure", Boolean(create_constraint=False), nullable=False),
+    Column("multiplier", Float, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("answers", Integer, nullable=False),
+    Column("slow", Integer, nullable=False),
+    Column("throttled", Integer, nullable=False),
+    Column("rate", Integer, nullable=False),
+    Column("burst", Integer, nullable=False),
+)
+
+slots = Table(
+    "slots",
+    metadata,
+    _id(),
+    Column("host", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("at_once", Integer, nullable=False),
+    Column("held", Boolean(create_constraint=False), nullable=False),
+)
+Index("slots_by_host", slots.c.host)
+
+breakers = Table(
+    "breakers",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("failures", Integer, nullable=False),
+    Column("opened", BigInteger),
+    Column("locked", Boolean(create_constraint=False), nullable=False),
+    Column("prober", Text),
+)
+
+throttles = Table(
+    "throttles",
+    metadata,
+    Column("scope", Text, primary_key=True),
+    Column("rule", Text, nullable=False),
+    Column("began", Integer, nullable=False),
+    Column("hour", BigInteger),
+    Column("changed_at", BigInteger, nullable=False),
 )
 
 marks = Table(

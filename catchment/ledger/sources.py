@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 
 from catchment.errors import NotFound, Refused
-from catchment.ledger import removal
+from catchment.ledger import breakers, removal
 from catchment.ledger.rows import Source, SourceState
-from catchment.ledger.schema import holds, items, jobs, marks, sources
+from catchment.ledger.schema import holds, items, jobs, marks, sources, throttles
 from catchment.ledger.store import AnyRow, Reading, Store, Writing
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, move
 from catchment.model import Priority
@@ -64,7 +64,7 @@ class Sources:
         self._set_state(name, "paused", actor, reason)
 
     def resume(self, name: str, actor: str) -> None:
-        """Let this source run again, whether it was paused or held, and forget its failures."""
+        """Let this source run again, whether it was paused or held, and forget its failures and its breaker's."""
         self._set_state(name, "active", actor, None, failures=0)
 
     def hold(self, name: str, actor: str, reason: str) -> None:
@@ -77,6 +77,8 @@ class Sources:
             writing.execute(
                 update(sources).where(sources.c.id == source.id).values(state=state, state_reason=reason, **values)
             )
+            if state == "active":
+                breakers.reset(writing, breakers.of_source(name), actor)
             if source.state != state:
                 event = "resumed" if state == "active" else state
                 writing.record(event, actor=actor, source_id=source.id, reason=reason)
@@ -89,6 +91,8 @@ class Sources:
             move(writing, mine, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="source removed")
             numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
             removal.forget_items(writing, numbers)
+            breakers.reset(writing, breakers.of_source(name), actor)
+            writing.execute(delete(throttles).where(throttles.c.scope == f"source:{name}"))
             writing.execute(delete(marks).where(marks.c.source_id == source.id))
             writing.execute(
                 update(holds)

@@ -50,7 +50,7 @@ POSTGRES = (
     FOR EACH STATEMENT EXECUTE FUNCTION history_is_append_only()""",
 )
 
-COUNTERS = ("sources", "syncs", "items", "jobs", "contents", "chunks", "documents", "holds", "token")
+COUNTERS = ("sources", "syncs", "items", "jobs", "contents", "chunks", "documents", "holds", "token", "slots")
 
 
 def only(where: str) -> dict[str, Any]:
@@ -168,6 +168,62 @@ def upgrade() -> None:
             ["sources.id"],
         ),
         sa.PrimaryKeyConstraint("source_id"),
+    )
+    op.create_table(
+        "timeline",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("boot", sa.Text(), nullable=False),
+        sa.Column("ahead", sa.BigInteger(), nullable=False),
+        sa.Column("wall_ahead", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("id = 1", name="only_one"),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "buckets",
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("tokens", sa.BigInteger(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("not_before", sa.BigInteger(), nullable=False),
+        sa.Column("allowed", sa.Integer(), nullable=True),
+        sa.Column("used", sa.Integer(), nullable=False),
+        sa.Column("until", sa.BigInteger(), nullable=True),
+        sa.Column("sure", sa.Boolean(), nullable=False),
+        sa.Column("multiplier", sa.Float(), nullable=False),
+        sa.Column("since", sa.BigInteger(), nullable=False),
+        sa.Column("answers", sa.Integer(), nullable=False),
+        sa.Column("slow", sa.Integer(), nullable=False),
+        sa.Column("throttled", sa.Integer(), nullable=False),
+        sa.Column("rate", sa.Integer(), nullable=False),
+        sa.Column("burst", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("key"),
+    )
+    op.create_table(
+        "slots",
+        sa.Column("id", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("host", sa.Text(), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("at_once", sa.Integer(), nullable=False),
+        sa.Column("held", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("slots_by_host", "slots", ["host"], unique=False)
+    op.create_table(
+        "breakers",
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("opened", sa.BigInteger(), nullable=True),
+        sa.Column("locked", sa.Boolean(), nullable=False),
+        sa.Column("prober", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("key"),
+    )
+    op.create_table(
+        "throttles",
+        sa.Column("scope", sa.Text(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=False),
+        sa.Column("began", sa.Integer(), nullable=False),
+        sa.Column("hour", sa.BigInteger(), nullable=True),
+        sa.Column("changed_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("scope"),
     )
     op.create_table(
         "holds",

@@ -1,0 +1,68 @@
+"""The ledger's own time for waits and rates: microseconds that never go back, however the clock on the wall is set.
+
+Within one boot it is a clock that nobody can set. From one boot to the next the wall's clock says how long the machine was
+down, but never less than it has been up since: that much is certain. It looks like microseconds since 1970, and drifts
+from them by as much as the wall's clock was corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sqlalchemy import delete, func, insert, select, update
+
+from catchment.ledger.schema import buckets, timeline
+from catchment.ledger.store import Reading, Writing
+from catchment.pacing.steady import Steady, steady
+
+_CORRECTED = 1_000_000
+"""The wall's clock was set when it differs by so many microseconds from what it should show."""
+
+
+class _Known(NamedTuple):
+    boot: str
+    ahead: int
+    wall_ahead: int
+
+
+class Timeline:
+    """The time of one ledger, for all threads of a process."""
+
+    def __init__(self, clock: Callable[[], Steady] = steady) -> None:
+        self._clock = clock
+        self._known: _Known | None = None
+
+    def now(self, reading: Reading) -> int:
+        """The moment. A writing transaction notes what is needed after the next boot."""
+        said = self._clock()
+        known = self._known
+        if known is None or known.boot != said.boot:
+            known = self._find(reading, said)
+        ticks = said.micros + known.ahead
+        if isinstance(reading, Writing) and abs(ticks - reading.now - known.wall_ahead) > _CORRECTED:
+            known = known._replace(wall_ahead=ticks - reading.now)
+            reading.execute(update(timeline).values(wall_ahead=known.wall_ahead))
+            self._known = known
+        return ticks
+
+    def wall(self, ticks: int, reading: Reading) -> int:
+        """What the clock on the wall will show then, in microseconds since 1970."""
+        return reading.now + ticks - self.now(reading)
+
+    def _find(self, reading: Reading, said: Steady) -> _Known:
+        row = reading.execute(select(timeline.c.boot, timeline.c.ahead, timeline.c.wall_ahead)).first()
+        if row is not None and row.boot == said.boot:
+            self._known = _Known(*row)
+            return self._known
+        ticks = reading.now
+        if row is not None:
+            last = reading.execute(select(func.max(buckets.c.at))).scalar() or 0
+            ticks = max(reading.now + row.wall_ahead, last + said.micros)
+        known = _Known(said.boot, ticks - said.micros, ticks - reading.now)
+        if isinstance(reading, Writing):
+            reading.execute(delete(timeline))
+            reading.execute(insert(timeline).values(id=1, **known._asdict()))
+            # If this transaction is undone, another process finds no row and comes to the same within milliseconds.
+            self._known = known
+        return known

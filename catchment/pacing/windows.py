@@ -1,0 +1,94 @@
+"""Blackout windows: times of day, in a time zone, in which nothing is read. "22:00-06:00 mon-fri Europe/Berlin" """
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from catchment.errors import BadInput
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_HOURS = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})")
+_MINUTE = timedelta(minutes=1)
+_LONGEST = 8 * 24 * 60
+"""Minutes after which every window was seen to its end, or there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `start` until `end` o'clock, over midnight when the end is not later; on the days of the week on which it begins.
+
+    The time is that of `zone`, None is the machine's: what a clock on the wall shows, summer time included.
+    """
+
+    start: time
+    end: time
+    days: frozenset[int] = frozenset(range(7))
+    zone: tzinfo | None = None
+
+    def covers(self, moment: datetime) -> bool:
+        """Whether the moment lies in it."""
+        local = moment.astimezone(self.zone)
+        clock, day = local.time(), local.weekday()
+        if self.start < self.end:
+            return day in self.days and self.start <= clock < self.end
+        return (day in self.days and clock >= self.start) or ((day - 1) % 7 in self.days and clock < self.end)
+
+
+def parse(text: str) -> Window:
+    """A window as a person writes it: hours, then days ("mon-fri,sun") and a time zone, both if wanted. Raises BadInput."""
+    hours, *rest = text.split() or [""]
+    match = _HOURS.fullmatch(hours)
+    try:
+        numbers = [int(part) for part in match.groups()] if match else []
+        # 24:00 is how many write the end of a day.
+        start, end = time(numbers[0], numbers[1]), time(numbers[2] % 24 if numbers[3] == 0 else numbers[2], numbers[3])
+    except (IndexError, ValueError):
+        raise BadInput(
+            f"{text!r} is not a blackout window; write it like '22:00-06:00 mon-fri Europe/Berlin'"
+        ) from None
+    days, zone = frozenset(range(7)), None
+    if rest and rest[0].lower()[:3] in _DAYS:
+        days = _days(rest.pop(0))
+    if rest:
+        zone = _zone(rest.pop(0))
+    if rest:
+        raise BadInput(f"{' '.join(rest)!r} is too much in a blackout window; write hours, days, zone, in this order")
+    return Window(start, end, days, zone)
+
+
+def blocked_until(windows: Collection[Window], now: datetime) -> datetime | None:
+    """When the windows around this moment are over, aware UTC; None when it lies in none.
+
+    Windows that follow one another without a gap count as one; a week without a gap ends in eight days.
+    """
+    if not any(window.covers(now) for window in windows):
+        return None
+    minute = now.astimezone(UTC).replace(second=0, microsecond=0)
+    # Minute by minute, because that is right on every day that a zone makes longer or shorter.
+    for _ in range(_LONGEST):
+        minute += _MINUTE
+        if not any(window.covers(minute) for window in windows):
+            break
+    return minute
+
+
+def _days(text: str) -> frozenset[int]:
+    days: set[int] = set()
+    for part in text.lower().split(","):
+        first, _, last = part.partition("-")
+        if first not in _DAYS or (last and last not in _DAYS):
+            raise BadInput(f"{part!r} is not a day of the week; write them like mon, mon-fri or sat,sun")
+        begin, end = _DAYS.index(first), _DAYS.index(last or first)
+        days |= {day % 7 for day in range(begin, end + 1 if end >= begin else end + 8)}
+    return frozenset(days)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise BadInput(f"{name!r} is not a time zone; write it like Europe/Berlin") from None
