@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,12 +20,11 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.logging.loggers import PrefectLogAdapter
 
 from deployments.warm.link import Ended
+from deployments.warm.yielding import give_way
 
 _SAMPLE_SECONDS = 1.0
 _BULK_SECONDS = 5.0
 """A run that takes longer is bulk work: from then on it yields to everything else on the machine."""
-_BULK_NICENESS = 10
-_LOWEST_BEST_EFFORT = 7
 _LOOKS = 2
 """Looks in a row that must find too much memory: a parser is without a limit of its own for a moment when it fails."""
 
@@ -46,6 +44,7 @@ class Watched:
     """What is to be told of a run that took more memory than it may."""
     bulk: bool = False
     _looks: int = 0
+    _yielding: set[int] = field(default_factory=set)
 
     def sample(self) -> None:
         """Look once at all processes of the run, and judge it; those that end meanwhile are left out."""
@@ -56,9 +55,15 @@ class Watched:
             held = [(process, _held(process)) for process in family]
             self.memory = max(self.memory, sum(memory for _, memory in held))
             self._judge(sum(memory for process, memory in held if not _limits_itself(process)))
-            if not self.bulk and time.monotonic() - self.since > _BULK_SECONDS:
-                self.bulk = True
-                _demote(*family)
+            self.bulk = self.bulk or time.monotonic() - self.since > _BULK_SECONDS
+            if self.bulk:
+                self._yield(family)
+
+    def _yield(self, family: list[psutil.Process]) -> None:
+        """Have all processes give way; later ones too, for in a session of their own they would inherit it in part only."""
+        for process in family:
+            if process.pid not in self._yielding and give_way(process, writes_ledger=process is self.process):
+                self._yielding.add(process.pid)
 
     def _judge(self, memory: int) -> None:
         self._looks = self._looks + 1 if self.allowed is not None and memory > self.allowed else 0
@@ -154,36 +159,6 @@ def _limits_itself(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
         return bool(process.rlimit(psutil.RLIMIT_DATA)[0] != psutil.Process().rlimit(psutil.RLIMIT_DATA)[0])
     return False
-
-
-def _demote(run: psutil.Process, *parsers: psutil.Process) -> None:
-    """Lower the priority of all threads for the processor, and for the disk.
-
-    What reads and parses waits until nobody else wants the disk. The run itself is only last in line: it writes the ledger,
-    and others would wait for what it holds.
-    """
-    _yield(run)
-    if hasattr(run, "ionice"):
-        _each_thread(run, lambda thread: thread.ionice(psutil.IOPRIO_CLASS_BE, _LOWEST_BEST_EFFORT))
-    for parser in parsers:
-        _yield(parser)
-        if hasattr(parser, "ionice"):
-            _each_thread(parser, lambda thread: thread.ionice(psutil.IOPRIO_CLASS_IDLE))
-
-
-def _yield(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.Error, OSError):
-        niceness = max(_BULK_NICENESS, process.nice())
-        process.nice(niceness)
-        for thread in process.threads():
-            os.setpriority(os.PRIO_PROCESS, thread.id, niceness)
-
-
-def _each_thread(process: psutil.Process, act: Callable[[psutil.Process], object]) -> None:
-    with contextlib.suppress(psutil.Error, OSError):
-        for thread in process.threads():
-            # To the system a thread is a process with a number of its own.
-            act(psutil.Process(thread.id))
 
 
 def _megabytes(count: int) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -52,6 +53,25 @@ def test_what_a_long_run_starts_leaves_the_disk_to_others_and_the_run_itself_is_
 
     assert tuple(family.ionice()) == (psutil.IOPRIO_CLASS_BE, 7)
     assert [child.ionice().ioclass for child in family.children()] == [psutil.IOPRIO_CLASS_IDLE]
+
+
+def test_a_long_run_yields_also_where_the_system_shares_the_processor_among_sessions() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as leader:
+        share = Path(f"/proc/{leader.pid}/autogroup")
+        # On a system that shares among processes alone there is no such file.
+        wanted = share.read_text().replace("nice 0", "nice 10") if share.exists() else ""
+        watched = Watched(psutil.Process(leader.pid), since=time.monotonic() - 3_600)
+        deadline = time.monotonic() + 10
+        while _text(share) != wanted and time.monotonic() < deadline:
+            # The system takes one such wish in a tenth of a second, and others have theirs.
+            watched.sample()
+
+        assert leader.poll() is None
+        assert _text(share) == wanted
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def test_a_run_may_hold_as_much_memory_as_it_is_allowed(family: psutil.Process) -> None:
