@@ -37,7 +37,7 @@ import certifi
 import psutil
 
 from catchment.sandbox_server import prepare
-from deployments.warm.preload import PREFECT, SourceFiles, load, wanted
+from deployments.warm.preload import PREFECT, SourceFiles, complete_models, load, wanted
 
 RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
 NO_RUN = "00000000-0000-0000-0000-000000000000"
@@ -208,17 +208,18 @@ def main(descriptor: int) -> None:
     names = wanted()
     forge = Forge(link, SourceFiles(names), label)
     failed = load((*PREFECT, *names))
+    complete_models()
     if threading.active_count() > 1:
         # A lock that another thread holds at the fork would stay locked for ever.
         sys.exit(f"a preloaded module started a thread; take it off the preload list: {' '.join(names)}")
     gc.collect()
     gc.freeze()
     forge.say({"ready": failed})
+    before = _spellings()
     if order := forge.serve():
-        settings_before = _settings()
         os.environ.clear()
         os.environ.update(lean | order.env)
-        _execute(order, fresh=_settings() == settings_before)
+        _execute(order, fresh=_has_settings(before))
 
 
 def lean_settings(environment: Mapping[str, str]) -> dict[str, str]:
@@ -259,6 +260,20 @@ def _execute(order: Order, *, fresh: bool) -> None:
 
 def _settings() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key.startswith("PREFECT_") and key[8:9] != "_"}
+
+
+def _spellings() -> dict[str, set[str | None]]:
+    """Prefect's settings as they are here, each as it was given and as Prefect writes it: 15 and 15.0 are the same."""
+    from prefect.settings import get_current_settings
+
+    written = get_current_settings().to_environment_variables(exclude_unset=True)
+    return {key: {value, written.get(key)} for key, value in _settings().items()}
+
+
+def _has_settings(before: Mapping[str, set[str | None]]) -> bool:
+    """Whether the environment says what it said before; reading Prefect's settings anew takes 90 ms."""
+    now = _settings()
+    return now.keys() == before.keys() and all(value in before[key] for key, value in now.items())
 
 
 def _take_settings() -> None:
