@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterable
+from functools import partial
 
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
@@ -91,7 +92,7 @@ async def _slices(sync: SourceSync, numbers: Iterable[int]) -> bool:
         if sync.must_yield():
             return False
         size, most = (BATCH, BATCHES_PER_SLICE) if sync.alone() else (SHARED_BATCH, SHARED_BATCHES_PER_SLICE)
-        batches = [token for _ in range(most) if (token := sync.claim(size)) is not None]
+        batches = list(itertools.islice(iter(partial(sync.claim, size), None), most))
         if not batches:
             break
         await chain(sync.sync.id, number, batches)
