@@ -81,7 +81,8 @@ class Item:
     "owner/repo#12"). `container` is the listing that it belongs to (a folder, a mailbox, a repository; "" for the root).
     `version` is the connector's fingerprint of its present state: a different one means "look again".
     `identity` survives a move within the source (inode, Message-ID, node id, each with what changes with the content); None
-    where there is none. Two items of equal identity have equal content: a move is not read again.
+    where there is none. Two items of equal identity have equal content: a move is not read again, unless the new name says
+    another type.
     `size` is in bytes, `modified` is aware UTC; both None where the source does not tell.
     `attributes` is what the listing itself tells (flags, labels, open or closed), JSON-compatible; a change of the attributes
     alone costs one row and no fetch.

@@ -107,7 +107,7 @@ def check(store: Store, deep: bool) -> list[str]:
     with ThreadPoolExecutor(1) as beside:
         # Half of the time goes into the words, and SQLite lets Python go on meanwhile.
         words = beside.submit(_words, store)
-        return [*_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_pages(store), *words.result()]
+        return [*_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_letters(store), *_pages(store), *words.result()]
 
 
 def _shallow(store: Store, invariants: Sequence[tuple[str, str]]) -> list[str]:
@@ -124,6 +124,11 @@ def _with_id(query: str) -> str:
     return query.replace("SELECT job_id FROM", "SELECT job_id AS id FROM", 1)
 
 
+def _letters(store: Store) -> list[str]:
+    with store.read() as reading:
+        return search.check_letters(reading)
+
+
 def _pages(store: Store) -> list[str]:
     if store.file is None:
         return []
@@ -138,15 +143,13 @@ def _pages(store: Store) -> list[str]:
 
 
 def _words(store: Store) -> list[str]:
-    with store.read() as reading:
-        findings = search.check_letters(reading)
     if store.file is None:
-        return findings
+        return []
     try:
         with store.write() as writing:
             search.check_words(writing)
     except LedgerUnavailable:
         raise
     except LedgerError:
-        findings.append("The index of words differs from the texts")
-    return findings
+        return ["The index of words differs from the texts"]
+    return []
