@@ -30,10 +30,13 @@ class Progress:
         """The figures by name."""
         return dict(vars(self))
 
+    def done(self) -> int:
+        """Jobs that came to an end, good or bad, or are left to a later sync."""
+        return self.succeeded + self.unchanged + self.skipped + self.retrying + self.quarantined
+
     def share(self) -> float:
         """How much of the jobs found so far is done, from 0 to 1."""
-        done = self.succeeded + self.unchanged + self.skipped + self.retrying + self.quarantined
-        return min(1.0, done / self.jobs) if self.jobs else 0.0
+        return min(1.0, self.done() / self.jobs) if self.jobs else 0.0
 
     def sentence(self) -> str:
         """What the sync did, in a few words for a person."""

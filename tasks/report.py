@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
@@ -44,9 +44,19 @@ async def report(sync: SourceSync, more: str = "") -> None:
     """Name the run after what it did, and what `more` there is to say, and leave a table of its figures."""
     await name_run(f"{sync.source.name}: {sync.progress.sentence()} {more}".rstrip())
     table = [{"what": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items() if n]
-    await acreate_table_artifact(
-        table, key=_key(sync, "summary"), description=f"Sync {sync.sync.id} of {sync.source.name}"
-    )
+    await acreate_table_artifact(table, key=_key(sync, "summary"), description=_headline(sync))
+
+
+def _headline(sync: SourceSync) -> str:
+    """Which sync it was, and how fast: what its processes used is told by the worker, once they have ended."""
+    began = sync.sync.began
+    took = max((datetime.now(UTC) - began).total_seconds(), 0.001)
+    words = [f"Sync {sync.sync.id} of {sync.source.name}: took {took:.1f} s"]
+    if done := sync.progress.done():
+        words.append(f"{done / took:.0f} items a second")
+    if (due := flow_run.scheduled_start_time) is not None:
+        words.append(f"waited {max((began - due).total_seconds(), 0.0):.1f} s")
+    return ", ".join(words)
 
 
 async def name_run(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ def test_a_run_is_named_after_what_it_did_and_shows_its_parts(window: Window, fo
     assert sorted(subflow["name"] for subflow in subflows) == ["extract slice 1", "normalize slice 1"]
     (artifact,) = window.ask("artifacts", artifacts={"key": {"any_": ["parts-summary"]}})
     assert '"succeeded"' in artifact["data"]
+    how = r"Sync \d+ of parts: took \d+\.\d s, \d+ items a second, waited \d+\.\d s"
+    assert re.fullmatch(how, artifact["description"])
 
 
 def test_nothing_to_do_is_said_and_costs_one_task_run(window: Window, folder: Path) -> None:
