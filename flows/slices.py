@@ -4,83 +4,129 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from prefect import flow
 
-from tasks.session import current
+from tasks.quiet import in_thread
+from tasks.session import SourceSync, current
 from tasks.work import cached, extract_batch, normalize_batch
 
 _AT_ONCE = 2
 """Batches that each subflow works on side by side: one is in the parsers while another is written."""
 
-_normalized: dict[int, asyncio.Event] = {}
-"""By its token, whether a batch at work in this process has left `normalize`, so that `extract` may take it over."""
+_Numbered = tuple[int, int]
+"""A batch's place in its slice, and its token."""
 
 
-async def chain(sync: int, number: int, batches: list[int]) -> None:
-    """Bring a slice of claimed batches into the library: each is extracted as soon as it is normalized."""
-    _normalized.update((token, asyncio.Event()) for token in batches)
+class _Slice:
+    """The batches of one slice on their way through this process: claimed when `normalize` has room, passed on to `extract`."""
 
-    async def first() -> None:
+    def __init__(self, sync: SourceSync, first: int, size: int, most: int) -> None:
+        self._sync = sync
+        self._size = size
+        self._unclaimed = most - 1
+        self._number = 1
+        self._claimed = [(1, first)]
+        self._claiming = asyncio.Lock()
+        self._normalized: asyncio.Queue[_Numbered | None] = asyncio.Queue()
+
+    async def claimed(self) -> AsyncIterator[_Numbered]:
+        """Each batch once, whoever asks for the next."""
+        while batch := await self._next():
+            yield batch
+
+    async def normalized(self) -> AsyncIterator[_Numbered]:
+        """Each batch that was passed on, once, until the last was."""
+        while batch := await self._normalized.get():
+            yield batch
+        self.end()
+
+    def pass_on(self, batch: _Numbered) -> None:
+        """The batch has left `normalize`."""
+        self._normalized.put_nowait(batch)
+
+    def end(self) -> None:
+        """No batch will be passed on any more; may be called again."""
+        self._normalized.put_nowait(None)
+
+    async def _next(self) -> _Numbered | None:
+        async with self._claiming:
+            if self._claimed:
+                return self._claimed.pop()
+            token = await in_thread(self._sync.claim, self._size) if self._unclaimed else None
+            if token is None:
+                self._unclaimed = 0
+                return None
+            self._unclaimed -= 1
+            self._number += 1
+            return self._number, token
+
+
+_slices: dict[int, _Slice] = {}
+"""The slice that each sync of this process is at."""
+
+
+async def chain(sync: int, number: int, first: int, *, size: int, most: int) -> None:
+    """Bring a slice into the library: the batch that was claimed first, and up to `most` batches of `size` jobs in all.
+
+    Each is claimed when there is room for it, and extracted as soon as it is normalized.
+    """
+    _slices[sync] = at_work = _Slice(current(sync), first, size, most)
+
+    async def normalized() -> None:
         try:
-            await normalize(sync, number, batches)
+            await normalize(sync, number)
         finally:
             # Also when the subflow could not even begin: `extract` must not wait for it then.
-            for token in batches:
-                _normalized[token].set()
+            at_work.end()
 
     # The server takes a quarter of a second to make two subflows; one saved note need not wait for that.
-    ahead = asyncio.to_thread(current(sync).run_ahead, batches[0])
+    ahead = asyncio.to_thread(current(sync).run_ahead, first)
     try:
-        ends = await asyncio.gather(ahead, first(), extract(sync, number, batches), return_exceptions=True)
+        ends = await asyncio.gather(ahead, normalized(), extract(sync, number), return_exceptions=True)
     finally:
-        for token in batches:
-            del _normalized[token]
+        del _slices[sync]
     for end in ends:
         if isinstance(end, BaseException):
             raise end
 
 
 @flow(name="normalize", flow_run_name="normalize slice {number}", retries=0, persist_result=False)
-async def normalize(sync: int, number: int, batches: list[int]) -> dict[str, int]:
+async def normalize(sync: int, number: int) -> dict[str, int]:
     """Read and parse every batch of a slice."""
-    step = cached(normalize_batch, sync)
+    step, at_work = cached(normalize_batch, sync), _slices[sync]
 
-    async def one(index: int, token: int) -> dict[str, int]:
+    async def work(index: int, token: int) -> dict[str, int]:
         try:
             return await step(sync, index, token)
         finally:
-            _normalized[token].set()
+            at_work.pass_on((index, token))
 
-    return await _side_by_side(one, batches)
+    return await _side_by_side(at_work.claimed, work)
 
 
 @flow(name="extract", flow_run_name="extract slice {number}", retries=0, persist_result=False)
-async def extract(sync: int, number: int, batches: list[int]) -> dict[str, int]:
+async def extract(sync: int, number: int) -> dict[str, int]:
     """Take every batch of a slice apart, as it comes from `normalize`, and deliver it."""
 
-    async def one(index: int, token: int) -> dict[str, int]:
-        await _normalized[token].wait()
+    async def work(index: int, token: int) -> dict[str, int]:
         return await extract_batch(sync, index, token)
 
-    return await _side_by_side(one, batches)
+    return await _side_by_side(_slices[sync].normalized, work)
 
 
 async def _side_by_side(
-    work: Callable[[int, int], Awaitable[dict[str, int]]], batches: Iterable[int]
+    batches: Callable[[], AsyncIterator[_Numbered]], work: Callable[[int, int], Awaitable[dict[str, int]]]
 ) -> dict[str, int]:
     """The sum of what the batches gave. The first error is raised after the batches at work have come to an end."""
-    places = asyncio.Semaphore(_AT_ONCE)
-
-    async def place(index: int, token: int) -> dict[str, int]:
-        async with places:
-            return await work(index, token)
-
-    results = await asyncio.gather(*(place(i, t) for i, t in enumerate(batches, 1)), return_exceptions=True)
     total: Counter[str] = Counter()
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-        total.update(result)
+
+    async def one_by_one() -> None:
+        async for index, token in batches():
+            total.update(await work(index, token))
+
+    for end in await asyncio.gather(*(one_by_one() for _ in range(_AT_ONCE)), return_exceptions=True):
+        if isinstance(end, BaseException):
+            raise end
     return dict(total)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterable
-from functools import partial
 
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
@@ -18,7 +17,7 @@ from catchment.errors import NotNow, SourceError, TryAgain
 from catchment.settings import SourceSettings
 from flows.slices import chain
 from tasks.handing_on import answer_the_waiting, ask_for_another, handed_on
-from tasks.quiet import Reported
+from tasks.quiet import Reported, in_thread
 from tasks.report import name_run, report, schedule_retry, showing_progress
 from tasks.session import SourceSync, session
 from tasks.work import QUARANTINED, discover, process_item
@@ -92,10 +91,10 @@ async def _slices(sync: SourceSync, numbers: Iterable[int]) -> bool:
         if sync.must_yield():
             return False
         size, most = (BATCH, BATCHES_PER_SLICE) if sync.alone() else (SHARED_BATCH, SHARED_BATCHES_PER_SLICE)
-        batches = list(itertools.islice(iter(partial(sync.claim, size), None), most))
-        if not batches:
+        first = await in_thread(sync.claim, size)
+        if first is None:
             break
-        await chain(sync.sync.id, number, batches)
+        await chain(sync.sync.id, number, first, size=size, most=most)
     return True
 
 
