@@ -61,8 +61,12 @@ class Standing:
 
 
 def next_turns(standings: Collection[Standing], now: int, cap: int) -> list[Standing]:
-    """Who of the waiting is given a turn now, in this order. One whose kind has its number lets others pass."""
+    """Who of the waiting is given a turn now, in this order. One whose kind has its number lets others pass.
+
+    Where sources of a kind differ in how many may work at once, the least counts: else the modest ones would starve.
+    """
     held = [one for one in standings if one.held]
+    at_once = {kind: min(one.at_once for one in standings if one.kind == kind) for kind in {o.kind for o in standings}}
     free = cap - sum((one.counts_until or 0) > now for one in held)
     kinds = [one.kind for one in held]
     chosen: list[Standing] = []
@@ -70,7 +74,7 @@ def next_turns(standings: Collection[Standing], now: int, cap: int) -> list[Stan
     for one in sorted(waiting, key=lambda one: (one.tag, one.waits_since, one.source_id)):
         if len(chosen) >= free:
             break
-        if kinds.count(one.kind) < one.at_once:
+        if kinds.count(one.kind) < at_once[one.kind]:
             chosen.append(one)
             kinds.append(one.kind)
     return chosen
@@ -143,10 +147,9 @@ class Turns:
             return self._anothers(mine, [one for one in everyone if one.sync_id != sync_id], writing.now)
 
     def _anothers(self, mine: Standing, others: Sequence[Standing], now: int) -> bool:
-        """Whether somebody else would be given the turn if this one were free."""
+        """Whether this source would not be given the turn again if it were free."""
         last = replace(mine, counts_until=None, waits_since=now)
-        following = next_turns([*others, last], now, self._cap)
-        return bool(following) and last not in following
+        return last not in next_turns([*others, last], now, self._cap)
 
     def release(self, sync_id: int, seconds: float) -> None:
         """Give up the turn after so many seconds since its last account, and hand it on; the sync still takes part."""
