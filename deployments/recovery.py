@@ -26,6 +26,8 @@ _FINAL = ["COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
 _NEEDS_PROCESS = {"operator": "or_", "type": {"any_": _ACTIVE}, "name": {"any_": ["AwaitingRetry"]}}
 _OUR_POOL = {"work_pools": {"name": {"any_": [POOL]}}}
 _SOON_SECONDS = 60
+_TOLD_SECONDS = 10
+"""So long after a run has ended the server has heard of the end of its tasks, if it ever will."""
 _NO_PROCESS = "The process of its run is gone"
 
 
@@ -51,7 +53,7 @@ def settle(state: Running, *, still_for: float = 0) -> Settled:
 
     One that had begun is marked crashed; one that had not is scheduled again, for nothing of it happened. Its subflows
     and tasks end with it. Left alone is what changed its state less than `still_for` seconds ago: a run that is about to
-    start has no process yet, and of a task that has just ended the server may not have heard.
+    start has no process yet.
     """
     executing = executing_flow_runs()
     changed_before = datetime.now(UTC) - timedelta(seconds=still_for)
@@ -67,7 +69,8 @@ def settle(state: Running, *, still_for: float = 0) -> Settled:
         # Of these all tasks have ended; of others the server may not have heard yet.
         if lost:
             done += _settle_tasks(client, {"id": {"any_": [run["id"] for run, _ in lost]}})
-        done += _settle_tasks(client, {"end_time": {"before_": changed_before.isoformat()}})
+        told_before = datetime.now(UTC) - timedelta(seconds=min(still_for, _TOLD_SECONDS))
+        done += _settle_tasks(client, {"end_time": {"before_": told_before.isoformat()}})
     return Settled(done.count(True), done.count(False))
 
 

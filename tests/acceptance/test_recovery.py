@@ -1,0 +1,167 @@
+"""Stopping in the middle of much work, a server that is away for a while, and a database that does not grow for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.notes import edit, generate
+from catchment.errors import TryAgain
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import JobState
+from deployments.server import running
+from tests.acceptance.person import COMMAND, Person, until, upright
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+_NOTES = 6_000
+_SMALL = 20
+_SYNCS = 20
+_PATIENCE = 30
+
+
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("big") / "vault"
+    generate(folder, _NOTES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    with upright(Person(tmp_path_factory.mktemp("recovery") / "home")) as person:
+        yield person
+    assert person.left() == []
+
+
+def working(person: Person, name: str, vault: Path) -> None:
+    """Return in the middle of the first sync of a source."""
+    person("sources", "add", "obsidian", vault, "--name", name).ok()
+    person("sync", name).ok()
+    done = until(lambda: succeeded(person, name), bool, seconds=60)
+    assert done < _NOTES
+
+
+def succeeded(person: Person, name: str) -> int:
+    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
+        return ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0)
+
+
+def by_ctrl_c(person: Person) -> None:
+    os.kill(person.running.pid, signal.SIGINT)
+
+
+def by_sigterm(person: Person) -> None:
+    os.kill(person.running.pid, signal.SIGTERM)
+
+
+def by_down(person: Person) -> None:
+    person("down").ok()
+
+
+@pytest.mark.parametrize("stop", [by_ctrl_c, by_sigterm, by_down], ids=["ctrl-c", "sigterm", "down"])
+def test_a_stop_in_the_middle_of_much_work_leaves_nothing_running(
+    person: Person, vault: Path, stop: Callable[[Person], None]
+) -> None:
+    name = stop.__name__.replace("_", "-")
+    person("down").ok()
+    with foreground(person) as up:
+        working(person, name, vault)
+        below = up.children(recursive=True)
+        stop(person)
+        assert up.wait(_PATIENCE) == 0
+    assert [process.pid for process in below if process.is_running()] == []
+    assert person.left() == []
+    assert running(Home(person.home)) is None
+    assert succeeded(person, name) < _NOTES, "the stop came too late"
+    assert person.source(name)["jobs"]["running"] == 0
+    assert believed_to_run(person) == {"flow_run": 0, "task_run": 0}
+    person("ledger", "check").ok()
+
+
+def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person, vault: Path) -> None:
+    person("up", "--detach").ok()
+    working(person, "away", vault)
+    server = psutil.Process(person.running.server_pid)
+    server.suspend()
+    time.sleep(10)
+    server.resume()
+    until(lambda: states(person, "away"), lambda found: found[:1] == ["COMPLETED"], seconds=120)
+    assert person.source("away")["documents"] == _NOTES
+    assert person.running.server_pid == server.pid
+    until(person.seem_to_run, lambda found: found == [], seconds=90)
+
+
+def test_what_is_old_leaves_prefects_database_and_the_file_shrinks(person: Person, tmp_path: Path) -> None:
+    generate(tmp_path / "vault", _SMALL)
+    person("up", "--detach").ok()
+    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "often").ok()
+    for _ in range(_SYNCS):
+        edit(tmp_path / "vault", 1, 1)
+        person.sync("often")
+    person("down").ok()
+    database = person.home / "prefect" / "prefect.db"
+    age(database, days=8)
+    full = database.stat().st_size
+    person("up", "--detach").ok()
+    until(lambda: rows(database, "flow_run"), lambda number: number < _SYNCS, seconds=60)
+    until(lambda: rows(database, "events"), lambda number: number < _SYNCS, seconds=60)
+    assert rows(database, "task_run") == rows(database, "task_run_state") == 0
+    until(lambda: database.stat().st_size, lambda size: size < full - 1_000_000, seconds=120)
+    assert person.sync("often")["jobs"] == 0
+
+
+@contextmanager
+def foreground(person: Person) -> Iterator[psutil.Popen]:
+    """`catchment up` as a person starts it in a terminal, ready to work."""
+    with psutil.Popen([COMMAND, "up"], env=person.environment, cwd="/", stdout=subprocess.DEVNULL) as process:
+        try:
+            until(lambda: running(Home(person.home)), bool, seconds=90)
+            yield process
+        except BaseException:
+            process.terminate()
+            raise
+
+
+def states(person: Person, name: str) -> list[str]:
+    """How the runs of a source stand, the latest first; nothing while the server is away."""
+    try:
+        runs = person.runs_of(name)
+    except TryAgain:
+        return []
+    return [run["state_type"] for run in sorted(runs, key=lambda run: str(run["created"]), reverse=True)]
+
+
+def believed_to_run(person: Person) -> dict[str, int]:
+    """What a server that is down would believe to go on, when it is started again."""
+    active = "state_type IN ('PENDING', 'RUNNING', 'CANCELLING') OR state_name = 'AwaitingRetry'"
+    with closing(sqlite3.connect(person.home / "prefect" / "prefect.db")) as database:
+        return {
+            table: database.execute(f"SELECT count(*) FROM {table} WHERE {active}").fetchone()[0]
+            for table in ("flow_run", "task_run")
+        }
+
+
+def rows(database: Path, table: str) -> int:
+    with closing(sqlite3.connect(database)) as connection:
+        number: int = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        return number
+
+
+def age(database: Path, *, days: int) -> None:
+    """Let everything that has happened have happened so many days earlier."""
+    moments = (("flow_run", "end_time"), ("events", "occurred"), ("event_resources", "occurred"))
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for table, moment in moments:
+            earlier = f"strftime('%Y-%m-%d %H:%M:%f', {moment}, '-{days} days') || '000'"
+            connection.execute(f"UPDATE {table} SET {moment} = {earlier} WHERE {moment} IS NOT NULL")
