@@ -261,9 +261,11 @@ def check(reading: Reading) -> list[str]:
 
 def check_letters(reading: Reading) -> list[str]:
     """The first text with letters that the index of letters lacks, or without any that it has. Reads every text."""
-    size = "length(CAST(contents.text AS BLOB))" if reading.sqlite else "octet_length(contents.text)"
+    # The plus keeps SQLite from going by content, and then sorting all texts in memory.
+    size = "length(CAST(text AS BLOB))" if reading.sqlite else "octet_length(text)"
     passages = f"""SELECT chunks.id, substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS words
-        FROM chunks JOIN contents ON contents.id = chunks.content_id WHERE length(contents.text) < {size}"""
+        FROM chunks JOIN contents ON contents.id = chunks.content_id
+        WHERE +chunks.content_id IN (SELECT id FROM contents WHERE length(text) < {size})"""
     names = f"SELECT id, {_ALL_NAMES} AS words FROM document_names"
     findings = []
     for table, texts, what in ((pairs.CHUNKS, passages, "Passage"), (pairs.DOCUMENTS, names, "The name of document")):
