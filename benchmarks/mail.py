@@ -1,0 +1,116 @@
+"""`python -m benchmarks.mail [COUNT]`: messages per second, beside a bare loop with the standard library's parser.
+
+The corpus is made anew each time from one seed: letters and replies, half of them with a page, every tenth with a file. Each
+reader is measured in turn, by the processor time of this process; the last line is JSON.
+"""
+
+from __future__ import annotations
+
+import email
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from email.message import EmailMessage
+
+from catchment.extract import extract
+from catchment.normalize.mail import mail
+from catchment.normalize.mail.attachments import attachments
+from catchment.normalize.mail.threads import envelope, threads
+
+_SENTENCE = "the pump at north mill was opened and a new seal is ordered für März über die Brücke water level key plot"
+_ROUNDS = 3
+
+
+def corpus(count: int) -> list[bytes]:
+    """That many messages, always the same, some 6 KB each without their files."""
+    chance = random.Random(7)
+    return [_message(chance, number) for number in range(count)]
+
+
+def _message(chance: random.Random, number: int) -> bytes:
+    message = EmailMessage()
+    for hop in range(chance.randint(2, 6)):
+        message["Received"] = (
+            f"from mx{hop}.example.org (mx{hop}.example.org [192.0.2.{hop}]) by mx{hop + 1}.example.org with ESMTPS id"
+            f" {number:x}{hop}; Fri, 01 Mar 2024 10:30:0{hop} +0100"
+        )
+    message["DKIM-Signature"] = "v=1; a=rsa-sha256; c=relaxed; d=example.org; b=" + "Ab3/" * 80
+    message["From"] = f"Jörg Müller {number % 40} <p{number % 40}@example.org>"
+    message["To"] = ", ".join(f"Person {n} <p{n}@example.org>" for n in range(chance.randint(1, 6)))
+    message["Subject"] = f"Re: Wasserstände {number % 500}"
+    message["Date"] = f"Fri, 01 Mar 2024 {number % 24:02}:{number % 60:02}:00 +0100"
+    message["Message-ID"] = f"<{number}@example.org>"
+    message["References"] = " ".join(f"<{number % 500}.{n}@example.org>" for n in range(5))
+    vocabulary = _SENTENCE.split()
+    said = [" ".join(chance.choices(vocabulary, k=60)) for _ in range(chance.randint(2, 12))]
+    quoted = "\n".join(f"> {line}" for line in said[1:])
+    message.set_content(f"{said[0]}\n\nOn Thu, 29 Feb 2024, Ada wrote:\n\n{quoted}\n\n-- \nAda\n")
+    if number % 2:
+        page = "".join(f"<div style='margin:0'><p>{line}</p></div>" for line in said)
+        message.add_alternative(f"<html><body>{page}</body></html>", subtype="html")
+    if number % 10 == 0:
+        data = chance.randbytes(chance.randint(20_000, 300_000))
+        message.add_attachment(data, maintype="application", subtype="pdf", filename="plan.pdf")
+    return message.as_bytes()
+
+
+def _bare(messages: Sequence[bytes]) -> None:
+    for data in messages:
+        for part in email.message_from_bytes(data).walk():
+            part.get_payload(decode=True)
+
+
+def _documents(messages: Sequence[bytes]) -> None:
+    for data in messages:
+        mail(data)
+
+
+def _with_passages(messages: Sequence[bytes]) -> None:
+    for data in messages:
+        extract(mail(data))
+
+
+def _with_files(messages: Sequence[bytes]) -> None:
+    for data in messages:
+        mail(data)
+        for _ in attachments(data):
+            pass
+
+
+def _seconds(work: Callable[[Sequence[bytes]], None], messages: Sequence[bytes]) -> float:
+    start = time.process_time()
+    work(messages)
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Measure all readers in turn, three times, and print the medians."""
+    messages = corpus(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
+    size = sum(map(len, messages))
+    readers = {
+        "bare parse (email, compat32)": _bare,
+        "documents": _documents,
+        "documents and passages": _with_passages,
+        "documents and files": _with_files,
+    }
+    taken: dict[str, list[float]] = {name: [] for name in readers}
+    for _ in range(_ROUNDS):
+        for name, work in readers.items():
+            taken[name].append(_seconds(work, messages))
+    result = {name: round(len(messages) / statistics.median(seconds)) for name, seconds in taken.items()}
+    print(f"{len(messages):,} messages, {size / 1e6:.1f} MB; messages per second of processor time")
+    for name, speed in result.items():
+        print(f"  {name:32}{speed:9,}")
+    envelopes = [envelope(str(number), mail(data)) for number, data in enumerate(messages)]
+    start = time.process_time()
+    threads(envelopes)
+    result["threads"] = round(len(envelopes) / (time.process_time() - start))
+    print(f"  {'threads':32}{result['threads']:9,}")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
