@@ -146,6 +146,10 @@ def test_a_part_that_was_fetched_by_itself_is_the_same_file() -> None:
     assert single(entity, "3") == list(attachments(message))[1]
 
 
+def test_a_part_without_a_header_of_its_own_is_all_body() -> None:
+    assert single(b"\r\none\r\nSubject: two\r\n", "2").data == b"one\r\nSubject: two\r\n"
+
+
 def test_a_file_over_fifty_megabytes_is_named_and_not_read() -> None:
     message = b"From: a@example.org\nContent-Type: video/mp4; name=long.mp4\n\n" + bytes(MAX_BYTES + 1)
     [file] = attachments(message)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from catchment.model import RawContent, SkipReason
 from catchment.normalize.formats import ENDINGS
-from catchment.normalize.mail.mime import Part, parse
+from catchment.normalize.mail.mime import Part, parse, parse_entity
 
 MAX_BYTES = 50 * 1024 * 1024
 
@@ -66,7 +66,7 @@ def attachments(message: bytes) -> Iterator[Attachment]:
 
 def single(entity: bytes, part: str) -> Attachment:
     """The file in one part that was fetched by itself: its MIME header and its body (`BODY[2.MIME]` and `BODY[2]`)."""
-    root = parse(entity).root
+    root = parse_entity(entity).root
     root.number = part
     return _attachment(root)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from catchment.normalize.mail import words
 from catchment.normalize.mail.attachments import is_body
 from catchment.normalize.mail.calendar import invitation
-from catchment.normalize.mail.mime import Part, parse
+from catchment.normalize.mail.mime import Part, parse_entity
 from catchment.normalize.mail.page import page
 from catchment.normalize.mail.quotes import apart
 from catchment.normalize.mail.sealed import signed_content, unarmored
@@ -120,7 +120,7 @@ class _Reader:
             self._encrypted("S/MIME")
             return ""
         self._found.signed = "S/MIME"
-        tree = parse(inner)
+        tree = parse_entity(inner)
         return _Reader(self._found, tree.root, self._depth + 1).text(tree.root)
 
     def _attached(self, part: Part) -> str:

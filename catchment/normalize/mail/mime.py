@@ -121,13 +121,23 @@ class Tree:
 
 
 def parse(data: bytes) -> Tree:
-    """The parts of a message, or of any MIME entity. Raises ParseError where parts nest more than 100 deep."""
+    """The parts of a message; lines before its first header field are passed over.
+
+    Raises ParseError where parts nest more than 100 deep.
+    """
+    found = None if _NAME.match(data) else _FIRST_HEADER.search(data, 0, _MAX_JUNK)
+    return _tree(data, found.start() if found else 0)
+
+
+def parse_entity(data: bytes) -> Tree:
+    """The parts of a MIME entity: a header, which may be empty, and a body. Raises what `parse` raises."""
+    return _tree(data, 0)
+
+
+def _tree(data: bytes, start: int) -> Tree:
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     builder = _Builder()
-    start = 0
-    if not _NAME.match(data) and (found := _FIRST_HEADER.search(data, 0, _MAX_JUNK)):
-        start = found.start()
     root = builder.entity(data, start, len(data), "text/plain", "", 0)
     if not root.number:
         root.number = "" if root.media_type.startswith("multipart/") else "1"
