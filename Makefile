@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test acceptance check bench lock clean
+.PHONY: help setup demo test acceptance check bench load lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z]+: .*##|^[a-z]+: +##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -33,6 +33,9 @@ check: setup     ## style and types
 
 bench: setup     ## speed and memory beside a bare loop (ARGS=--quick)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+load: setup      ## how fairly four unequal sources share the machine (ARGS=--quick)
+	$(BIN)/python -m benchmarks.load $(ARGS)
 
 lock:            ## renew requirements.lock from pyproject.toml (needs uv)
 	echo setuptools | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra test -o requirements.lock pyproject.toml -

@@ -21,17 +21,11 @@ class Look:
 
 @dataclass(frozen=True)
 class Served:
-    """One source: its weight, when it was asked for, and when each of its items was found and finished, in order of time."""
+    """One source: its weight, and when each of its items was finished, in order of time."""
 
     source_id: int
     weight: int
-    asked: float
-    found: Sequence[float]
     finished: Sequence[float]
-
-    def backlog_throughout(self, start: float, end: float) -> bool:
-        """Whether it had work to do all the time."""
-        return bool(self.found) and self.found[0] <= start and self.finished[-1] >= end
 
     def items(self, start: float, end: float) -> int:
         """How many items were finished within this time."""
@@ -57,20 +51,19 @@ def jain(service: Sequence[float]) -> float:
 
 
 def judge(looks: Sequence[Look], served: Mapping[int, Served], window: float) -> Fairness:
-    """Cut the time into windows of so many seconds. Each counts the sources that had a backlog from its start to its end,
-    if there are two or more: one that finished within it got all that it asked for. Service is divided by weight.
+    """Cut the time into windows of so many seconds. Each counts the sources that held a turn or waited for one in every look
+    of it, if there are two or more: one that was done within it got all that it asked for. Service is divided by weight.
     """
     turns: list[float] = []
     items: list[float] = []
     start = looks[0].at
     while start + window <= looks[-1].at:
-        end = start + window
-        rivals = [one for one in served.values() if one.backlog_throughout(start, end)]
+        inside = [look for look in looks if start <= look.at < start + window]
+        rivals = [served[number] for number in _always_active(inside) if number in served]
         if len(rivals) > 1:
-            inside = [look for look in looks if start <= look.at < end]
             turns.append(jain([_held(inside, one.source_id) / one.weight for one in rivals]))
-            items.append(jain([one.items(start, end) / one.weight for one in rivals]))
-        start = end
+            items.append(jain([one.items(start, start + window) / one.weight for one in rivals]))
+        start += window
     grants, inverted = _inversions(looks)
     return Fairness(
         len(turns),
@@ -80,6 +73,11 @@ def judge(looks: Sequence[Look], served: Mapping[int, Served], window: float) ->
         grants,
         inverted / grants if grants else 0.0,
     )
+
+
+def _always_active(looks: Sequence[Look]) -> set[int]:
+    active = [{one.source_id for one in look.standings if one.active} for look in looks]
+    return set.intersection(*active) if active else set()
 
 
 def _held(looks: Sequence[Look], source_id: int) -> int:

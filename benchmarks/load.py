@@ -30,6 +30,8 @@ from console.adding import Timing, commit, prepare
 from deployments.runs import start_sync, wait
 from deployments.supervisor import down, up
 
+QUICK = (10_000, 1_000, 100, 10)
+QUICK_WINDOW = 0.5
 _BUILD = Path("build")
 _LOOK_SECONDS = 0.05
 _MEMORY_EVERY = 20
@@ -45,12 +47,12 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=100_000, help="items of the largest source; the next has a tenth")
     parser.add_argument("--sizes", type=int, nargs="+", help="items of each source, in place of the four")
     asked = parser.parse_args()
-    large = 10_000 if asked.quick else asked.large
+    large = QUICK[0] if asked.quick else asked.large
     sizes = asked.sizes or [large, large // 10, large // 100, 10]
     place = (_BUILD / "load").absolute()
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    figures = measure(place, sizes, window=0.5 if asked.quick else 10.0)
+    figures = measure(place, sizes, window=QUICK_WINDOW if asked.quick else 10.0)
     report = {"hardware": hardware(), **figures}
     (_BUILD / "load.json").write_text(json.dumps(report, indent=2) + "\n")
     _print(report)
@@ -77,7 +79,7 @@ def measure(place: Path, sizes: Sequence[int], *, window: float) -> dict[str, An
                 raise SystemExit(f"the run {end.name} ended {end.state_name}: {end.message}")
     finally:
         down(home)
-    served = _served(home, names, begun)
+    served = _served(home, names)
     syncs = _syncs(home, names)
     fairness = judge(watcher.looks, {one.source_id: one for one in served.values()}, window)
     sources = [
@@ -120,16 +122,15 @@ class _Watcher(threading.Thread):
         self.join()
 
 
-def _served(home: Home, names: Sequence[str], begun: float) -> dict[str, Served]:
+def _served(home: Home, names: Sequence[str]) -> dict[str, Served]:
     with closing(Ledger.inspect(home.database_url)) as ledger:
         sources = {source.name: source for source in ledger.sources.all()}
-    times = "SELECT enqueued_at, finished_at FROM jobs WHERE source_id = ? AND state = 'succeeded'"
+    times = "SELECT finished_at FROM jobs WHERE source_id = ? AND state = 'succeeded' ORDER BY finished_at"
     served = {}
     with closing(sqlite3.connect(home.path / "ledger.db")) as database:
         for name in names:
-            rows = database.execute(times, [sources[name].id]).fetchall()
-            found, finished = (sorted(row[column] / _MICROS for row in rows) for column in (0, 1))
-            served[name] = Served(sources[name].id, WEIGHT[sources[name].priority], begun, found, finished)
+            finished = [row[0] / _MICROS for row in database.execute(times, [sources[name].id])]
+            served[name] = Served(sources[name].id, WEIGHT[sources[name].priority], finished)
     return served
 
 

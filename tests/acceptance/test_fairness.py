@@ -1,0 +1,26 @@
+"""Four unequal sources that are asked for at once, the largest first, through the real server and worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.load import QUICK, QUICK_WINDOW, measure
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+
+def test_small_sources_are_done_while_a_large_one_goes_on_and_turns_are_fair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / "home"))
+    figures = measure(tmp_path, QUICK, window=QUICK_WINDOW)
+    sources = figures["sources"]
+    assert [source["in_the_library"] for source in sources] == list(QUICK)
+    large, *small = (source["done"] for source in sources)
+    assert max(small) < large
+    assert figures["windows"] > 0
+    assert figures["jain_turns"] >= 0.95
+    assert figures["grants"] >= len(QUICK)
+    assert figures["inversions"] < 0.01
