@@ -41,7 +41,7 @@ def _with_files(*files: tuple[str, bytes]) -> bytes:
 
 def _leaves(message: Message) -> list[tuple[str, bytes]]:
     if message.is_multipart():
-        return [leaf for part in message.get_payload() for leaf in _leaves(part)]  # type: ignore[union-attr]
+        return [leaf for part in message.get_payload() if isinstance(part, Message) for leaf in _leaves(part)]
     payload = message.get_payload(decode=True)
     return [(message.get_content_type(), payload if isinstance(payload, bytes) else b"")]
 
@@ -76,6 +76,47 @@ def test_the_parts_of_a_well_formed_message_are_those_that_the_standard_library_
         message.add_attachment(content, maintype="image", subtype="png", filename=name)
     data = message.as_bytes(policy=policy)
     assert _our_leaves(parse(data).root) == _leaves(email.message_from_bytes(data))
+
+
+def _multipart(*parts: EmailMessage, kind: str = "mixed") -> EmailMessage:
+    whole = EmailMessage()
+    whole["Content-Type"] = f"multipart/{kind}"
+    for part in parts:
+        whole.attach(part)
+    return whole
+
+
+def _leaf(kind: str) -> EmailMessage:
+    part = EmailMessage()
+    part["Content-Type"] = kind
+    part.set_payload("x")
+    return part
+
+
+def _enclosed(message: EmailMessage) -> EmailMessage:
+    part = EmailMessage()
+    part["Content-Type"] = "message/rfc822"
+    part.set_payload([message])
+    return part
+
+
+def test_parts_are_numbered_as_in_the_example_of_rfc_3501() -> None:
+    text, data, image = _leaf("text/plain"), _leaf("application/octet-stream"), _leaf("image/gif")
+    alternative = _multipart(_leaf("text/plain"), _leaf("text/richtext"), kind="alternative")
+    inner = _multipart(image, _enclosed(_multipart(text, alternative)))
+    whole = _multipart(text, data, _enclosed(_multipart(text, data)), inner, _enclosed(_leaf("text/html")))
+    leaves = {part.number: part.media_type for part in parse(whole.as_bytes()).root.walk() if not part.parts}
+    assert leaves == {
+        "1": "text/plain",
+        "2": "application/octet-stream",
+        "3.1": "text/plain",
+        "3.2": "application/octet-stream",
+        "4.1": "image/gif",
+        "4.2.1": "text/plain",
+        "4.2.2.1": "text/plain",
+        "4.2.2.2": "text/richtext",
+        "5.1": "text/html",
+    }
 
 
 @st.composite
@@ -185,7 +226,7 @@ def test_search_can_tell_an_answer_from_what_it_quotes() -> None:
 def test_every_character_of_a_message_is_in_some_passage() -> None:
     blocks = [f"{'> ' if number % 2 else ''}{'word ' * (number * 40)}" for number in range(1, 12)]
     document = mail(b"From: a@example.org\n\n" + "\n\n".join(blocks).encode())
-    covered = set()
+    covered: set[int] = set()
     for chunk in extract(document).chunks:
         covered.update(range(chunk.start, chunk.end))
     assert all(place in covered or letter.isspace() for place, letter in enumerate(document.text))
