@@ -157,10 +157,12 @@ class Watcher:
         name = source.entry.name
         try:
             standing = self._server.look(source.entry.kind, name)
-            if standing.deployment is not None and (self._deployments or {}).get(name) != standing.deployment:
-                # It was deployed, or deployed anew, since the automations were made.
+            is_new = standing.deployment is not None and (self._deployments or {}).get(name) != standing.deployment
+            wanted = source.debounce.looked(time.monotonic(), standing)
+            if is_new or (wanted and source.debounce.unanswered):
+                # It was deployed since the automations were made, or its own was deleted and answered no event.
                 self._ensure()
-            if source.debounce.looked(time.monotonic(), standing):
+            if wanted:
                 self._server.emit(name)
                 source.debounce.emitted(time.monotonic(), standing)
         except TryAgain:
