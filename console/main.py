@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "jobs": "jobs:app",
     "quarantine": "quarantine:app",
     "deletions": "deletions:app",
+    "throttle": "throttle:app",
     "vault": "vault:app",
     "config": "upkeep:config_app",
     "ledger": "upkeep:ledger_app",

@@ -72,13 +72,13 @@ class Ledger:
         self.throttles = Throttles(store, timeline)
 
     @classmethod
-    def open(cls, url: str, *, clock: Callable[[], float] = time.time) -> Ledger:
+    def open(cls, url: str, *, clock: Callable[[], float] = time.time, steady: Callable[[], Steady] = steady) -> Ledger:
         """Open a ledger to work with it: made when there is none, led forward (after a backup) when it is older.
 
-        `clock` gives seconds since 1970. Raises LedgerCorrupt (the file is left as it is), SchemaMismatch (the ledger is
-        newer than the program), LedgerUnavailable, BadInput.
+        `clock` gives seconds since 1970, `steady` is one that nobody can set. Raises LedgerCorrupt (the file is left as it
+        is), SchemaMismatch (the ledger is newer than the program), LedgerUnavailable, BadInput.
         """
-        return cls._opened(url, clock, opening.prepare)
+        return cls._opened(url, clock, opening.prepare, steady)
 
     @classmethod
     def inspect(cls, url: str, *, clock: Callable[[], float] = time.time) -> Ledger:
@@ -86,14 +86,20 @@ class Ledger:
         return cls._opened(url, clock, opening.require_current)
 
     @classmethod
-    def _opened(cls, url: str, clock: Callable[[], float], make_sure: Callable[[Store], None]) -> Ledger:
+    def _opened(
+        cls,
+        url: str,
+        clock: Callable[[], float],
+        make_sure: Callable[[Store], None],
+        steady: Callable[[], Steady] = steady,
+    ) -> Ledger:
         store = Store(url, clock)
         try:
             make_sure(store)
         except BaseException:
             store.close()
             raise
-        return cls(store)
+        return cls(store, steady)
 
     def close(self) -> None:
         """Close every connection; may be called twice."""

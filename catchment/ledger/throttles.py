@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import delete, func, insert, select, update
@@ -189,7 +189,7 @@ def _tell(writing: Writing, where: str, before: Rule, after: Rule, actor: str, r
     if what == "source":
         source_id = writing.execute(select(sources.c.id).where(sources.c.name == name)).scalar()
     event = "throttle cleared" if after == Rule() else "throttle set"
-    if before.paused != after.paused:
+    if replace(before, paused=after.paused) == after:
         event = "paused" if after.paused else "resumed"
     told = f"{where}: {after}, before: {before}" + (f"; {reason}" if reason else "")
     writing.record(event, actor=actor, source_id=source_id, reason=told)

@@ -18,7 +18,9 @@ from catchment.pacing.pace import Pace, Transfer
 from catchment.pacing.places import HostPlaces, Slots
 
 PATIENCE = 5.0
-"""A transfer waits so many seconds for its time; what takes longer is left to a later sync, so that no run sits and sleeps."""
+"""When the host or a rule says "later", a transfer waits so many seconds; more is left to a later sync."""
+RATE_PATIENCE = 120.0
+"""For the bucket it waits longer, because that fills all the time and others may be quicker to take from it."""
 _LOTS_PER_SECOND = 4
 _LOT_SECONDS = 1.0
 """What was taken and not used for so long is given back."""
@@ -174,11 +176,11 @@ class Metered(Pace):
     # Admission
 
     def _admit(self, cost: int) -> None:
-        deadline = self._clock() + PATIENCE
-        while (wait := self._ask(cost, deadline)) is not None:
+        asked = self._clock()
+        while (wait := self._ask(cost, self._clock() - asked)) is not None:
             self._sleep(wait)
 
-    def _ask(self, cost: int, deadline: float) -> float | None:
+    def _ask(self, cost: int, waited: float) -> float | None:
         """Take from the lot, or from the meter what it lacks; the seconds to wait, None when it was taken."""
         with self._lock:
             if self._lot.number < cost or self._clock() > self._lot_until:
@@ -186,7 +188,8 @@ class Metered(Pace):
                 answer = self._take(cost)
                 self._failing = answer.failing
                 if answer.lot is None:
-                    if answer.why != "rate" or self._clock() + answer.wait > deadline:
+                    patience = RATE_PATIENCE if answer.why == "rate" else PATIENCE
+                    if answer.why == "breaker" or waited + answer.wait > patience:
                         raise self._not_now(answer)
                     return answer.wait
                 self._lot, self._lot_until = answer.lot, self._clock() + _LOT_SECONDS

@@ -1,0 +1,45 @@
+"""A process of its own that makes transfers in several threads and writes down when each began and ended."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+from catchment import process
+from catchment.ledger import Ledger
+from catchment.pacing import Limits, Profile
+from catchment.pacing.metered import Metered
+
+
+def main(url: str, log: Path, threads: int, transfers: int, seconds: float) -> None:
+    """Make transfers of so many `seconds` in each thread, at a host that takes one at once and at one that takes two."""
+    ledger = Ledger.open(url)
+    paces = [Metered(ledger.pacing, _limits(at_once), "mail", process.identity()) for at_once in (1, 2)]
+    with log.open("a", buffering=1, encoding="ascii") as file:
+
+        def work() -> None:
+            for _ in range(transfers):
+                for at_once, pace in enumerate(paces, start=1):
+                    with pace.transfer():
+                        file.write(f"+ {time.monotonic_ns()} {at_once}\n")
+                        time.sleep(seconds)
+                        file.write(f"- {time.monotonic_ns()} {at_once}\n")
+
+        workers = [threading.Thread(target=work) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    for pace in paces:
+        pace.close()
+    ledger.close()
+
+
+def _limits(at_once: int) -> Limits:
+    return Limits(f"{at_once}.example.org", profile=Profile.MAXIMUM, at_once=at_once)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))

@@ -1,0 +1,399 @@
+"""Buckets, places, breakers and rules as they are kept and shared: real ledgers, real processes, a clock to move."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from catchment import process
+from catchment.errors import BadInput, LoginFailed, RateLimited, SourceUnavailable
+from catchment.ledger import Ledger
+from catchment.ledger.pacing import Pacing
+from catchment.ledger.queue import Queue
+from catchment.ledger.throttles import Throttles
+from catchment.ledger.timeline import Timeline
+from catchment.model import Priority
+from catchment.pacing import Limits, Profile, Told
+from catchment.pacing.metered import Answer, Ask, Metered, Report
+from catchment.pacing.rules import Rule
+from catchment.pacing.steady import Steady
+from tests.ledger.world import START, Clock, World, jobs_of, notes
+
+ROOT = Path(__file__).parents[2]
+LIMITS = Limits("example.org", "ada")
+ME = process.identity()
+
+
+class Uptime:
+    """A clock that nobody sets: seconds since a boot."""
+
+    def __init__(self) -> None:
+        self.boot, self.seconds = "first", 1_000.0
+
+    def __call__(self) -> Steady:
+        return Steady(self.boot, int(self.seconds * 1_000_000))
+
+
+@pytest.fixture
+def uptime() -> Uptime:
+    return Uptime()
+
+
+@pytest.fixture
+def pacing(world: World, uptime: Uptime) -> Pacing:
+    return Pacing(world.ledger._store, Timeline(uptime))
+
+
+def take(pacing: Pacing, number: int = 1, limits: Limits = LIMITS, *, intake: bool = False, most: int = 0) -> Answer:
+    return pacing.take(Ask(limits, "notes", ME, number, most or number, intake), Report(), None)
+
+
+def drained(pacing: Pacing, limits: Limits = LIMITS) -> int:
+    """Take one after the other until there is nothing left; how many there were."""
+    number = 0
+    while take(pacing, limits=limits).lot is not None:
+        number += 1
+    return number
+
+
+def test_a_bucket_is_shared_and_outlives_its_processes(world: World, uptime: Uptime) -> None:
+    assert drained(Pacing(world.ledger._store, Timeline(uptime))) == 50
+    if world.url.startswith("sqlite"):
+        world.reopen()
+    again = Pacing(world.ledger._store, Timeline(uptime))
+    assert take(again) == Answer(None, pytest.approx(0.1, abs=1e-5), "rate")
+    uptime.seconds += 0.5
+    assert drained(again) == 5
+    assert drained(again, Limits("example.org", "bob")) == 50
+
+
+def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from catchment import process\n"
+        "from catchment.ledger import Ledger\n"
+        "from catchment.pacing import Limits\n"
+        "from catchment.pacing.metered import Metered\n"
+        "pace = Metered(Ledger.open(sys.argv[1]).pacing, Limits('example.org', per_hour=100), 'mail', process.identity())\n"
+        "with pace.transfer(cost=40): os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, sqlite_url], cwd=ROOT, check=False).returncode == -9
+    with closing(Ledger.open(sqlite_url, steady=lambda: Steady("after", 0))) as ledger:
+        # The machine has booted since, as far as this ledger knows: the time of the kill is where it goes on.
+        [bucket] = ledger.pacing.buckets()
+        assert bucket.left == 50
+        [place] = ledger.pacing.places()
+        ticket, has_it = ledger.pacing.ask(Limits("example.org", at_once=1), "mail", ME)
+        assert has_it and ticket != place.ticket and [p.ticket for p in ledger.pacing.places()] == [ticket]
+
+
+@pytest.mark.parametrize("jump", [3_600, -3_600])
+def test_setting_the_clock_gives_no_tokens_and_locks_nothing(pacing: Pacing, clock: Clock, jump: int) -> None:
+    drained(pacing)
+    pacing.report(LIMITS, Report(said=[Told(retry_after=60)]))
+    clock.now += jump
+    answer = take(pacing)
+    assert answer.lot is None and (answer.why, answer.wait) == ("host", pytest.approx(60, abs=0.01))
+    found = pacing.not_before("notes", LIMITS, ME)
+    assert found is not None and abs((found[0] - clock.moment).total_seconds() - 60) < 0.01
+
+
+@pytest.mark.parametrize("jump", [3_600, -3_600])
+def test_time_goes_on_over_a_reboot_even_when_the_clock_was_set_before(
+    world: World, pacing: Pacing, uptime: Uptime, clock: Clock, jump: int
+) -> None:
+    pacing.report(LIMITS, Report(said=[Told(retry_after=300)]))
+    clock.now += jump
+    take(pacing)
+    uptime.boot, uptime.seconds = "second", 20.0
+    clock.forward(seconds=100)
+    after = Pacing(world.ledger._store, Timeline(uptime))
+    assert take(after).wait == pytest.approx(200, abs=2)
+
+
+def test_after_a_reboot_at_least_the_time_since_it_has_passed(
+    world: World, pacing: Pacing, uptime: Uptime, clock: Clock
+) -> None:
+    pacing.report(LIMITS, Report(said=[Told(retry_after=300)]))
+    uptime.boot, uptime.seconds = "second", 120.0
+    clock.now -= 86_400
+    assert take(Pacing(world.ledger._store, Timeline(uptime))).wait == pytest.approx(180, abs=0.01)
+
+
+def test_one_budget_serves_all_sources_of_a_login_up_to_nine_tenths(pacing: Pacing, uptime: Uptime) -> None:
+    limits = Limits("api.example.org", "token", Profile.MAXIMUM, per_hour=1_000)
+    got = [pacing.take(Ask(limits, source, ME, 1, 100, False), Report(), None).lot for source in ("notes", "mail") * 60]
+    assert sum(lot.number for lot in got if lot) == 900
+    found = pacing.not_before("notes", limits, ME)
+    assert found is not None and found[1] == "what the host allows in an hour is used up"
+    uptime.seconds += 3_600
+    assert pacing.not_before("notes", limits, ME) is None
+    pacing.report(limits, Report(said=[Told(limit=1_000, remaining=101, resets_in=60)]))
+    assert take(pacing, 1, limits).lot is not None
+    assert take(pacing, 1, limits).wait == pytest.approx(60, abs=0.01)
+
+
+def test_trouble_slows_intake_and_not_what_drains_the_queue(pacing: Pacing, uptime: Uptime) -> None:
+    take(pacing)
+    pacing.report(LIMITS, Report(answers=9, throttled=1))
+    uptime.seconds += 5
+    assert take(pacing, 1, intake=True).lot is not None
+    [bucket] = pacing.buckets()
+    assert (bucket.multiplier, bucket.tokens) == (0.5, 48)
+    take(pacing, 1)
+    assert pacing.buckets()[0].tokens == 47
+
+
+def test_a_full_queue_slows_intake_and_an_empty_one_lets_it_run(pacing: Pacing, uptime: Uptime) -> None:
+    seen = []
+    for fill in (0.9, 0.5, 0.1):
+        uptime.seconds += 5
+        pacing.take(Ask(LIMITS, "notes", ME, 1, 1, True), Report(answers=1), lambda fill=fill: fill)
+        seen.append(pacing.buckets()[0].multiplier)
+        # A bucket that is new is looked at when it is five seconds old.
+    assert seen == [1.0, 1.0, 1.2]
+    uptime.seconds += 5
+    pacing.take(Ask(LIMITS, "notes", ME, 1, 1, True), Report(answers=1), lambda: 0.9)
+    assert pacing.buckets()[0].multiplier == 0.6
+
+
+# Places
+
+
+def overlap(logs: list[Path], ends: dict[Path, int], host: str) -> int:
+    """How many transfers with a host went on at once at most. One that a kill cut short ended with its process."""
+    steps: list[tuple[int, int]] = []
+    for log in logs:
+        lines = [line.split() for line in log.read_text().splitlines() if line.endswith(f" {host}")]
+        steps += [(int(at), 1 if sign == "+" else -1) for sign, at, _ in lines]
+        open_ones = sum(1 if sign == "+" else -1 for sign, *_ in lines)
+        steps += [(ends.get(log, 0), -1)] * open_ones
+    most = now = 0
+    for _, step in sorted(steps):
+        now += step
+        most = max(most, now)
+    assert now == 0
+    return most
+
+
+def test_twenty_jobs_in_four_processes_never_exceed_a_cap_though_one_is_killed(sqlite_url: str, tmp_path: Path) -> None:
+    """One host takes one transfer at once, another two; each job makes three at either."""
+    logs = [tmp_path / f"{number}.log" for number in range(4)]
+    started = []
+    for number, log in enumerate(logs):
+        # The first keeps its place until it is killed.
+        seconds = "30" if number == 0 else "0.01"
+        command = [sys.executable, "-m", "tests.ledger.polite", sqlite_url, str(log), "5", "3", seconds]
+        started.append(subprocess.Popen(command, cwd=ROOT))
+    victim, *others = started
+    while not (logs[0].exists() and logs[0].read_text()):
+        assert victim.poll() is None
+        time.sleep(0.01)
+    ends = {logs[0]: time.monotonic_ns()}
+    victim.kill()
+    victim.wait()
+    assert [child.wait(60) for child in others] == [0, 0, 0]
+    assert [log.read_text().count("-") for log in logs[1:]] == [30, 30, 30]
+    assert overlap(logs, ends, "1") == 1
+    assert overlap(logs, ends, "2") <= 2
+    with closing(Ledger.inspect(sqlite_url)) as ledger:
+        assert [one for one in ledger.pacing.places() if process.alive(one.owner)] == []
+
+
+def test_places_go_to_who_asked_first_and_never_past_one_that_waits(pacing: Pacing) -> None:
+    two, one = Limits("example.org", at_once=2), Limits("example.org", at_once=1)
+    first, has_first = pacing.ask(two, "notes", ME)
+    second, has_second = pacing.ask(one, "notes", ME)
+    third, has_third = pacing.ask(two, "notes", ME)
+    assert (has_first, has_second, has_third) == (True, False, False)
+    assert pacing.wanted("example.org") and not pacing.wanted("elsewhere")
+    pacing.release(first)
+    assert (pacing.granted(second), pacing.granted(third)) == (True, True)
+    pacing.release(first)
+    assert len(pacing.places()) == 2
+
+
+# Metered
+
+
+@pytest.fixture
+def pace(world: World, pacing: Pacing) -> Iterator[Metered]:
+    pace = Metered(pacing, LIMITS, "notes", ME, sleep=lambda _: None)
+    yield pace
+    pace.close()
+    assert pacing.places() == []
+
+
+def test_a_lot_is_taken_once_for_several_transfers_and_the_rest_given_back(pacing: Pacing, pace: Metered) -> None:
+    with pace.transfer():
+        pass
+    assert pacing.buckets()[0].tokens == 48
+    pace.close()
+    assert (pacing.buckets()[0].tokens, pace.requests) == (49, 1)
+
+
+def test_a_transfer_that_cost_the_host_nothing_is_refunded(pacing: Pacing, pace: Metered) -> None:
+    for _ in range(200):
+        with pace.transfer() as transfer:
+            transfer.refund()
+    pace.close()
+    assert (pacing.buckets()[0].tokens, pace.requests) == (50, 0)
+
+
+def test_what_the_host_says_stops_every_process_at_once(pacing: Pacing, pace: Metered) -> None:
+    other = Metered(pacing, LIMITS, "mail", ME)
+    with closing(other):
+        with pytest.raises(RateLimited), pace.transfer():
+            raise RateLimited("example.org", 90)
+        with pytest.raises(RateLimited) as refused, other.transfer():
+            pass
+        assert refused.value.retry_after == pytest.approx(90, abs=0.01)
+        with pytest.raises(RateLimited), pace.transfer():
+            pass
+    assert pacing.breakers() == []
+
+
+def test_a_wait_of_seconds_is_waited_and_a_longer_one_is_not(pacing: Pacing, uptime: Uptime) -> None:
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        uptime.seconds += seconds
+
+    with closing(Metered(pacing, LIMITS, "notes", ME, sleep=sleep)) as pace:
+        for _ in range(60):
+            with pace.transfer():
+                pass
+        assert sum(waited) == pytest.approx(1, abs=0.2)
+        pacing.report(LIMITS, Report(said=[Told(retry_after=4)]))
+        with pace.transfer(cost=20):
+            pass
+        assert sum(waited) == pytest.approx(5, abs=0.3)
+        pacing.report(LIMITS, Report(said=[Told(retry_after=6)]))
+        with pytest.raises(RateLimited), pace.transfer(cost=20):
+            pass
+
+
+def test_five_failures_open_the_breakers_and_one_success_closes_them(
+    world: World, pacing: Pacing, pace: Metered, uptime: Uptime
+) -> None:
+    for _ in range(5):
+        with pytest.raises(SourceUnavailable, match="gone"), pace.transfer():
+            raise SourceUnavailable("gone")
+    with pytest.raises(SourceUnavailable, match="failed several times"), pace.transfer():
+        pass
+    found = pacing.not_before("mail", LIMITS, ME)
+    assert found is not None and found[1] == "its host failed several times in a row"
+    assert {row.key: row.position for row in pacing.breakers()} == {
+        "host:example.org": "open",
+        "source:notes": "open",
+    }
+    uptime.seconds += 60
+    assert pacing.not_before("mail", LIMITS, ME) is None
+    someone = Metered(pacing, LIMITS, "notes", process.identity(1), sleep=lambda _: None)
+    with closing(someone), pytest.raises(SourceUnavailable), someone.transfer():
+        pass
+    with pace.transfer():
+        pass
+    assert pacing.breakers() == []
+    with world.ledger._store.read() as reading:
+        told = [row.event for row in reading.connection.exec_driver_sql("SELECT event FROM history ORDER BY id")]
+    assert told.count("breaker opened") == told.count("breaker closed") == 2
+
+
+def test_a_refused_login_stops_its_source_alone_until_it_is_resumed(
+    world: World, pacing: Pacing, pace: Metered
+) -> None:
+    with pytest.raises(LoginFailed), pace.transfer():
+        raise LoginFailed("wrong password; set another")
+    assert pacing.not_before("notes", LIMITS, ME) is not None
+    assert pacing.not_before("mail", LIMITS, ME) is None
+    [row] = pacing.breakers()
+    assert (row.key, row.locked, row.until) == ("source:notes", True, None)
+    world.ledger.sources.resume("notes", "operator")
+    assert pacing.breakers() == []
+
+
+def test_the_trouble_of_one_item_says_nothing_of_the_host(pacing: Pacing, pace: Metered) -> None:
+    for _ in range(6):
+        with pytest.raises(KeyError), pace.transfer():
+            raise KeyError
+    assert pacing.breakers() == []
+
+
+# Rules
+
+
+@pytest.fixture
+def throttles(world: World, uptime: Uptime) -> Throttles:
+    return Throttles(world.ledger._store, Timeline(uptime))
+
+
+def test_a_pause_or_a_window_of_any_scope_blocks_a_source(throttles: Throttles, pacing: Pacing, clock: Clock) -> None:
+    assert throttles.blocked("notes") is None
+    throttles.put("kind:obsidian", Rule(blackouts=("11:00-13:00 UTC",)), "operator", "")
+    assert throttles.blocked("notes") == (START + timedelta(hours=1), "a blackout window")
+    assert take(pacing).why == "rule"
+    clock.forward(hours=1)
+    assert throttles.blocked("notes") is None and take(pacing).lot is not None
+    throttles.put("all", Rule(paused=True), "operator", "the line is bad")
+    assert throttles.blocked("notes") == (None, "a pause")
+    throttles.put("all", Rule(), "operator", "")
+    assert throttles.blocked("notes") is None
+
+
+def test_rules_are_told_in_the_history_and_a_wrong_one_changes_nothing(world: World, throttles: Throttles) -> None:
+    throttles.put("source:notes", Rule(per_hour=5), "ada", "too much")
+    throttles.put("source:notes", Rule(per_hour=5), "ada", "again")
+    throttles.put("source:notes", Rule(per_hour=5, paused=True), "ada", "")
+    with pytest.raises(BadInput):
+        throttles.put("source:notes", Rule(blackouts=("soon",)), "ada", "")
+    throttles.put("source:notes", Rule(), "ada", "")
+    with world.ledger._store.read() as reading:
+        rows = reading.connection.exec_driver_sql(
+            "SELECT event, actor, reason, source_id FROM history ORDER BY id"
+        ).all()
+    assert [row.event for row in rows[1:]] == ["throttle set", "paused", "throttle cleared"]
+    assert (rows[1].actor, rows[1].source_id) == ("ada", world.source.id)
+    assert rows[1].reason == "source:notes: per hour 5, before: nothing; too much"
+    assert throttles.all() == []
+
+
+def test_a_rule_bounds_the_rate_and_the_places_of_a_host(throttles: Throttles, pacing: Pacing) -> None:
+    fast = Limits("example.org", profile=Profile.MAXIMUM, at_once=3)
+    throttles.put("kind:obsidian", Rule(profile=Profile.CONSERVATIVE, at_once=1), "operator", "")
+    assert drained(pacing, fast) == 50
+    assert [pacing.ask(fast, "notes", ME)[1] for _ in range(2)] == [True, False]
+
+
+def test_quotas_bound_what_is_begun_and_what_is_at_work(world: World, throttles: Throttles, uptime: Uptime) -> None:
+    queue = Queue(world.ledger._store, Timeline(uptime))
+    world.see(*notes(20))
+    throttles.put("all", Rule(per_hour=8), "operator", "")
+    throttles.put("kind:obsidian", Rule(active=5), "operator", "")
+    first = queue.claim(world.source.id, 100, owner=ME)
+    assert len(first.jobs) == 5
+    assert queue.claim(world.source.id, 100, owner=ME).jobs == ()
+    assert throttles.next_allowed(world.source.id) == START + timedelta(seconds=60)
+    queue.release(first.token)
+    assert len(jobs_of(queue.claim(world.source.id, 100, owner=ME))) == 3
+    assert throttles.next_allowed(world.source.id) == START + timedelta(hours=1)
+    assert [(row.scope, row.begun) for row in throttles.all()] == [("all", 8), ("kind:obsidian", 8)]
+    uptime.seconds += 3_600
+    assert throttles.next_allowed(world.source.id) is None
+    assert len(jobs_of(queue.claim(world.source.id, 100, owner=ME))) == 2
+
+
+def test_a_removed_source_leaves_no_rule_and_no_breaker(world: World, throttles: Throttles, pacing: Pacing) -> None:
+    throttles.put("source:notes", Rule(active=1), "operator", "")
+    pacing.failed(LIMITS, "notes", login=True)
+    world.ledger.sources.remove("notes", "operator", "")
+    assert throttles.all() == [] and pacing.breakers() == []
+    world.source = world.ledger.sources.put("notes", "obsidian", Priority.NORMAL)
