@@ -1,0 +1,264 @@
+"""A watched vault and what befalls it: whatever is done to its files is in the library soon, once, and never by halves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from benchmarks.saving import EDITORS, Save
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import JobState
+from deployments.api import api
+from deployments.watch import automation, report
+from deployments.watch.question import Server
+from tests.acceptance.person import Person, until, upright
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+_NAME = "notes"
+_SOON = 60
+_UNZIPPED = 25_000
+
+
+@dataclass(frozen=True, slots=True)
+class Vault:
+    """A watched vault on the disk, and what the library has of it."""
+
+    root: Path
+    ledger: Ledger
+
+    def write(self, path: str, text: str) -> str:
+        """Write a note in which there is one word that nothing else has; the word."""
+        word = new_word()
+        note = self.root / path
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"# {note.stem}\n\n{text} {word}\n")
+        return word
+
+    def found(self, word: str) -> list[str]:
+        """The items that a search for the word finds."""
+        return [hit.item for hit in self.ledger.library.search(word)]
+
+    def await_found(self, word: str, *items: str) -> None:
+        """Wait until a search for the word finds these items and no others."""
+        until(lambda: sorted(self.found(word)), lambda found: found == sorted(items), seconds=_SOON)
+
+    def documents(self) -> dict[str, int]:
+        """The number of each document, by its item."""
+        source = self.ledger.sources.get(_NAME).id
+        return {named.locator: named.document for named in self.ledger.library.names(source)}
+
+    def await_all(self) -> None:
+        """Wait until the library has what is on the disk: nothing is missing and there is no ghost."""
+        there = {
+            str(path.relative_to(self.root))
+            for path in self.root.rglob("*.md")
+            if not any(part.startswith(".") for part in path.relative_to(self.root).parts)
+        }
+        until(lambda: there ^ self.documents().keys(), lambda differs: not differs, seconds=_SOON)
+
+    def times_brought_in(self, item: str) -> int:
+        """How many versions of an item have come into the library."""
+        done = self.ledger.queue.jobs(source=_NAME, state=JobState.SUCCEEDED, limit=100_000)
+        return sum(job.item == item for job in done)
+
+
+def new_word() -> str:
+    return f"zq{uuid4().hex}"
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    with upright(Person(tmp_path_factory.mktemp("watching") / "home")) as person:
+        yield person
+    assert person.left() == []
+
+
+@pytest.fixture(scope="module")
+def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
+    """A vault of sixty notes that is watched; its schedule comes once a day, so that what is found is found by watching."""
+    root = tmp_path_factory.mktemp("vault") / "vault"
+    (root / ".obsidian").mkdir(parents=True)
+    for number in range(60):
+        (root / f"{number // 10}").mkdir(exist_ok=True)
+        (root / f"{number // 10}" / f"Note {number}.md").write_text(f"# Note {number}\n")
+    person("sources", "add", "obsidian", root, "--name", _NAME, "--every", "1d", "--watch").ok()
+    ledger = Ledger.inspect(Home(person.home).database_url)
+    vault = Vault(root, ledger)
+    vault.await_all()
+    yield vault
+    assert ledger.check(deep=True) == []
+    ledger.close()
+
+
+@pytest.fixture
+def at_rest(person: Person, vault: Vault) -> Vault:
+    """The vault while nothing is on its way."""
+    vault.await_all()
+    until(lambda: person.runs("PENDING", "RUNNING"), lambda runs: not runs, seconds=_SOON)
+    return vault
+
+
+@pytest.mark.parametrize("save", EDITORS.values(), ids=EDITORS.keys())
+def test_a_save_is_in_the_library_once_however_an_editor_does_it(at_rest: Vault, save: Save) -> None:
+    item, word = "0/Note 1.md", new_word()
+    before = at_rest.times_brought_in(item)
+    save(at_rest.root / item, f"# Note 1\n\n{word}\n")
+    at_rest.await_found(word, item)
+    at_rest.await_all()
+    assert at_rest.times_brought_in(item) == before + 1
+
+
+def test_a_note_that_is_written_slowly_is_never_in_the_library_by_halves(at_rest: Vault) -> None:
+    first, last, other = new_word(), new_word(), ""
+    begun = time.monotonic()
+    with (at_rest.root / "slow.md").open("w") as file:
+        file.write(f"{first}\n")
+        # Until another note, saved meanwhile, has been found: a sync has seen the half-written one then.
+        while time.monotonic() < begun + 3 or not (other and at_rest.found(other)):
+            file.write("one more line\n")
+            file.flush()
+            other = other or at_rest.write("quick.md", "saved meanwhile")
+            assert at_rest.found(first) == []
+            assert time.monotonic() < begun + _SOON
+            time.sleep(0.1)
+        file.write(f"{last}\n")
+    at_rest.await_found(last, "slow.md")
+    assert at_rest.found(first) == ["slow.md"]
+    assert at_rest.times_brought_in("slow.md") == 1
+
+
+def test_a_folder_that_is_moved_keeps_its_documents_and_one_that_is_moved_out_leaves_none(at_rest: Vault) -> None:
+    elsewhere = at_rest.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    word = new_word()
+    for name in ("a.md", "b.md", "c.md"):
+        (elsewhere / name).write_text(f"{name} {word}")
+    elsewhere.rename(at_rest.root / "Inbox")
+    at_rest.await_found(word, "Inbox/a.md", "Inbox/b.md", "Inbox/c.md")
+    before = at_rest.documents()
+    (at_rest.root / "Inbox").rename(at_rest.root / "5" / "Sorted")
+    at_rest.await_found(word, "5/Sorted/a.md", "5/Sorted/b.md", "5/Sorted/c.md")
+    after = at_rest.documents()
+    assert [after[f"5/Sorted/{name}"] for name in ("a.md", "b.md")] == [before["Inbox/a.md"], before["Inbox/b.md"]]
+    (at_rest.root / "5" / "Sorted").rename(elsewhere)
+    at_rest.await_found(word)
+    at_rest.await_all()
+
+
+def test_another_branch_is_checked_out(at_rest: Vault) -> None:
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *who, *words], cwd=at_rest.root, check=True, capture_output=True)
+
+    git("init", "--initial-branch=one")
+    git("add", ".")
+    git("commit", "--message=one")
+    git("checkout", "-b", "two")
+    word = at_rest.write("2/Note 20.md", "as on the second branch")
+    added = at_rest.write("2/Only here.md", "only on the second branch")
+    (at_rest.root / "3" / "Note 30.md").unlink()
+    git("add", ".")
+    git("commit", "--message=two")
+    at_rest.await_found(word, "2/Note 20.md")
+    git("checkout", "one")
+    at_rest.await_found(word)
+    at_rest.await_found(added)
+    at_rest.await_all()
+    git("checkout", "two")
+    at_rest.await_found(word, "2/Note 20.md")
+    at_rest.await_found(added, "2/Only here.md")
+    at_rest.await_all()
+
+
+def test_what_is_saved_while_nothing_runs_is_found_afterwards(person: Person, at_rest: Vault) -> None:
+    person("down").ok()
+    word = at_rest.write("1/Note 10.md", "saved at night")
+    (at_rest.root / "1" / "Note 11.md").unlink()
+    person("up", "--detach").ok()
+    at_rest.await_found(word, "1/Note 10.md")
+    at_rest.await_all()
+
+
+def test_an_event_that_is_lost_with_its_automation_is_made_good(person: Person, at_rest: Vault) -> None:
+    with api(person.running) as client:
+        query = {"automations": {"name": {"any_": [automation.title(_NAME)]}}}
+        (there,) = client.post("/automations/filter", json=query).raise_for_status().json()
+        client.delete(f"/automations/{there['id']}").raise_for_status()
+        word = at_rest.write("0/Note 2.md", "whose event nobody answers")
+        at_rest.await_found(word, "0/Note 2.md")
+        assert len(client.post("/automations/filter", json=query).raise_for_status().json()) == 1
+
+
+def test_an_event_that_comes_three_times_brings_nothing_in_twice(person: Person, at_rest: Vault) -> None:
+    before = at_rest.times_brought_in("0/Note 3.md")
+    word = at_rest.write("0/Note 3.md", "told of again and again")
+    server = Server(Home(person.home))
+    for _ in range(3):
+        server.emit(_NAME)
+    server.close()
+    at_rest.await_found(word, "0/Note 3.md")
+    until(lambda: person.runs("SCHEDULED", "PENDING", "RUNNING"), lambda runs: not of_now(runs), seconds=_SOON)
+    assert at_rest.times_brought_in("0/Note 3.md") == before + 1
+
+
+def of_now(runs: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Without those that wait for their schedule."""
+    return [run for run in runs if run["state_type"] != "SCHEDULED" or not run["auto_scheduled"]]
+
+
+def test_a_watcher_that_is_killed_misses_nothing(person: Person, at_rest: Vault) -> None:
+    (watcher,) = [process for process in person.processes() if process.cmdline()[-1] == "watcher"]
+    watcher.suspend()
+    word = at_rest.write("4/Note 40.md", "saved while nobody looked")
+    os.kill(watcher.pid, signal.SIGKILL)
+    at_rest.await_found(word, "4/Note 40.md")
+    assert (person.source(_NAME)["watch"] or {})["state"] == "watching"
+
+
+def test_a_root_that_goes_away_loses_nothing_and_is_watched_again_when_it_returns(
+    person: Person, at_rest: Vault
+) -> None:
+    documents = at_rest.documents()
+    away = at_rest.root.with_name("unplugged")
+    at_rest.root.rename(away)
+    until(lambda: watched(person), lambda state: state is report.Watching.GONE, seconds=_SOON)
+    assert at_rest.documents() == documents
+    (away / "0" / "Note 4.md").write_text(f"written elsewhere {(word := new_word())}")
+    away.rename(at_rest.root)
+    at_rest.await_found(word, "0/Note 4.md")
+    until(lambda: watched(person), lambda state: state is report.Watching.WATCHING, seconds=_SOON)
+    assert at_rest.documents() == documents
+    later = at_rest.write("0/Note 4.md", "and is watched again")
+    at_rest.await_found(later, "0/Note 4.md")
+
+
+def watched(person: Person) -> report.Watching | None:
+    """How the living watcher says that it watches the vault."""
+    said = (report.read(Home(person.home)) or {}).get(_NAME)
+    return said.state if said else None
+
+
+@pytest.mark.timeout(480)
+def test_an_archive_of_many_thousand_notes_is_unzipped(at_rest: Vault, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
+        for number in range(_UNZIPPED):
+            archive.writestr(f"Unzipped/{number // 250}/{number}.md", f"# Number {number}\n")
+    shutil.unpack_archive(tmp_path / "notes.zip", at_rest.root)
+    until(lambda: at_rest.ledger.library.counts()[_NAME].documents, lambda n: n >= _UNZIPPED, seconds=360)
+    at_rest.await_all()
+    before = len(at_rest.ledger.queue.jobs(source=_NAME, limit=100_000))
+    word = at_rest.write("0/Note 5.md", "saved among many")
+    at_rest.await_found(word, "0/Note 5.md")
+    assert len(at_rest.ledger.queue.jobs(source=_NAME, limit=100_000)) == before + 1
