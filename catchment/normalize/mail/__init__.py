@@ -34,7 +34,7 @@ def mail(data: bytes) -> Document:
     tree = parse(data)
     root = tree.root
     if not _OF_A_MESSAGE & root.headers.keys():
-        raise ParseError("the message has no headers; it is not a mail message, or was cut off")
+        raise ParseError("the message has no headers; it is not a mail message, or was cut off: fetch or save it again")
     read = body.read(root)
     properties, warnings = _properties(root), [*tree.warnings, *read.warnings]
     if read.signed:

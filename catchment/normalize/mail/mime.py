@@ -153,7 +153,7 @@ class _Builder:
 
     def entity(self, data: bytes, start: int, stop: int, default_type: str, number: str, depth: int) -> Part:
         if depth > MAX_DEPTH:
-            raise ParseError("the message nests its parts too deeply; no mail program writes such a one")
+            raise ParseError("the message nests its parts too deeply; no mail program writes such a one; leave it out")
         self._count += 1
         headers, body = _headers(data, start, stop)
         part = Part(data, body, stop, default_type, number, headers)
