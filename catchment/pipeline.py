@@ -42,6 +42,8 @@ HELD_AFTER = 5
 _FLUSH = 5_000
 _FULL_QUEUE = 10_000
 """Jobs that wait at a source, at which more need not be looked for in a hurry: a slice of batches."""
+_SHARED_BATCH = 250
+"""Jobs of a batch while other sources work too: a turn ends between two steps of a batch."""
 _PLACE_SECONDS = 5.0
 """A sync keeps its place at least so long: beginning one costs the machine most of a second."""
 _FEW = 100
@@ -56,8 +58,10 @@ class SourceSync:
         self.sync = sync
         self.may_yield = False
         """Whether whoever drives the sync can have another one go on with it."""
+        self.yields = False
+        """Whether the sync gives up its place to others before it is done: it is to be ended by `end_yielded`."""
         self.unlisted = False
-        """Whether `discover` yielded before it had seen all of the source."""
+        """Whether `discover` did so before it had seen all of the source."""
         self._home = home
         self._begun = time.monotonic()
         self._turn = Turn(bench.ledger.turns, sync, bench.policy.resources.at_once)
@@ -95,7 +99,7 @@ class SourceSync:
         """List the source and record what is different as jobs, moves and deletions.
 
         What was recorded up to a checkpoint stays recorded when this raises SourceError. Ends early at a checkpoint, and sets
-        `unlisted`, when the sync has to yield its place; what was recorded until then is listed quickly the next time.
+        `unlisted`, when others wait for a place; what was recorded until then is listed quickly the next time.
         """
         known = self._ledger.intake.known(self.source.id)
         pending: list[Change] = []
@@ -114,8 +118,8 @@ class SourceSync:
                     self._record(now, marks)
                     pending = []
                     # What compares contents would begin anew each time.
-                    if now and not deep and self.must_yield():
-                        self.unlisted = True
+                    if now and not deep and self._must_yield():
+                        self.yields = self.unlisted = True
                         return self.progress
                 case _:
                     pending.append(change)
@@ -159,11 +163,7 @@ class SourceSync:
 
     # Fairness
 
-    def alone(self) -> bool:
-        """Whether no other source has work to do, or waits for a place to do it."""
-        return self._waiting_for_a_place() == 0 and self._turn.alone()
-
-    def must_yield(self) -> bool:
+    def _must_yield(self) -> bool:
         """Whether other syncs wait for a place and this one has had its own for long enough."""
         long_enough = time.monotonic() - self._begun >= _PLACE_SECONDS
         return self.may_yield and long_enough and self._waiting_for_a_place() > 0
@@ -175,7 +175,14 @@ class SourceSync:
     # Work
 
     def claim(self, limit: int) -> int | None:
-        """Claim a batch of jobs that did not fail and have not died with every run so far; None when none waits."""
+        """Claim a batch of jobs that did not fail and have not died with every run so far; None when none waits.
+
+        A smaller one while other sources work too; and None, with `yields` set, when the sync has to give up its place.
+        """
+        if self._must_yield() and self._ledger.queue.waiting(self.source.id).ready:
+            self.yields = True
+            return None
+        limit = limit if self._turn.alone() else min(limit, _SHARED_BATCH)
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
 
     def fingerprint(self, token: int) -> str:

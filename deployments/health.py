@@ -134,7 +134,8 @@ def _standing(
     syncs = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
     last_good = next((sync.ended for sync in syncs if sync.outcome == "completed"), None)
     ended = next((sync for sync in syncs if sync.outcome is not None), None)
-    failed = ended.error or ended.outcome if ended and ended.outcome not in ("completed", "cancelled") else None
+    fine = ended is None or ended.outcome in ("completed", "yielded", "cancelled")
+    failed = None if ended is None or fine else ended.error or ended.outcome
     watch = watched.get(entry.name) if watched and entry.watch else None
     badly = watch is not None and watch.state is not Watching.WATCHING
     silent = SourceUnavailable(f"it does not answer within {_PROBE_SECONDS:.0f} s; see whether its disk is there")

@@ -24,9 +24,6 @@ from tasks.work import QUARANTINED, discover, process_item
 
 BATCH = 1_000
 BATCHES_PER_SLICE = 10
-SHARED_BATCH = 250
-SHARED_BATCHES_PER_SLICE = 8
-"""While other sources work too: a slice of two or three seconds, and batches that a turn can end after."""
 _AGAIN_SECONDS = 5.0
 _ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
@@ -62,10 +59,10 @@ async def _sync(sync: SourceSync, deep: bool) -> State | dict[str, int]:
     sync.may_yield = deployment.id is not None
     answering = asyncio.create_task(answer_the_waiting())
     async with showing_progress(sync):
-        done = await _work(sync, deep)
-        await _troubled(sync, done)
+        await _work(sync, deep)
+        await _troubled(sync)
     await answering
-    if not done:
+    if sync.yields:
         return await _yielded(sync, deep)
     summary = sync.end()
     await report(sync)
@@ -73,29 +70,27 @@ async def _sync(sync: SourceSync, deep: bool) -> State | dict[str, int]:
     return summary
 
 
-async def _work(sync: SourceSync, deep: bool) -> bool:
-    """List the source and do what there is to do; False when the sync yields its place before it is done.
+async def _work(sync: SourceSync, deep: bool) -> None:
+    """List the source and do what there is to do, as far as the sync need not yield.
 
     What the sync before this one left is done first. The source is listed afterwards in any case: it may have changed since.
     """
-    slices = itertools.count(1)
-    if sync.continues and not deep and not await _slices(sync, slices):
-        return False
-    await discover(sync.sync.id, deep)
-    return await _slices(sync, slices) and not sync.unlisted
+    numbers = itertools.count(1)
+    if sync.continues and not deep:
+        await _slices(sync, numbers)
+    if not sync.yields:
+        await discover(sync.sync.id, deep)
+    if not sync.yields:
+        await _slices(sync, numbers)
 
 
-async def _slices(sync: SourceSync, numbers: Iterable[int]) -> bool:
-    """Claim a slice of batches at a time until nothing waits; False when the sync has to yield its place."""
+async def _slices(sync: SourceSync, numbers: Iterable[int]) -> None:
+    """Work on a slice of batches at a time until nothing waits."""
     for number in numbers:
-        if sync.must_yield():
-            return False
-        size, most = (BATCH, BATCHES_PER_SLICE) if sync.alone() else (SHARED_BATCH, SHARED_BATCHES_PER_SLICE)
-        first = await in_thread(sync.claim, size)
+        first = await in_thread(sync.claim, BATCH)
         if first is None:
-            break
-        await chain(sync.sync.id, number, first, size=size, most=most)
-    return True
+            return
+        await chain(sync.sync.id, number, first, size=BATCH, most=BATCHES_PER_SLICE)
 
 
 async def _yielded(sync: SourceSync, deep: bool) -> State:
@@ -106,12 +101,12 @@ async def _yielded(sync: SourceSync, deep: bool) -> State:
     return handed_on(following)
 
 
-async def _troubled(sync: SourceSync, done: bool) -> None:
+async def _troubled(sync: SourceSync) -> None:
     """A task run of its own for each item that left its batch or failed before; of a sync that yields, for the hopeless."""
-    if done:
-        jobs = [*sync.troubles, *sync.tried_before(ITEMS_SHOWN)][:ITEMS_SHOWN]
-    else:
+    if sync.yields:
         jobs = [job for job, trouble in sync.troubles.items() if trouble.retry_at is None][:ITEMS_SHOWN]
+    else:
+        jobs = [*sync.troubles, *sync.tried_before(ITEMS_SHOWN)][:ITEMS_SHOWN]
     item = process_item.with_options(retries=sync.policy.retry.attempts - 1)
     places = asyncio.Semaphore(_ITEMS_AT_ONCE)
 
