@@ -7,6 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+from catchment.errors import TryAgain
 from catchment.home import Home
 
 _STEP_PAGES = 250
@@ -19,17 +20,24 @@ _PATIENCE_SECONDS = 1.0
 def prepare(home: Home) -> None:
     """See to it that the database can shrink while it is used; only while no server runs. May be called again.
 
-    A file made before is rewritten once. Nothing happens when the disk has no room for that.
+    A file made before is rewritten once. Nothing happens when the disk has no room for that. Raises TryAgain, with the
+    remedy, when the file is damaged.
     """
     file = _file(home)
     if not file.exists():
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
-    with contextlib.suppress(sqlite3.OperationalError), _open(file) as database:
-        if _number(database, "auto_vacuum") != _INCREMENTAL:
-            database.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
-            # What writes the first page of an empty file; the server would do the same.
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("VACUUM")
+    try:
+        with contextlib.suppress(sqlite3.OperationalError), _open(file) as database:
+            if _number(database, "auto_vacuum") != _INCREMENTAL:
+                database.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+                # What writes the first page of an empty file; the server would do the same.
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("VACUUM")
+    except sqlite3.DatabaseError:
+        raise TryAgain(
+            "Prefect's database is damaged; move the files prefect/prefect.db* of the home folder away and start again: "
+            "past runs are forgotten, the library does not need them"
+        ) from None
 
 
 def shrink(home: Home) -> int:

@@ -6,6 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+import pytest
+
+from catchment.errors import TryAgain
 from catchment.settings import Home
 from deployments.prefect_database import prepare, shrink
 
@@ -76,3 +79,11 @@ def test_a_database_that_is_being_written_is_left_alone_for_now(home: Home) -> N
 def test_the_file_is_for_its_owner_alone(home: Home) -> None:
     prepare(home)
     assert (home.prefect / "prefect.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_damaged_database_is_told_with_the_remedy_and_left_as_it_is(home: Home) -> None:
+    file = home.prefect / "prefect.db"
+    file.write_bytes(b"this is no database " * 500)
+    with pytest.raises(TryAgain, match=r"move the files prefect/prefect\.db\* .* away"):
+        prepare(home)
+    assert file.read_bytes() == b"this is no database " * 500
