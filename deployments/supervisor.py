@@ -246,6 +246,10 @@ def _detached(home: Home, port: int | None, announce: Announce) -> int:
     _until(lambda: process.poll() is not None or running(home) is not None, _READY_SECONDS)
     state = running(home)
     if state is None:
+        if process.poll() is None:
+            raise TryAgain(
+                "Catchment is still starting, for this machine is busy; `catchment status` tells when it is up"
+            )
         said = log.read_text(encoding="utf-8").strip().splitlines()
         raise TryAgain(said[-1] if said else "Catchment did not start; try again without --detach to see why")
     for line in log.read_text(encoding="utf-8").splitlines():
