@@ -20,6 +20,7 @@ from catchment.batch import Bench, OpenBatch
 from catchment.cache import Cache
 from catchment.contracts import Connector, Known, Paced
 from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited
+from catchment.forecast import Pace, forecast
 from catchment.gates import gate
 from catchment.ledger import Ledger, Source, Sync, SyncRow
 from catchment.ledger import Outcome as SyncOutcome
@@ -77,6 +78,8 @@ class SourceSync:
         if before is not None and self.continues:
             bench.progress = Progress(**before.summary)
         self._quarantined_before = self.progress.quarantined
+        self._requests_before = self.progress.requests
+        self._done_before = self.progress.done()
 
     @property
     def policy(self) -> Policy:
@@ -230,6 +233,18 @@ class SourceSync:
         """Jobs that failed before and whose time has come, or that no run has survived; each is to be processed alone."""
         return self._ledger.queue.apart(self.source.id, limit, self.policy.retry.attempts)
 
+    def forecast(self) -> datetime | None:
+        """When what waits will be done, at the pace of this sync so far or of earlier ones; None when that is not known."""
+        progress, connector = self.progress, self._bench.connector
+        done = progress.done() - self._done_before
+        so_far = Pace.of(done, time.monotonic() - self._begun, self._requests())
+        limits = connector.limits() if isinstance(connector, Paced) else None
+        return forecast(self._ledger, self.source, limits, datetime.now(UTC), so_far)
+
+    def _requests(self) -> int:
+        connector = self._bench.connector
+        return connector.pace.requests if isinstance(connector, Paced) else 0
+
     def next_retry(self) -> datetime | None:
         """When there is more to do: a job may be tried again, a quota lets more begin, the host may be asked; None if never."""
         waiting = self._ledger.queue.waiting(self.source.id)
@@ -316,6 +331,7 @@ class SourceSync:
         return self.progress.summary()
 
     def _end(self, outcome: SyncOutcome, error: str | None = None) -> None:
+        self.progress.requests = self._requests_before + self._requests()
         self._ledger.syncs.end(self.sync.id, outcome, self.progress.summary(), error)
         self._ended = True
 

@@ -25,6 +25,8 @@ class Progress:
     skipped: int = 0
     retrying: int = 0
     quarantined: int = 0
+    requests: int = 0
+    """Those that a host was asked, for sources that ask one."""
 
     def summary(self) -> dict[str, int]:
         """The figures by name."""

@@ -14,7 +14,7 @@ from catchment.ledger.check import check
 from catchment.ledger.history import History
 from catchment.ledger.intake import Intake
 from catchment.ledger.library import Library
-from catchment.ledger.pacing import Pacing
+from catchment.ledger.pacing import BucketRow, Pacing
 from catchment.ledger.quarantine import Quarantine
 from catchment.ledger.queue import Queue
 from catchment.ledger.rows import (
@@ -116,6 +116,7 @@ class Ledger:
 __all__ = [
     "Acks",
     "Batch",
+    "BucketRow",
     "ClaimedJob",
     "Cluster",
     "Delivered",

@@ -117,7 +117,6 @@ class Metered(Pace):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.requests = 0
-        """How many were made so far."""
         self._meter = meter
         self._limits = limits
         self._source = source

@@ -28,6 +28,9 @@ class Transfer:
 class Pace:
     """How fast a connector may go. Safe for threads; a copy in another process is free, for nothing is fetched there."""
 
+    requests: int = 0
+    """How many were made so far, where they are counted."""
+
     @contextmanager
     def transfer(self, cost: int = 1) -> Iterator[Transfer]:
         """Do one exchange with the host within this block, `cost` requests at once; parse what came after it.

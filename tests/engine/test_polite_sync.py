@@ -1,0 +1,198 @@
+"""A sync of a source that asks a host: what its gates say, what it holds while it reads, and how it ends when told to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from catchment.errors import LoginFailed, NotNow, RateLimited, SourceError, SourceUnavailable
+from catchment.forecast import Pace as Measured
+from catchment.forecast import done_at, forecast
+from catchment.ledger import BucketRow, Ledger
+from catchment.model import Change, Item, Priority, RawContent
+from catchment.pacing import Limits, Pace
+from catchment.pacing.rules import Rule
+from catchment.pipeline import SourceSync, open_sync
+from catchment.settings import Home, Policy
+from connectors.local_files import LocalFiles, LocalFilesSettings
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+class Remote(LocalFiles):
+    """A folder that is asked for each listing and each file, as a host would be. `trouble` is what listing it raises."""
+
+    kind: ClassVar[str] = "remote"
+    fetch_in_sandbox: ClassVar[bool] = False
+    trouble: SourceError | None = None
+
+    def __init__(self, settings: LocalFilesSettings) -> None:
+        super().__init__(settings)
+        self.pace = Pace()
+
+    def limits(self) -> Limits:
+        return Limits("files.example.org", per_hour=1_000)
+
+    def changes(self, known: object, *, deep: bool = False) -> Iterator[Change]:
+        with self.pace.transfer():
+            if self.trouble:
+                raise self.trouble
+            found = list(super().changes(known, deep=deep))  # type: ignore[arg-type]
+        yield from found
+
+    def fetch(self, item: Item) -> RawContent:
+        with self.pace.transfer():
+            return super().fetch(item)
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Remote:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for n in range(20):
+        (folder / f"note {n}.md").write_text(f"Note number {n}")
+    return Remote(Remote.settings(root=folder))
+
+
+@pytest.fixture
+def ledger(home: Home) -> Iterator[Ledger]:
+    with closing(Ledger.open(home.database_url)) as ledger:
+        ledger.sources.put("papers", "remote", Priority.NORMAL)
+        yield ledger
+
+
+def syncing(home: Home, remote: Remote) -> AbstractContextManager[SourceSync]:
+    return open_sync(home, remote, "papers", Policy(), Priority.NORMAL)
+
+
+def full_sync(home: Home, remote: Remote) -> dict[str, int]:
+    with syncing(home, remote) as sync:
+        sync.discover()
+        while (token := sync.claim(250)) is not None:
+            sync.deliver(token)
+        return sync.end()
+
+
+def test_requests_are_counted_and_nothing_is_held_afterwards(home: Home, remote: Remote, ledger: Ledger) -> None:
+    summary = full_sync(home, remote)
+    assert (summary["succeeded"], summary["requests"]) == (20, 21)
+    assert ledger.pacing.places() == []
+    [bucket] = ledger.pacing.buckets()
+    assert (bucket.allowed, bucket.left) == (1_000, 900 - 21)
+
+
+def test_a_sync_that_is_told_to_wait_yields_and_goes_on_when_it_may(home: Home, remote: Remote, ledger: Ledger) -> None:
+    remote.trouble = RateLimited("files.example.org", 3_600)
+    with syncing(home, remote) as sync:
+        with pytest.raises(RateLimited) as told:
+            sync.discover()
+        assert not sync.end_failed(told.value)
+        back = sync.next_retry()
+    source = ledger.sources.get("papers")
+    assert (source.failures, source.state) == (0, "active")
+    with pytest.raises(NotNow) as refused, syncing(home, remote):
+        pass
+    assert refused.value.until is not None and back is not None
+    assert abs(refused.value.until - back) < timedelta(seconds=30)
+    assert "the host asked to wait" in str(refused.value)
+
+
+def test_a_host_that_failed_five_times_is_left_alone_by_all_its_sources(
+    home: Home, remote: Remote, ledger: Ledger
+) -> None:
+    for _ in range(5):
+        ledger.pacing.failed(remote.limits(), "another", login=False)
+    with pytest.raises(NotNow, match="its host failed several times in a row") as refused, syncing(home, remote):
+        pass
+    assert refused.value.until is not None
+    assert timedelta() < refused.value.until - datetime.now(UTC) <= timedelta(seconds=60)
+    ledger.pacing.reset("host:files.example.org", "operator")
+    assert full_sync(home, remote)["succeeded"] == 20
+
+
+def test_a_refused_login_is_not_tried_again_until_the_source_is_resumed(
+    home: Home, remote: Remote, ledger: Ledger
+) -> None:
+    remote.trouble = LoginFailed("the password was refused; set another")
+    with syncing(home, remote) as sync:
+        with pytest.raises(LoginFailed) as refused:
+            sync.discover()
+        assert sync.end_failed(refused.value)
+    with pytest.raises(NotNow, match="held"), syncing(home, remote):
+        pass
+    remote.trouble = None
+    ledger.sources.resume("papers", "operator")
+    assert full_sync(home, remote)["succeeded"] == 20
+
+
+def test_a_blackout_says_when_a_sync_may_begin(home: Home, remote: Remote, ledger: Ledger) -> None:
+    now = datetime.now(UTC)
+    around = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M} UTC"
+    ledger.throttles.put("kind:remote", Rule(blackouts=(around,)), "operator", "")
+    with pytest.raises(NotNow, match="blackout window") as refused, syncing(home, remote):
+        pass
+    assert refused.value.until is not None
+    assert timedelta(minutes=58) < refused.value.until - now <= timedelta(minutes=61)
+    ledger.throttles.put("kind:remote", Rule(paused=True), "operator", "")
+    with pytest.raises(NotNow, match="pause") as refused, syncing(home, remote):
+        pass
+    assert refused.value.until is None
+
+
+def test_a_quota_leaves_the_rest_to_a_sync_in_the_next_hour(home: Home, remote: Remote, ledger: Ledger) -> None:
+    ledger.throttles.put("source:papers", Rule(per_hour=12), "operator", "")
+    with syncing(home, remote) as sync:
+        sync.discover()
+        while (token := sync.claim(5)) is not None:
+            sync.deliver(token)
+        later = sync.next_retry()
+        assert sync.end()["succeeded"] == 12
+    assert later is not None and timedelta(minutes=59) < later - datetime.now(UTC) <= timedelta(hours=1)
+
+
+def test_what_waits_is_forecast_from_what_was_measured(
+    home: Home, remote: Remote, ledger: Ledger, tmp_path: Path
+) -> None:
+    source = ledger.sources.get("papers")
+    assert forecast(ledger, source, remote.limits(), NOW) is None
+    full_sync(home, remote)
+    (tmp_path / "folder" / "new.md").write_text("New")
+    with syncing(home, remote) as sync:
+        sync.discover()
+        assert forecast(ledger, source, remote.limits(), NOW) is not None
+        assert sync.forecast() is not None
+        token = sync.claim(5)
+        assert token is not None
+        sync.deliver(token)
+        assert sync.forecast() is None
+
+
+@pytest.mark.parametrize(
+    ("jobs", "left", "expected"),
+    [
+        (100, 4_500, timedelta(seconds=10)),
+        (4_500, 4_500, timedelta(seconds=450)),
+        (4_600, 4_500, timedelta(minutes=30, seconds=10)),
+        (9_000 + 100, 4_500, timedelta(minutes=90, seconds=10)),
+        (100, 0, timedelta(minutes=30, seconds=10)),
+    ],
+)
+def test_a_forecast_keeps_to_the_hours_of_the_host(jobs: int, left: int, expected: timedelta) -> None:
+    budget = BucketRow("h", 10, 50, 50, 1.0, None, 5_000, left, NOW + timedelta(minutes=30))
+    found = done_at(NOW, jobs, Measured(seconds=0.1, requests=1.0), budget) - NOW
+    assert abs(found - expected) < timedelta(seconds=1)
+
+
+def test_a_host_that_is_gone_counts_as_a_failed_sync(home: Home, remote: Remote, ledger: Ledger) -> None:
+    remote.trouble = SourceUnavailable("the host does not answer; check the network")
+    with syncing(home, remote) as sync:
+        with pytest.raises(SourceUnavailable) as gone:
+            sync.discover()
+        sync.end_failed(gone.value)
+    assert ledger.sources.get("papers").failures == 1
+    assert {row.key for row in ledger.pacing.breakers()} == {"host:files.example.org", "source:papers"}
