@@ -153,10 +153,12 @@ def root(tmp_path: Path) -> Path:
 HOURLY = (Schedule.model_validate({"interval": 3_600, "timezone": "UTC", "slug": "main"}),)
 
 
-def add_source(home: Home, name: str, root: Path, schedules: tuple[Schedule, ...] = HOURLY) -> None:
+def add_source(
+    home: Home, name: str, root: Path, schedules: tuple[Schedule, ...] = HOURLY, *, quiet: float | None = None
+) -> None:
     """Write a watched source down."""
     file = SourcesFile.load(home.sources_file)
-    file.add(SourceEntry(name, "local_files", LocalFilesSettings(root=root), schedules, watch=True))
+    file.add(SourceEntry(name, "local_files", LocalFilesSettings(root=root), schedules, watch=True, quiet=quiet))
     file.save()
 
 

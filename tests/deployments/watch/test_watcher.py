@@ -129,6 +129,21 @@ def looked_again(standin: StandinServer, times: int = 2) -> None:
     until(lambda: standin.looks >= before + times, "the watcher does not look at the server")
 
 
+def test_a_source_that_wants_a_long_quiet_waits_while_another_is_synced(
+    home: Home, root: Path, standin: StandinServer
+) -> None:
+    patient = root.parent / "patient"
+    patient.mkdir()
+    add_source(home, "patient", patient, quiet=120.0)
+    add_source(home, "notes", root, quiet=0.0)
+    with watching(home):
+        until(lambda: sorted(standin.events) == ["notes", "patient"], "the first look at a source is a sync")
+        (patient / "note.md").write_text("first")
+        (root / "note.md").write_text("second")
+        until(lambda: len(standin.events) > 2, "the change was not noticed")
+    assert set(standin.events[2:]) == {"notes"}
+
+
 @pytest.mark.usefixtures("swift")
 def test_a_burst_during_a_sync_leads_to_one_further_sync(home: Home, root: Path, standin: StandinServer) -> None:
     standin.immediate = False
