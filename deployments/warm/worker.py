@@ -35,7 +35,7 @@ from deployments.warm.wake import Bell, listen
 _GRACE = 10.0
 """Seconds between asking a run to end and killing it."""
 _SOON = 0.02
-_COMMIT_SECONDS = 0.2
+_COMMIT_SECONDS = (0.03, 0.17)
 
 
 class WarmWorkerResult(BaseWorkerResult):
@@ -189,10 +189,13 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         while True:
             told = await self._bell.rung()
             try:
-                if not await self._look() and told:
+                found = await self._look()
+                for pause in _COMMIT_SECONDS:
+                    if found or not told:
+                        break
                     # The server tells of a run before its transaction is committed.
-                    await asyncio.sleep(_COMMIT_SECONDS)
-                    await self._look()
+                    await asyncio.sleep(pause)
+                    found = await self._look()
             except httpx.HTTPError:
                 # The slow look tries again, and ends the worker when the server stays away.
                 self._logger.warning("Looking for runs failed; it is tried again soon", exc_info=True)
