@@ -1,0 +1,89 @@
+"""Runs of one source that meet: asked for while another is at work, or many at once, through the real worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catchment.ledger import Ledger
+from catchment.model import Priority
+from catchment.pipeline import open_sync
+from catchment.settings import Home
+from connectors.local_files import LocalFiles, LocalFilesSettings
+from console.adding import Timing, commit, prepare
+from deployments.api import api
+from deployments.runs import HANDED_ON, start_sync, view, wait
+from deployments.supervisor import Running
+from tasks import handing_on
+
+pytestmark = pytest.mark.server
+
+_SECONDS = 60
+
+
+@pytest.fixture
+def add(
+    server: Running, server_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], Path]]:
+    """Add a source with one note; its folder."""
+    monkeypatch.setenv("CATCHMENT_HOME", str(server_home.path))
+
+    def added(name: str) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "a.md").write_text("A")
+        commit(prepare("local_files", str(folder), name, {}, Timing()))
+        return folder
+
+    yield added
+
+
+def syncs(home: Home, name: str) -> int:
+    with closing(Ledger.open(home.database_url)) as ledger:
+        return len(ledger.syncs.recent(ledger.sources.get(name).id))
+
+
+def runs_of(server: Running, name: str) -> list[dict[str, Any]]:
+    with api(server) as client:
+        query = {"deployments": {"name": {"any_": [name]}}}
+        found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+        return found
+
+
+def test_both_sides_name_the_state_alike() -> None:
+    assert handing_on.HANDED_ON == HANDED_ON
+
+
+def test_a_run_that_finds_another_at_work_is_no_error_and_one_more_follows(
+    server: Running, server_home: Home, add: Callable[[str], Path]
+) -> None:
+    folder = add("met")
+    connector = LocalFiles(LocalFilesSettings(root=folder))
+    with open_sync(server_home, connector, "met", LocalFiles.policy, Priority.NORMAL) as sync:
+        sync.discover()
+        run = start_sync(server, "local_files", "met")
+        (folder / "b.md").write_text("Written when the listing was over")
+        with api(server) as client:
+            while not (seen := client.get(f"/flow_runs/{run}").raise_for_status().json())["end_time"]:
+                time.sleep(0.1)
+        assert seen["state"]["name"] == HANDED_ON
+        sync.end()
+    assert wait(server, run, timeout=_SECONDS).state_name == "Completed"
+    with closing(Ledger.open(server_home.database_url)) as ledger:
+        assert len(ledger.library.search("Written")) == 1
+
+
+def test_however_often_a_source_is_asked_for_few_syncs_follow_and_each_run_ends_well(
+    server: Running, server_home: Home, add: Callable[[str], Path]
+) -> None:
+    add("asked")
+    runs = [start_sync(server, "local_files", "asked") for _ in range(6)]
+    assert {wait(server, run, timeout=_SECONDS).state_name for run in runs} == {"Completed"}
+    assert {view(server, run).state_type for run in runs} == {"COMPLETED"}
+    assert syncs(server_home, "asked") < len(runs)
+    assert HANDED_ON in {run["state"]["name"] for run in runs_of(server, "asked")}
