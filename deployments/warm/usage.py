@@ -22,7 +22,7 @@ from prefect.logging.loggers import PrefectLogAdapter
 from deployments.warm.link import Ended
 from deployments.warm.yielding import give_way
 
-_SAMPLE_SECONDS = 1.0
+_SAMPLE_SECONDS = 2.0
 _BULK_SECONDS = 5.0
 """A run that takes longer is bulk work: from then on it yields to everything else on the machine."""
 _LOOKS = 2
@@ -105,7 +105,7 @@ class Watch:
         self._any = asyncio.Event()
 
     async def keep(self) -> None:
-        """Look every second, for ever; say when a run has become bulk work, end one that takes more memory than it may."""
+        """Look every two seconds, for ever; say when a run has become bulk work, end one that takes more memory than it may."""
         while True:
             await self._any.wait()
             await asyncio.sleep(_SAMPLE_SECONDS)

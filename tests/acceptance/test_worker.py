@@ -1,0 +1,115 @@
+"""The worker beside other work: fewer runs at once on a busy machine, and Prefect's own worker in its place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catchment.home import Home
+from catchment.places import Places
+from deployments.api import api
+from tests.acceptance import document
+from tests.acceptance.person import COMMAND, PROJECT, Person, until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+
+_FILE = """\
+pull: []
+deployments:
+  - name: by-stock
+    entrypoint: flows.local_files.sync_local_files
+    work_pool: {{name: stock, job_variables: {{memory_mb: 512, cores: 0.3, at_once: 4}}}}
+    parameters: {{name: by-stock, settings: {{root: {root}}}}}
+    concurrency_limit: {{limit: 1, collision_strategy: ENQUEUE}}
+"""
+
+
+@contextmanager
+def _busy_machine() -> Iterator[None]:
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+
+
+def test_a_busy_machine_has_fewer_runs_at_once_and_they_still_run(person: Person, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "note.md").write_text("# A willow")
+    person("sources", "add", "local_files", folder, "--name", "beside").ok()
+
+    with _busy_machine():
+        places = until(
+            lambda: Places.read(Home(person.home)), lambda said: said is not None and said.limit < said.cap, seconds=90
+        )
+        done = person.sync("beside")
+
+    assert places is not None
+    assert places.cpu > 0.8
+    assert places.limit >= 1
+    assert done["succeeded"] == 1
+    assert "Runs at once: " in (person.home / "logs" / "worker.log").read_text()
+
+
+def test_the_process_worker_of_prefect_syncs_a_source(person: Person, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "note.md").write_text("# Alder\n\nThe stockworkerword is in here.\n")
+    (tmp_path / "prefect.yaml").write_text(_FILE.format(root=folder))
+    prefect = _Prefect(person, tmp_path)
+
+    prefect("work-pool", "create", "stock", "--type", "process")
+    prefect("--no-prompt", "deploy", "--all")
+    prefect("deployment", "run", "sync-local_files/by-stock")
+    prefect("worker", "start", "--pool", "stock", "--type", "process", "--run-once")
+
+    [run] = person.runs_of("by-stock")
+    assert run["state"]["name"] == "Completed"
+    [found] = person("search", "stockworkerword", "--json").ok().json
+    assert found["source"] == "by-stock"
+    with api(person.running) as client:
+        workers: list[dict[str, Any]] = client.post("/work_pools/stock/workers/filter", json={}).json()
+    assert len(workers) == 1
+
+
+def test_every_command_of_the_guide_to_the_worker_does_what_it_says(person: Person, tmp_path: Path) -> None:
+    shutil.copytree(PROJECT / "examples" / "vault", tmp_path / "Vault")
+    path = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
+    environment = _Prefect(person, tmp_path).environment | {"HOME": str(tmp_path), "PATH": path}
+
+    assert document.carry_out(PROJECT / "docs" / "worker.md", environment, tmp_path) == 5
+
+
+class _Prefect:
+    """Prefect's own command, as a person types it who has set only where the server is."""
+
+    def __init__(self, person: Person, folder: Path) -> None:
+        running = person.running
+        self._folder = folder
+        self.environment = person.environment | {
+            "PREFECT_API_URL": running.api_url,
+            "PREFECT_API_AUTH_STRING": running.login,
+        }
+
+    def __call__(self, *words: str) -> None:
+        done = subprocess.run(
+            [str(COMMAND.with_name("prefect")), *words],
+            env=self.environment,
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
