@@ -98,6 +98,11 @@ class SourceSync:
 
     # Discovery
 
+    @property
+    def is_first(self) -> bool:
+        """Whether no item of the source is known yet."""
+        return not self._ledger.intake.known(self.source.id).containers()
+
     def discover(self, *, deep: bool = False) -> Progress:
         """List the source and record what is different as jobs, moves and deletions.
 
@@ -157,10 +162,7 @@ class SourceSync:
             last = start + _FLUSH >= len(recordable)
             with self._turn.taken():
                 counts = self._ledger.intake.record(self.sync.id, part, marks if last else {})
-            self.progress.listed += len(part)
-            self.progress.jobs += counts.enqueued
-            self.progress.moved += counts.moved
-            self.progress.skipped += counts.skipped
+            self._bench.add(listed=len(part), jobs=counts.enqueued, moved=counts.moved, skipped=counts.skipped)
         if marks and not recordable:
             self._ledger.intake.record(self.sync.id, (), marks)
 

@@ -25,6 +25,7 @@ from tasks.work import QUARANTINED, discover, process_item
 BATCH = 1_000
 BATCHES_PER_SLICE = 10
 _AGAIN_SECONDS = 5.0
+_LISTING_LOOK_SECONDS = 0.02
 _ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
 """Troubled items of one sync that get a task run of their own; the rest is worked on in batches, and listed by the ledger."""
@@ -79,9 +80,24 @@ async def _work(sync: SourceSync, deep: bool) -> None:
     if sync.continues and not deep:
         await _slices(sync, numbers)
     if not sync.yields:
-        await discover(sync.sync.id, deep)
+        await _listed(sync, numbers, deep)
     if not sync.yields:
         await _slices(sync, numbers)
+
+
+async def _listed(sync: SourceSync, numbers: Iterable[int], deep: bool) -> None:
+    """List the source; what a first listing has found is worked on meanwhile, for nothing of it can turn out to be a move."""
+    first = sync.is_first
+    listing = asyncio.create_task(discover(sync.sync.id, deep))
+    begun_at = 0
+    try:
+        while first and not listing.done():
+            await asyncio.wait({listing}, timeout=_LISTING_LOOK_SECONDS)
+            if sync.progress.jobs - begun_at >= BATCH and not sync.yields:
+                begun_at = sync.progress.jobs
+                await _slices(sync, numbers)
+    finally:
+        await listing
 
 
 async def _slices(sync: SourceSync, numbers: Iterable[int]) -> None:

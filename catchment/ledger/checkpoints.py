@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import threading
 import time
@@ -28,7 +27,7 @@ class Checkpoints:
 
     def __init__(self, file: Path, writing: threading.Lock) -> None:
         self._file = file
-        self._log = f"{file}-wal"
+        self._log = file.with_name(f"{file.name}-wal")
         self._writing = writing
         self._at_work = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -37,7 +36,7 @@ class Checkpoints:
     def committed(self) -> None:
         """To be called after each commit."""
         with contextlib.suppress(FileNotFoundError):
-            if time.monotonic() < self._due or os.stat(self._log).st_size < _BEGIN_BYTES:
+            if time.monotonic() < self._due or self._log.stat().st_size < _BEGIN_BYTES:
                 return
             if self._at_work.acquire(blocking=False):
                 self._thread = threading.Thread(target=self._empty, name="checkpoint")
