@@ -15,7 +15,7 @@ from catchment import retry
 from catchment.cache import Cache
 from catchment.codec import decode_document, decode_extraction
 from catchment.contracts import Connector
-from catchment.errors import ItemError, Skipped
+from catchment.errors import ItemError, Skipped, SourceError
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
 from catchment.model import FailureClass, SkipReason
 from catchment.normalize import NORMALIZER
@@ -66,6 +66,8 @@ class OpenBatch:
         self._reads: dict[int, Read] = {}
         self._extractions: dict[Content, bytes] = {}
         self._failed: set[int] = set()
+        self._stopped: SourceError | None = None
+        """Why no more of the batch can be fetched now; what was fetched before is delivered all the same."""
 
     @property
     def fingerprint(self) -> str:
@@ -97,13 +99,18 @@ class OpenBatch:
         return {"extracted": len(todo)}
 
     def deliver(self) -> dict[str, int]:
-        """Put the batch into the library and acknowledge its jobs, all in one transaction of the ledger."""
+        """Put the batch into the library and acknowledge its jobs, all in one transaction of the ledger.
+
+        Raises SourceError when not all of it could be fetched; the rest is still claimed then.
+        """
         self.extract()
         outcomes = self._outcomes()
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
         self._bench.cache.drop([_key(job_id) for job_id in self._reads])
         unchanged = sum(isinstance(outcome, SkippedOutcome) for outcome in outcomes)
         self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged)
+        if self._stopped is not None:
+            raise self._stopped
         return {
             "extracted": len(self._extractions),
             "delivered": len(acks.succeeded),
@@ -134,6 +141,8 @@ class OpenBatch:
             self._reads[job_id] = replace(reading, document=None) if aside else reading
 
     def _tasks(self, jobs: Sequence[ClaimedJob]) -> Iterator[tuple[ClaimedJob, ReadTask]]:
+        if self._stopped is not None:
+            return
         connector = self._bench.connector
         seen_before = [job.item_id for job in jobs if job.content_hash is not None]
         normalizers = self._bench.ledger.library.normalizers(seen_before)
@@ -142,6 +151,9 @@ class OpenBatch:
                 raw = None if connector.fetch_in_sandbox else connector.fetch(job.item)
             except ItemError as error:
                 self._fail(job, Failed(error, ""))
+            except SourceError as error:
+                self._stopped = error
+                return
             else:
                 known = (job.content_hash, normalizers.get(job.item_id, "")) if job.content_hash else None
                 yield job, ReadTask(job.item, self._bench.pickled, raw, known)

@@ -1,18 +1,30 @@
-"""What a sync passes before it begins: the state of its source, the rules of the operator, breakers, and what its host said."""
+"""What a sync passes before it begins (the state of its source, rules, breakers, what its host said), and its pace then."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from catchment import process
+from catchment.contracts import Connector, Paced
 from catchment.errors import NotNow
 from catchment.ledger import Ledger, Source
 from catchment.pacing import Limits
+from catchment.pacing.metered import Metered
+
+_FULL_QUEUE = 10_000
+"""Jobs that wait at a source, at which more need not be looked for in a hurry: a slice of batches."""
+
+
+def limits_of(connector: Connector) -> Limits | None:
+    """How the connector means to treat its host; None where it asks none."""
+    return connector.limits() if isinstance(connector, Paced) else None
 
 
 def gate(ledger: Ledger, source: Source, limits: Limits | None) -> NotNow | None:
     """Why a sync of this source may not begin now, with the moment when it may where that is known; None when it may.
 
-    `limits` are the connector's, None where it asks no host. May be asked again. Of a breaker that lets one process try,
-    this process becomes the one.
+    May be asked again. Of a breaker that lets one process try, this process becomes the one.
     """
     name = source.name
     if source.state != "active":
@@ -25,3 +37,21 @@ def gate(ledger: Ledger, source: Source, limits: Limits | None) -> NotNow | None
         moment, why = found
         return NotNow(f"{name} rests until {moment:%H:%M} UTC, because {why}; see `catchment throttle show`", moment)
     return None
+
+
+@contextmanager
+def paced(connector: Connector, ledger: Ledger, source: Source) -> Iterator[None]:
+    """Give a connector that asks a host its pace, and take back what it holds of it."""
+    if not isinstance(connector, Paced):
+        yield
+        return
+
+    def fill() -> float:
+        return ledger.queue.waiting(source.id).ready / _FULL_QUEUE
+
+    pace = Metered(ledger.pacing, connector.limits(), source.name, process.identity(), fill=fill)
+    connector.pace = pace
+    try:
+        yield
+    finally:
+        pace.close()

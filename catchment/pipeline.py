@@ -21,11 +21,10 @@ from catchment.cache import Cache
 from catchment.contracts import Connector, Known, Paced
 from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited
 from catchment.forecast import Pace, forecast
-from catchment.gates import gate
+from catchment.gates import gate, limits_of, paced
 from catchment.ledger import Ledger, Source, Sync, SyncRow
 from catchment.ledger import Outcome as SyncOutcome
 from catchment.model import Change, Checkpoint, Failure, Priority, Root, Skip, Tombstone, Upsert
-from catchment.pacing.metered import Metered
 from catchment.places import Places
 from catchment.privacy import redact
 from catchment.progress import Progress, Trouble
@@ -41,8 +40,6 @@ HELD_AFTER = 5
 """A source is held after this many failed syncs in a row."""
 
 _FLUSH = 5_000
-_FULL_QUEUE = 10_000
-"""Jobs that wait at a source, at which more need not be looked for in a hurry: a slice of batches."""
 _SHARED_BATCH = 250
 """Jobs of a batch while other sources work too: a turn ends between two steps of a batch."""
 _PLACE_SECONDS = 5.0
@@ -72,6 +69,7 @@ class SourceSync:
         self._open: dict[int, Steps] = {}
         self._root_changed = False
         self._ended = False
+        self._limits = limits_of(bench.connector)
         self._asked_back: datetime | None = None
         self.continues = before is not None and before.outcome == "yielded"
         """Whether the sync before this one yielded: there is work that need not be listed first."""
@@ -237,11 +235,9 @@ class SourceSync:
 
     def forecast(self) -> datetime | None:
         """When what waits will be done, at the pace of this sync so far or of earlier ones; None when that is not known."""
-        progress, connector = self.progress, self._bench.connector
-        done = progress.done() - self._done_before
+        done = self.progress.done() - self._done_before
         so_far = Pace.of(done, time.monotonic() - self._begun, self._requests())
-        limits = connector.limits() if isinstance(connector, Paced) else None
-        return forecast(self._ledger, self.source, limits, datetime.now(UTC), so_far)
+        return forecast(self._ledger, self.source, self._limits, datetime.now(UTC), so_far)
 
     def _requests(self) -> int:
         connector = self._bench.connector
@@ -251,7 +247,8 @@ class SourceSync:
         """When there is more to do: a job may be tried again, a quota lets more begin, the host may be asked; None if never."""
         waiting = self._ledger.queue.waiting(self.source.id)
         quota = self._ledger.throttles.next_allowed(self.source.id) if waiting.ready else None
-        return min(filter(None, (waiting.next_at, quota, self._asked_back)), default=None)
+        room = self._ledger.pacing.room(self._limits)[1] if waiting.ready and self._limits else None
+        return min(filter(None, (waiting.next_at, quota, room, self._asked_back)), default=None)
 
     # Parts of the work
 
@@ -263,6 +260,9 @@ class SourceSync:
         attempts: int | None = None,
         jobs: Sequence[int] | None = None,
     ) -> int | None:
+        if self._limits is not None and (left := self._ledger.pacing.room(self._limits)[0]) is not None:
+            # What cannot be fetched now is not claimed: it would count an attempt for nothing.
+            limit = min(limit, left)
         batch = self._ledger.queue.claim(
             self.source.id, limit, owner=self._owner, lease=LEASE, fresh=fresh, attempts=attempts, jobs=jobs
         )
@@ -351,8 +351,7 @@ def open_sync(
     cache = Cache(home.cache)
     try:
         source = ledger.sources.put(name, connector.kind, priority)
-        limits = connector.limits() if isinstance(connector, Paced) else None
-        if (reason := gate(ledger, source, limits)) is not None:
+        if (reason := gate(ledger, source, limits_of(connector))) is not None:
             raise reason
         before = ledger.syncs.last(source.id)
         # First, for closing a crashed sync lets all its jobs wait again, and asks none how often it was tried.
@@ -362,7 +361,7 @@ def open_sync(
         )
         with (
             Sandbox(min(2, os.cpu_count() or 1), preload=_modules(connector)) as sandbox,
-            _paced(connector, ledger, source),
+            paced(connector, ledger, source),
         ):
             opened = SourceSync(home, Bench(ledger, cache, sandbox, connector, policy), source, sync, before)
             try:
@@ -373,24 +372,6 @@ def open_sync(
     finally:
         cache.close()
         ledger.close()
-
-
-@contextmanager
-def _paced(connector: Connector, ledger: Ledger, source: Source) -> Iterator[None]:
-    """Give a connector that asks a host its pace, and take back what it holds of it."""
-    if not isinstance(connector, Paced):
-        yield
-        return
-
-    def fill() -> float:
-        return ledger.queue.waiting(source.id).ready / _FULL_QUEUE
-
-    pace = Metered(ledger.pacing, connector.limits(), source.name, process.identity(), fill=fill)
-    connector.pace = pace
-    try:
-        yield
-    finally:
-        pace.close()
 
 
 def _modules(connector: Connector) -> tuple[str, ...]:

@@ -82,6 +82,14 @@ class Pacing:
             bucket = bucket.told(said)
         return bucket, mood.noted(report.answers, report.slow, report.throttled)
 
+    def room(self, limits: Limits) -> tuple[int | None, datetime | None]:
+        """How many requests the host still allows in this hour (None: it sets no number), and when more where it is none."""
+        with self._store.read() as reading:
+            bucket, _ = _load(reading, limits, self._timeline.now(reading))
+            said = self._bucket_says(reading, limits)
+            left = bucket.settled(self._timeline.now(reading), 0, limits.profile.burst).budget
+            return (0, said[0]) if said else (left.left if left else None, None)
+
     # Places
 
     def ask(self, limits: Limits, source: str, owner: str) -> tuple[int, bool]:

@@ -30,13 +30,15 @@ class Remote(LocalFiles):
     kind: ClassVar[str] = "remote"
     fetch_in_sandbox: ClassVar[bool] = False
     trouble: SourceError | None = None
+    refused_from: int | None = None
+    allowed: int = 1_000
 
     def __init__(self, settings: LocalFilesSettings) -> None:
         super().__init__(settings)
         self.pace = Pace()
 
     def limits(self) -> Limits:
-        return Limits("files.example.org", per_hour=1_000)
+        return Limits("files.example.org", per_hour=self.allowed)
 
     def changes(self, known: object, *, deep: bool = False) -> Iterator[Change]:
         with self.pace.transfer():
@@ -47,6 +49,8 @@ class Remote(LocalFiles):
 
     def fetch(self, item: Item) -> RawContent:
         with self.pace.transfer():
+            if self.refused_from is not None and self.pace.requests > self.refused_from:
+                raise RateLimited("files.example.org", 3_600)
             return super().fetch(item)
 
 
@@ -100,6 +104,37 @@ def test_a_sync_that_is_told_to_wait_yields_and_goes_on_when_it_may(home: Home, 
     assert refused.value.until is not None and back is not None
     assert abs(refused.value.until - back) < timedelta(seconds=30)
     assert "the host asked to wait" in str(refused.value)
+
+
+def test_what_was_fetched_before_the_host_asked_to_wait_is_delivered(
+    home: Home, remote: Remote, ledger: Ledger
+) -> None:
+    remote.refused_from = 8
+    with syncing(home, remote) as sync:
+        sync.discover()
+        token = sync.claim(250)
+        assert token is not None
+        sync.normalize(token)
+        with pytest.raises(RateLimited) as told:
+            sync.deliver(token)
+        sync.end_failed(told.value)
+    counts = ledger.queue.counts()["papers"]
+    assert (counts["succeeded"], counts["pending"]) == (7, 13)
+    assert ledger.pacing.places() == []
+
+
+def test_no_more_is_claimed_than_the_host_allows_in_this_hour(home: Home, remote: Remote, ledger: Ledger) -> None:
+    remote.allowed = 10
+    with syncing(home, remote) as sync:
+        sync.discover()
+        while (token := sync.claim(5)) is not None:
+            sync.deliver(token)
+        later = sync.next_retry()
+        assert sync.end()["succeeded"] == 8
+    assert later is not None and timedelta(minutes=59) < later - datetime.now(UTC) <= timedelta(hours=1)
+    with ledger._store.read() as reading:
+        attempts = reading.connection.exec_driver_sql("SELECT max(attempt) FROM jobs WHERE state = 'pending'").scalar()
+    assert attempts == 0
 
 
 def test_a_host_that_failed_five_times_is_left_alone_by_all_its_sources(
