@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -42,6 +43,7 @@ HELD_AFTER = 5
 _FLUSH = 5_000
 _SHARED_BATCH = 250
 """Jobs of a batch while other sources work too: a turn ends between two steps of a batch."""
+_LEAST_BATCH = 20
 _PLACE_SECONDS = 5.0
 """A sync keeps its place at least so long: beginning one costs the machine most of a second."""
 _FEW = 100
@@ -62,6 +64,7 @@ class SourceSync:
         """Whether `discover` did so before it had seen all of the source."""
         self._home = home
         self._begun = time.monotonic()
+        self._working_since: float | None = None
         self._turn = Turn(bench.ledger.turns, sync, bench.policy.resources.at_once)
         self._bench = bench
         self._ledger = bench.ledger
@@ -185,8 +188,17 @@ class SourceSync:
         if self._must_yield() and self._ledger.queue.waiting(self.source.id).ready:
             self.yields = True
             return None
-        limit = limit if self._turn.alone() else min(limit, _SHARED_BATCH)
+        limit = min(limit, self._in_two_seconds(), limit if self._turn.alone() else _SHARED_BATCH)
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
+
+    def _in_two_seconds(self) -> int:
+        """How many jobs this sync does in about two seconds, once that is known: a batch should not keep others waiting."""
+        now = time.monotonic()
+        done = self.progress.done() - self._done_before
+        if not done or self._working_since is None:
+            self._working_since = self._working_since or now
+            return sys.maxsize
+        return max(_LEAST_BATCH, int(2 * done / (now - self._working_since)))
 
     def fingerprint(self, token: int) -> str:
         """See `OpenBatch.fingerprint`."""
