@@ -8,11 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from catchment.errors import LoginFailed, RateLimited, SourceUnavailable
+from catchment.errors import LedgerUnavailable, LoginFailed, RateLimited, SourceUnavailable
 from catchment.pacing.limits import Limits, Told
 from catchment.pacing.pace import Pace, Transfer
 from catchment.pacing.places import HostPlaces, Slots
@@ -170,7 +170,9 @@ class Metered(Pace):
             self._watcher.join()
             self._watcher = None
         self._places.close()
-        self._flush()
+        # What cannot be given back now is lost, which is nobody's loss but ours.
+        with suppress(LedgerUnavailable):
+            self._flush()
 
     # Admission
 
@@ -278,7 +280,9 @@ class Metered(Pace):
             with self._lock:
                 over = self._lot.number > 0 and self._clock() > self._lot_until
             if over:
-                self._flush()
+                # Lost, then; the places have to be looked after still.
+                with suppress(LedgerUnavailable):
+                    self._flush()
 
 
 def _scarce(said: Told) -> bool:
