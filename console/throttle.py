@@ -54,9 +54,9 @@ def set_rule(
     ] = None,
     reason: Why = "",
 ) -> None:
-    """Rule for a source, a kind or all; what is not given stays. Of several rules the strictest counts.
+    """Bound a source, a kind or all; what is not given stays.
 
-    Counts from the next request on. Blackout windows replace the ones before; times are local where no zone is named.
+    Of several rules the strictest counts, from the next request on. Blackout windows replace the ones before; times are local where no zone is named.
     """
     given: dict[str, Any] = {
         name: value
@@ -93,7 +93,10 @@ def clear(scope: Scope, reason: Why = "") -> None:
 
 @app.command()
 def pause(scope: Scope, reason: Why = "") -> None:
-    """Let no sync begin, and no request be made, for a source, a kind or all, until it is resumed."""
+    """Read nothing of a source, a kind or all, until it is resumed.
+
+    No sync begins and no request is made; what is in the library stays.
+    """
     _pause(scope, True, reason)
 
 
@@ -107,7 +110,10 @@ def resume(scope: Scope, reason: Why = "") -> None:
 def reset_breaker(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A source, or a host as `throttle show` names it.")],
 ) -> None:
-    """Let a source or a host be asked again that failed too often, or refused the login."""
+    """Let a source or a host that failed too often be asked again.
+
+    A refused login is tried again by it, too.
+    """
     with session.writing() as ledger:
         keys = [row.key for row in ledger.pacing.breakers() if name in (row.key, row.key.partition(":")[2])]
         if not keys:

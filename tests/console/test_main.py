@@ -60,6 +60,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "ledger": "check",
         "service": "install uninstall",
         "vault": "report",
+        "throttle": "show set clear pause resume reset-breaker",
     }
     promised = {f"{group} {name}" for group, names in groups.items() for name in names.split()}
     assert (
