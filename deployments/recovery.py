@@ -107,19 +107,25 @@ def drop_overdue(state: Running) -> None:
             kept.add(run["deployment_id"])
 
 
-def cancel_active(state: Running, *, patience: float, hurry: Callable[[], bool]) -> None:
-    """Ask every active run of our pool to end; wait until each has, for `patience` seconds at most, or until `hurry`."""
+def cancel_active(state: Running, *, patience: float, hurry: Callable[[], bool]) -> bool:
+    """Ask every active run of our pool to end; whether there were any.
+
+    Waits until each has ended, for `patience` seconds at most, or until `hurry`.
+    """
     deadline = time.monotonic() + patience
+    found = False
     with api(state) as client:
         while active := _runs(client, {"state": {"type": {"any_": _ACTIVE}}}):
+            found = True
             for run in active:
                 if run["state_type"] != "CANCELLING":
                     asked = {"type": "CANCELLING", "message": "Catchment is shutting down"}
                     _set_state(client, "flow_runs", run, asked)
             given_up = hurry() or time.monotonic() > deadline
             if given_up or not executing_flow_runs() & {run["id"] for run in active}:
-                return
+                break
             time.sleep(0.2)
+    return found
 
 
 def _true_state(run: dict[str, Any]) -> dict[str, str]:

@@ -66,6 +66,13 @@ class Service:
         self.due = time.monotonic() + self.delay
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
+    def finish(self, patience: float) -> None:
+        """Let the child come to its own end for so many seconds, then end it."""
+        if self.process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience)
+            self.end(grace=0)
+
     def end(self, grace: float) -> None:
         if self.process:
             end(self.process, grace=grace)

@@ -211,14 +211,19 @@ class _Supervisor:
         """Hand back what runs, then end the worker, then the server; what does not end is killed."""
         self._watcher.end(grace=2)
         self._reclaiming.end(grace=2)
+        was_idle = False
         with contextlib.suppress(CatchmentError):
             if self._server.process and self._worker.process and self._answers():
-                cancel_active(self._state, patience=12, hurry=self._in_a_hurry)
+                was_idle = not cancel_active(self._state, patience=12, hurry=self._in_a_hurry)
         self._worker.end(grace=0 if self._in_a_hurry() else 4)
+        if not was_idle:
+            # A run that had to be killed could hand nothing back.
+            self._reclaim()
         with contextlib.suppress(CatchmentError):
             if self._server.process and self._answers():
                 settle(self._state)
         self._server.end(grace=6)
+        self._reclaiming.finish(patience=0 if self._in_a_hurry() else 4)
         state_file(self._home).unlink(missing_ok=True)
 
     def _in_a_hurry(self) -> bool:
