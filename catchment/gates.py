@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 
 from catchment import process
 from catchment.contracts import Connector, Paced
 from catchment.errors import NotNow
 from catchment.ledger import Ledger, Source
 from catchment.pacing import Limits
+from catchment.pacing.breaker import Position
 from catchment.pacing.metered import Metered
 
 _FULL_QUEUE = 10_000
@@ -37,6 +40,27 @@ def gate(ledger: Ledger, source: Source, limits: Limits | None) -> NotNow | None
         moment, why = found
         return NotNow(f"{name} rests until {moment:%H:%M} UTC, because {why}; see `catchment throttle show`", moment)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Why a source is left alone, and until when: aware UTC, None where that is for a person to say."""
+
+    why: str
+    until: datetime | None
+
+
+def resting(ledger: Ledger) -> dict[str, Rest]:
+    """Every source that a rule or its own breaker holds back at the moment, by name; for whoever shows them, changes nothing."""
+    opened = {row.key: row for row in ledger.pacing.breakers() if row.position is Position.OPEN}
+    found = {}
+    for source in ledger.sources.all():
+        if (row := opened.get(f"source:{source.name}")) is not None:
+            why = "the login was refused" if row.locked else "it failed several times in a row"
+            found[source.name] = Rest(why, row.until)
+        if (ruled := ledger.throttles.blocked(source.name)) is not None:
+            found[source.name] = Rest(ruled[1], ruled[0])
+    return found
 
 
 @contextmanager

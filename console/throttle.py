@@ -56,7 +56,8 @@ def set_rule(
 ) -> None:
     """Bound a source, a kind or all; what is not given stays.
 
-    Of several rules the strictest counts, from the next request on. Blackout windows replace the ones before; times are local where no zone is named.
+    Of several rules the strictest counts, from the next request on. Blackout windows replace the ones before; their times
+    are local where no zone is named.
     """
     given: dict[str, Any] = {
         name: value
@@ -80,7 +81,10 @@ def set_rule(
 
 @app.command()
 def clear(scope: Scope, reason: Why = "") -> None:
-    """Remove the rule of a source, a kind or all, a pause included."""
+    """Remove the rule of a source, a kind or all.
+
+    A pause goes with it.
+    """
     from catchment.pacing.rules import Rule
 
     with session.writing() as ledger:
@@ -93,7 +97,7 @@ def clear(scope: Scope, reason: Why = "") -> None:
 
 @app.command()
 def pause(scope: Scope, reason: Why = "") -> None:
-    """Read nothing of a source, a kind or all, until it is resumed.
+    """Read nothing of a source, a kind or all for now.
 
     No sync begins and no request is made; what is in the library stays.
     """
@@ -110,7 +114,7 @@ def resume(scope: Scope, reason: Why = "") -> None:
 def reset_breaker(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A source, or a host as `throttle show` names it.")],
 ) -> None:
-    """Let a source or a host that failed too often be asked again.
+    """Let a failing source or host be asked again.
 
     A refused login is tried again by it, too.
     """

@@ -13,6 +13,7 @@ import pytest
 from catchment.errors import LoginFailed, NotNow, RateLimited, SourceError, SourceUnavailable
 from catchment.forecast import Pace as Measured
 from catchment.forecast import done_at, forecast
+from catchment.gates import Rest, resting
 from catchment.ledger import BucketRow, Ledger
 from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import Limits, Pace
@@ -177,6 +178,20 @@ def test_a_blackout_says_when_a_sync_may_begin(home: Home, remote: Remote, ledge
     with pytest.raises(NotNow, match="pause") as refused, syncing(home, remote):
         pass
     assert refused.value.until is None
+
+
+def test_what_holds_sources_back_is_told_by_their_names(home: Home, remote: Remote, ledger: Ledger) -> None:
+    ledger.sources.put("other", "obsidian", Priority.NORMAL)
+    assert resting(ledger) == {}
+    ledger.pacing.failed(remote.limits(), "papers", login=True)
+    ledger.throttles.put("kind:obsidian", Rule(paused=True), "operator", "")
+    assert resting(ledger) == {"papers": Rest("the login was refused", None), "other": Rest("a pause", None)}
+    ledger.sources.resume("papers", "operator")
+    for _ in range(5):
+        ledger.pacing.failed(remote.limits(), "papers", login=False)
+    found = resting(ledger)["papers"]
+    assert found.why == "it failed several times in a row"
+    assert found.until is not None and found.until > datetime.now(UTC)
 
 
 def test_a_quota_leaves_the_rest_to_a_sync_in_the_next_hour(home: Home, remote: Remote, ledger: Ledger) -> None:
