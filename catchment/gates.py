@@ -51,7 +51,7 @@ class Rest:
 
 
 def resting(ledger: Ledger) -> dict[str, Rest]:
-    """Every source that a rule or its own breaker holds back at the moment, by name; for whoever shows them, changes nothing."""
+    """Every source that a rule or its own breaker holds back at the moment, by name; asking changes nothing."""
     opened = {row.key: row for row in ledger.pacing.breakers() if row.position is Position.OPEN}
     found = {}
     for source in ledger.sources.all():
