@@ -188,7 +188,8 @@ class SourceSync:
         if self._must_yield() and self._ledger.queue.waiting(self.source.id).ready:
             self.yields = True
             return None
-        limit = min(limit, self._in_two_seconds(), limit if self._turn.alone() else _SHARED_BATCH)
+        crowded = self._waiting_for_a_place() > 0 or not self._turn.alone()
+        limit = min(limit, self._in_two_seconds(), _SHARED_BATCH if crowded else limit)
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
 
     def _in_two_seconds(self) -> int:
