@@ -20,7 +20,8 @@ from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from deployments.server import running
-from tests.acceptance.person import COMMAND, Person, until, upright
+from tests.acceptance import document
+from tests.acceptance.person import COMMAND, PROJECT, Person, until, upright
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
@@ -28,6 +29,7 @@ _NOTES = 6_000
 _SMALL = 20
 _SYNCS = 20
 _PATIENCE = 30
+_PATH = {"PATH": os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])}
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +121,11 @@ def test_what_is_old_leaves_prefects_database_and_the_file_shrinks(person: Perso
     assert rows(database, "task_run") == rows(database, "task_run_state") == 0
     until(lambda: database.stat().st_size, lambda size: size < full - 1_000_000, seconds=120)
     assert person.sync("often")["jobs"] == 0
+
+
+def test_every_command_of_the_recovery_guide_is_one(person: Person) -> None:
+    person("up", "--detach").ok()
+    assert document.carry_out(PROJECT / "docs" / "recovery.md", person.environment | _PATH, person.home) > 5
 
 
 @contextmanager
