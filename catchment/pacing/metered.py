@@ -126,9 +126,12 @@ class Metered(Pace):
         self._sleep = sleep
         self._places = HostPlaces(meter, limits, source, owner, clock)
         self._lock = threading.RLock()
-        self._lot, self._lot_until = Lot(0), 0.0
+        self._lots = {True: Lot(0), False: Lot(0)}
+        """What was taken to find new work, which may cost more, and what to drain the queue."""
+        self._until = {True: 0.0, False: 0.0}
         self._report = Report()
-        self._intake = self._failing = False
+        self._thread = threading.local()
+        self._failing = False
         self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
 
@@ -157,11 +160,11 @@ class Metered(Pace):
     @contextmanager
     def intake(self) -> Iterator[None]:
         """See `Pace.intake`."""
-        self._turn(intake=True)
+        self._thread.intake = True
         try:
             yield
         finally:
-            self._turn(intake=False)
+            self._thread.intake = False
 
     def close(self) -> None:
         """Give back what is held; may be called again."""
@@ -184,24 +187,29 @@ class Metered(Pace):
     def _ask(self, cost: int, waited: float) -> float | None:
         """Take from the lot, or from the meter what it lacks; the seconds to wait, None when it was taken."""
         with self._lock:
-            if self._lot.number < cost or self._clock() > self._lot_until:
-                self._put_aside()
-                answer = self._take(cost)
+            intake = self._finds()
+            if self._lots[intake].number < cost or self._clock() > self._until[intake]:
+                self._put_aside(intake)
+                answer = self._take(cost, intake)
                 self._failing = answer.failing
                 if answer.lot is None:
                     patience = RATE_PATIENCE if answer.why == "rate" else PATIENCE
                     if answer.why == "breaker" or waited + answer.wait > patience:
                         raise self._not_now(answer)
                     return answer.wait
-                self._lot, self._lot_until = answer.lot, self._clock() + _LOT_SECONDS
-            self._lot = self._lot.with_more(-cost)
+                self._lots[intake], self._until[intake] = answer.lot, self._clock() + _LOT_SECONDS
+            self._lots[intake] = self._lots[intake].with_more(-cost)
             self.requests += cost
             return None
 
-    def _take(self, cost: int) -> Answer:
+    def _finds(self) -> bool:
+        """Whether this thread is looking for new work."""
+        return getattr(self._thread, "intake", False)
+
+    def _take(self, cost: int, intake: bool) -> Answer:
         report, self._report = self._report, Report()
         most = max(cost, self._limits.profile.rate // _LOTS_PER_SECOND)
-        ask = Ask(self._limits, self._source, self._owner, cost, most, self._intake)
+        ask = Ask(self._limits, self._source, self._owner, cost, most, intake)
         return self._meter.take(ask, report, self._fill)
 
     def _not_now(self, answer: Answer) -> Exception:
@@ -236,12 +244,13 @@ class Metered(Pace):
     def _failed(self, *, login: bool) -> None:
         with self._lock:
             # The next transfer asks whether it may still try.
-            self._put_aside()
+            self._put_aside(*self._lots)
         self._meter.failed(self._limits, self._source, login=login)
 
     def _heed(self, transfer: Transfer) -> None:
         if transfer.refunded:
-            self._lot = self._lot.with_more(transfer.cost)
+            intake = self._finds()
+            self._lots[intake] = self._lots[intake].with_more(transfer.cost)
             self.requests -= transfer.cost
         if not transfer.said:
             return
@@ -250,23 +259,19 @@ class Metered(Pace):
             # Nobody, in no process, should ask before this is known.
             self._flush()
 
-    def _put_aside(self) -> None:
-        if self._lot.number > 0:
-            self._report.back.append(self._lot)
-            self._lot = self._lot.with_more(-self._lot.number)
+    def _put_aside(self, *kinds: bool) -> None:
+        for intake in kinds:
+            lot = self._lots[intake]
+            if lot.number > 0:
+                self._report.back.append(lot)
+                self._lots[intake] = lot.with_more(-lot.number)
 
     def _flush(self) -> None:
         with self._lock:
-            self._put_aside()
+            self._put_aside(*self._lots)
             report, self._report = self._report, Report()
         if report:
             self._meter.report(self._limits, report)
-
-    def _turn(self, *, intake: bool) -> None:
-        with self._lock:
-            # What was granted for the one has another price than for the other.
-            self._put_aside()
-            self._intake = intake
 
     def _watch(self) -> None:
         with self._lock:
@@ -278,7 +283,7 @@ class Metered(Pace):
         while not self._closed.wait(_WATCH_SECONDS):
             self._places.give_back_unused()
             with self._lock:
-                over = self._lot.number > 0 and self._clock() > self._lot_until
+                over = any(self._lots[kind].number > 0 and self._clock() > self._until[kind] for kind in self._lots)
             if over:
                 # Lost, then; the places have to be looked after still.
                 with suppress(LedgerUnavailable):

@@ -42,7 +42,10 @@ class Pace:
         yield Transfer(cost)
 
     def intake(self) -> AbstractContextManager[None]:
-        """Within this block transfers find new work, and are slowed when there is enough; others only drain. For the engine."""
+        """Within this block this thread's transfers find new work, and are slowed when there is enough; others only drain.
+
+        For the engine.
+        """
         return nullcontext()
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -245,6 +246,26 @@ def test_a_transfer_that_cost_the_host_nothing_is_refunded(pacing: Pacing, pace:
             transfer.refund()
     pace.close()
     assert (pacing.buckets()[0].tokens, pace.requests) == (50, 0)
+
+
+def test_a_thread_that_finds_new_work_pays_more_beside_one_that_drains(
+    pacing: Pacing, pace: Metered, uptime: Uptime
+) -> None:
+    pacing.report(LIMITS, Report(throttled=1))
+    uptime.seconds += 5
+
+    def drain() -> None:
+        with pace.transfer():
+            pass
+
+    with pace.intake():
+        with pace.transfer():
+            pass
+        beside = threading.Thread(target=drain)
+        beside.start()
+        beside.join()
+    pace.close()
+    assert (pacing.buckets()[0].tokens, pace.requests) == (50 - 2 - 1, 2)
 
 
 def test_what_the_host_says_stops_every_process_at_once(pacing: Pacing, pace: Metered) -> None:
