@@ -42,7 +42,9 @@ def add(
     debounce: Annotated[
         float | None, typer.Option(min=0, max=120, help="Seconds of quiet after a change; 0.3 to 1 if not given.")
     ] = None,
-    priority: Annotated[Priority, typer.Option(help="How soon its items are wanted.")] = Priority.NORMAL,
+    priority: Annotated[
+        Priority | None, typer.Option(help="How soon its items are wanted; normal if not given.")
+    ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of its kind; may be repeated.")
     ] = None,
@@ -55,7 +57,9 @@ def add(
 
     Written down at once; deployed at once if the server runs, else by `catchment up`.
     """
-    given = {**values.settings(assignments or []), **values.secrets(secrets or []), "priority": priority}
+    given = {**values.settings(assignments or []), **values.secrets(secrets or [])}
+    if priority:
+        given["priority"] = priority
     entry = adding.prepare(kind, location, name, given, adding.Timing(every, cron, rrule, watch, debounce))
     told = adding.commit(entry)
     render.say(f"added {name}: {render.clean(told)}")

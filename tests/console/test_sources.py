@@ -53,6 +53,11 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
     assert cli("config", "validate").out == "1 source, all valid\n"
 
 
+def test_a_priority_may_be_set_like_any_other_setting(cli: Cli, state: Path, folder: Path) -> None:
+    cli("sources", "add", "local_files", str(folder), "--name", "papers", "--set", "priority=high")
+    assert [source["priority"] for source in cli("sources", "list", "--json").json] == ["high"]
+
+
 @pytest.mark.parametrize(
     ("change", "code", "said"),
     [
