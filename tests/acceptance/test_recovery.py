@@ -125,6 +125,7 @@ def test_what_is_old_leaves_prefects_database_and_the_file_shrinks(person: Perso
 
 def test_every_command_of_the_recovery_guide_is_one(person: Person) -> None:
     person("up", "--detach").ok()
+    person("sources", "add", "obsidian", PROJECT / "examples" / "vault", "--name", "guide").ok()
     assert document.carry_out(PROJECT / "docs" / "recovery.md", person.environment | _PATH, person.home) > 5
 
 
