@@ -13,12 +13,12 @@ from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import deployment, flow_run
 
-from catchment.errors import NotNow, SourceError, TryAgain
+from catchment.errors import NotNow, RateLimited, SourceError, TryAgain
 from catchment.settings import SourceSettings
 from flows.slices import chain
 from tasks.handing_on import answer_the_waiting, ask_for_another, handed_on
 from tasks.quiet import Reported, in_thread
-from tasks.report import name_run, report, schedule_retry, showing_progress
+from tasks.report import name_run, report, schedule_next, showing_progress
 from tasks.session import SourceSync, session
 from tasks.work import QUARANTINED, discover, process_item
 
@@ -48,6 +48,7 @@ async def bring_up_to_date(kind: str, name: str, settings: SourceSettings, *, de
                 raise
     except NotNow as reason:
         await name_run(f"{name}: left alone")
+        await schedule_next(name, reason.until)
         return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
     except TryAgain:
         if deployment.id is None:
@@ -67,7 +68,7 @@ async def _sync(sync: SourceSync, deep: bool) -> State | dict[str, int]:
         return await _yielded(sync, deep)
     summary = sync.end()
     await report(sync)
-    await schedule_retry(sync)
+    await schedule_next(sync.source.name, sync.next_retry())
     return summary
 
 
@@ -136,6 +137,10 @@ async def _troubled(sync: SourceSync) -> None:
 
 async def _failed(sync: SourceSync, error: SourceError) -> State:
     held = sync.end_failed(error)
+    if isinstance(error, RateLimited):
+        await name_run(f"{sync.source.name}: waits for its host")
+        await schedule_next(sync.source.name, sync.next_retry())
+        return State(type=StateType.COMPLETED, name="Waiting", message="The host asked to wait; another run goes on then")
     get_run_logger().error("the source cannot be read: %s", type(error).__name__)
     await name_run(f"{sync.source.name}: {'held' if held else 'failed'}")
     if not held:

@@ -66,17 +66,16 @@ async def name_run(name: str) -> None:
             await client.update_flow_run(UUID(flow_run.id), name=name)
 
 
-async def schedule_retry(sync: SourceSync) -> None:
-    """Have the next sync at the moment when an item may be tried again, unless it is scheduled already."""
-    moment: datetime | None = sync.next_retry()
+async def schedule_next(name: str, moment: datetime | None) -> None:
+    """Have the next sync of a source at the moment when there is more to do, unless it is scheduled for then already."""
     if moment is None or deployment.id is None:
         return
     async with get_client() as client:
         await client.create_flow_run_from_deployment(
             UUID(deployment.id),
-            name=f"{sync.source.name}: retries",
+            name=f"{name}: retries",
             state=Scheduled(scheduled_time=moment),
-            idempotency_key=f"{sync.source.name}:{moment:%Y-%m-%dT%H:%M}",
+            idempotency_key=f"{name}:{moment:%Y-%m-%dT%H:%M:%S}",
         )
 
 

@@ -6,6 +6,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,17 @@ def test_a_pause_outlives_down_and_up(person: Person) -> None:
     assert person.source("papers")["state"] == "active"
     # Prefect plans the runs of a deployment a moment after it was resumed.
     until(lambda: person("sources", "show", "papers", "--json").ok().json["next_run"], bool, seconds=30)
+
+
+def test_a_blackout_puts_a_sync_off_until_it_is_over(person: Person) -> None:
+    now, hour = datetime.now().astimezone(), timedelta(hours=1)
+    window = f"{now - hour:%H:%M}-{now + hour:%H:%M}"
+    person("throttle", "set", "papers", "--blackout", window).ok()
+    person("sync", "papers", "--wait").refused(10, "blackout")
+    (later,) = [run for run in person.runs("SCHEDULED") if run["name"] == "papers: retries"]
+    wait = datetime.fromisoformat(later["expected_start_time"]) - datetime.now(UTC)
+    assert timedelta(minutes=58) < wait < timedelta(minutes=61)
+    person("throttle", "clear", "papers").ok()
 
 
 def test_after_a_restart_there_is_nothing_to_do(person: Person) -> None:
