@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from catchment import retry
 from catchment.cache import Cache
 from catchment.codec import decode_document, decode_extraction
-from catchment.contracts import Connector
+from catchment.contracts import Connected, Connector
 from catchment.errors import ItemError, Skipped, SourceError
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
 from catchment.model import FailureClass, SkipReason
@@ -26,6 +26,8 @@ from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Policy
 
 _WORTH_HASHING_FIRST = 64 * 1024
+_FETCHED_AHEAD = 16 * 1024 * 1024
+"""Bytes that wait in this process for the parsers, where only this process can fetch them."""
 _KEPT_AT_HAND = 32 * 1024
 """A larger document waits in the cache's file for its delivery, not in memory."""
 
@@ -80,7 +82,8 @@ class OpenBatch:
         before = len(self._reads)
         self._reads |= self._remembered(self._unread())
         found, todo = len(self._reads) - before, self._unread()
-        self._parse(todo)
+        for portion in self._portions(todo):
+            self._parse(portion)
         self._bench.add(read=len(todo))
         return {"jobs": len(self.jobs), "found_again": found, "read": len(todo)}
 
@@ -127,6 +130,20 @@ class OpenBatch:
         entries = self._bench.cache.get(_key(job.id) for job in jobs)
         return {job.id: Read.decode(entries[_key(job.id)]) for job in jobs if _key(job.id) in entries}
 
+    def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
+        """What is read at a time: all where parsers read for themselves, else as much as may wait for them in memory."""
+        if self._bench.connector.fetch_in_sandbox:
+            yield jobs
+            return
+        portion, size = [], 0
+        for job in jobs:
+            portion.append(job)
+            size += job.item.size or 0
+            if size >= _FETCHED_AHEAD:
+                yield portion
+                portion, size = [], 0
+        yield portion
+
     def _parse(self, jobs: Sequence[ClaimedJob]) -> None:
         """A large item is hashed first, to be parsed only if its content is new."""
         tasks = list(self._tasks(jobs))
@@ -146,6 +163,8 @@ class OpenBatch:
         connector = self._bench.connector
         seen_before = [job.item_id for job in jobs if job.content_hash is not None]
         normalizers = self._bench.ledger.library.normalizers(seen_before)
+        if isinstance(connector, Connected):
+            connector.expect([job.item for job in jobs])
         for job in jobs:
             try:
                 raw = None if connector.fetch_in_sandbox else connector.fetch(job.item)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 from catchment.model import Change, Item, KnownItem, RawContent
@@ -78,4 +78,17 @@ class Paced(Protocol):
 
     def limits(self) -> Limits:
         """The host, and how it is to be treated; from the settings alone."""
+        ...
+
+
+@runtime_checkable
+class Connected(Protocol):
+    """What a connector has besides when it reads over connections that it keeps."""
+
+    def expect(self, items: Sequence[Item]) -> None:
+        """This thread asks for these items next, in this order: several may be read with one request."""
+        ...
+
+    def close(self) -> None:
+        """Give up the connections; may be called again, and whatever is asked next connects anew."""
         ...

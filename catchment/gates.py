@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from catchment import process
-from catchment.contracts import Connector, Paced
+from catchment.contracts import Connected, Connector, Paced
 from catchment.errors import NotNow
 from catchment.ledger import Ledger, Source
 from catchment.pacing import Limits
@@ -65,7 +65,7 @@ def resting(ledger: Ledger) -> dict[str, Rest]:
 
 @contextmanager
 def paced(connector: Connector, ledger: Ledger, source: Source) -> Iterator[None]:
-    """Give a connector that asks a host its pace, and take back what it holds of it."""
+    """Give a connector that asks a host its pace, and take back what it holds: of the pace, and of connections."""
     if not isinstance(connector, Paced):
         yield
         return
@@ -78,4 +78,6 @@ def paced(connector: Connector, ledger: Ledger, source: Source) -> Iterator[None
     try:
         yield
     finally:
+        if isinstance(connector, Connected):
+            connector.close()
         pace.close()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _CLASSES = {
     "local_files": "connectors.local_files:LocalFiles",
     "obsidian": "connectors.obsidian:Obsidian",
+    "imap": "connectors.imap:Imap",
 }
 
 

@@ -18,6 +18,8 @@ MAY_IMPORT = {
         "catchment.errors",
         "catchment.contracts",
         "catchment.pacing",
+        "catchment.secrets",
+        "catchment.normalize.mail.attachments",
         "catchment.settings",
     },
     "tasks": {"tasks", "catchment", "connectors"},

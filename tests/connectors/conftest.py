@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.connectors.imap.dovecot import PASSWORD, Dovecot, serving
 from tests.connectors.memory_ledger import MemoryLedger
 
 NOBODY = 65_534
@@ -26,6 +27,23 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "root"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture(scope="session")
+def dovecot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dovecot]:
+    """A server of mail, which all tests share; Dovecot's own users may enter its folder."""
+    folder = tmp_path_factory.mktemp("dovecot")
+    for above in (folder, folder.parent, folder.parent.parent):
+        above.chmod(0o755)
+    yield from serving(folder)
+
+
+@pytest.fixture
+def server(dovecot: Dovecot, monkeypatch: pytest.MonkeyPatch) -> Dovecot:
+    """The server with nothing in it; the password is in the variable `MAIL_PASSWORD`."""
+    monkeypatch.setenv("MAIL_PASSWORD", PASSWORD)
+    dovecot.clear()
+    return dovecot
 
 
 @pytest.fixture

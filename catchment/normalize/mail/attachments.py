@@ -93,14 +93,28 @@ def is_body(part: Part, root: Part) -> bool:
     return part is root or not (part.is_attached or part.file_name)
 
 
-def _is_file(part: Part, root: Part) -> bool:
-    if part.media_type in _MESSAGES:
-        return part is not root
-    if part.parts or part.media_type.startswith("multipart/") or part.media_type in _NOT_FILES:
+def is_file(media_type: str, *, attached: bool, named: bool, empty: bool, is_root: bool) -> bool:
+    """Whether a part without parts of its own is a file, by what its header says; an attached message is one too."""
+    if media_type in _MESSAGES:
+        return not is_root
+    if media_type.startswith("multipart/") or media_type in _NOT_FILES:
         return False
-    if part.media_type == "text/calendar" and part is not root:
+    if media_type == "text/calendar" and not is_root:
         return True
-    return not is_body(part, root) and not (part.start == part.stop and not part.file_name)
+    is_text = media_type in _BODIES and (is_root or not (attached or named))
+    return not is_text and not (empty and not named)
+
+
+def _is_file(part: Part, root: Part) -> bool:
+    if part.parts and part.media_type not in _MESSAGES:
+        return False
+    return is_file(
+        part.media_type,
+        attached=part.is_attached,
+        named=bool(part.file_name),
+        empty=part.start == part.stop,
+        is_root=part is root,
+    )
 
 
 def _attachment(part: Part) -> Attachment:

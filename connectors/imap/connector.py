@@ -1,0 +1,85 @@
+"""The connector for an account of mail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from catchment.contracts import Known
+from catchment.errors import FetchFailed, SourceUnavailable
+from catchment.model import Change, Item, RawContent
+from catchment.pacing import Limits, Pace, Profile
+from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
+from connectors.imap.changes import Changes, wanted
+from connectors.imap.content import Reader
+from connectors.imap.pool import MOST, Pool
+from connectors.imap.session import Session
+from connectors.imap.settings import ImapSettings
+
+_MEGABYTE = 1_000_000
+
+T = TypeVar("T")
+
+
+class Imap:
+    """The connector for mail by IMAP: every message of the wanted folders, and every file in one."""
+
+    kind: ClassVar[str] = "imap"
+    settings: ClassVar[type[SourceSettings]] = ImapSettings
+    policy: ClassVar[Policy] = Policy(
+        retry=RetryPolicy(attempts=4, initial=60, maximum=3_600),
+        resources=Resources(cores=0.5, memory_mb=512, at_once=2),
+    )
+    fetch_in_sandbox: ClassVar[bool] = False
+
+    def __init__(self, settings: ImapSettings) -> None:
+        self._settings = settings
+        limits = settings.policy(self.policy).limits
+        self._max_bytes = int(limits.max_mb * _MEGABYTE)
+        self._pool = Pool(settings, limits.stall_seconds)
+        self.pace = Pace()
+        self._reader = Reader(self._ask)
+
+    def __reduce__(self) -> tuple[type[Imap], tuple[Any, ...]]:
+        return Imap, (self._settings,)
+
+    def limits(self) -> Limits:
+        """As `Paced.limits`."""
+        return Limits(self._settings.host, self._settings.user, Profile.MODERATE, at_once=MOST)
+
+    def probe(self) -> str:
+        """As `Connector.probe`."""
+        try:
+            return self._ask(self._look)
+        except FetchFailed as error:
+            raise SourceUnavailable(f"the folders cannot be listed: {error}") from error
+        finally:
+            self._pool.close()
+
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        """As `Connector.changes`."""
+        return Changes(self._settings, self._ask, known, self._max_bytes, deep=deep).tell()
+
+    def expect(self, items: Sequence[Item]) -> None:
+        """As `ReadsAhead.expect`."""
+        self._reader.expect(items)
+
+    def fetch(self, item: Item) -> RawContent:
+        """As `Connector.fetch`."""
+        return self._reader.read(item)
+
+    def close(self) -> None:
+        """Log out; whatever is asked next connects again."""
+        self._pool.close()
+
+    def _ask(self, question: Callable[[Session], T]) -> T:
+        return self._pool.ask(self.pace, question)
+
+    def _look(self, session: Session) -> str:
+        folders = [folder for folder in session.folders() if folder.holds_messages]
+        mine = [folder for folder in folders if wanted(self._settings, folder)]
+        counted = "" if not mine else f", {session.status(mine[0].name).messages} messages in {mine[0].name}"
+        extensions = [name for name in ("QRESYNC", "CONDSTORE", "IDLE") if name in session.capabilities]
+        secured = {"tls": "TLS", "starttls": "STARTTLS", "none": "not encrypted"}[self._settings.security]
+        told = ", ".join([secured, *extensions])
+        return f"{self._settings.host}: {len(mine)} of {len(folders)} folders{counted}; {told}"

@@ -1,0 +1,74 @@
+"""The few connections to one account: opened when they are needed, kept, and opened anew when they were lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from catchment.errors import ItemError, SourceUnavailable
+from catchment.pacing import Pace
+from connectors.imap.session import Session
+from connectors.imap.settings import ImapSettings
+
+MOST = 3
+"""Connections at once; providers allow between four and fifteen for all programs of a person together."""
+
+T = TypeVar("T")
+
+
+class Ask(Protocol):
+    """Puts a question to the server, over some connection, and gives the answer."""
+
+    def __call__(self, question: Callable[[Session], T]) -> T: ...
+
+
+class Pool:
+    """Asks questions over whichever connection is free. Safe for threads. What pickles is the settings alone."""
+
+    def __init__(self, settings: ImapSettings, seconds: float) -> None:
+        self._made_from = (settings, seconds)
+        self._free: list[Session] = []
+        self._places = threading.BoundedSemaphore(MOST)
+
+    def __reduce__(self) -> tuple[type[Pool], tuple[Any, ...]]:
+        return Pool, self._made_from
+
+    def ask(self, pace: Pace, question: Callable[[Session], T]) -> T:
+        """The answer to a question, which is asked a second time, over a new connection, when this one was lost."""
+        with self._places:
+            try:
+                return self._ask(pace, self._any(), question)
+            except SourceUnavailable:
+                # Servers hang up on who was silent for long, and restart.
+                self._drop_all()
+            return self._ask(pace, None, question)
+
+    def close(self) -> None:
+        """Log out; the next question connects again."""
+        while session := self._any():
+            session.close()
+
+    def _ask(self, pace: Pace, session: Session | None, question: Callable[[Session], T]) -> T:
+        with pace.transfer():
+            session = session or Session(*self._made_from)
+            try:
+                answer = question(session)
+            except ItemError:
+                self._free.append(session)
+                raise
+            except BaseException:
+                session.drop()
+                raise
+            self._free.append(session)
+            return answer
+
+    def _drop_all(self) -> None:
+        while session := self._any():
+            session.drop()
+
+    def _any(self) -> Session | None:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return None

@@ -1,0 +1,311 @@
+"""One connection to a server of mail, logged in: the few questions that are asked of it, and what its answers mean.
+
+The library's own attributes are touched here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import imaplib
+import re
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from imapclient import IMAPClient, SocketTimeout
+from imapclient.exceptions import LoginError
+
+from catchment.errors import FetchFailed, LoginFailed, RateLimited, SourceUnavailable, Vanished
+from connectors.imap import login
+from connectors.imap.folders import Folder, Status
+from connectors.imap.names import folder_bytes, folder_text
+from connectors.imap.settings import ImapSettings
+
+_CONNECT_SECONDS = 20.0
+_WINDOW = 50_000
+"""UIDs that one search asks for: its answer is one line, and the library reads lines of up to a million bytes."""
+_HEADER = b"BODY[HEADER.FIELDS (MESSAGE-ID)]"
+_ASKED = ("FLAGS", "INTERNALDATE", "RFC822.SIZE", "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
+_MESSAGE_ID = re.compile(rb"message-id:\s*(\S.*)", re.IGNORECASE | re.DOTALL)
+_CODE = re.compile(r"\[([A-Z-]+)")
+_BACK_OFF = re.compile(r"back-?off time: ?(\d+) milliseconds", re.IGNORECASE)
+_TOO_MUCH = frozenset({"LIMIT", "OVERQUOTA", "THROTTLED"})
+_NOT_NOW = frozenset({"UNAVAILABLE", "INUSE", "SERVERBUG", "CONTACTADMIN"})
+
+
+class Message(NamedTuple):
+    """What a listing tells of a message. `structure` is its BODYSTRUCTURE, None where that was not asked for."""
+
+    uid: int
+    size: int
+    received: datetime | None
+    message_id: str
+    flags: tuple[str, ...]
+    structure: Any = None
+
+
+class Session:
+    """A connection. Every question raises SourceUnavailable when it is lost, RateLimited when the server says so, and
+    FetchFailed when the server declines this one thing or answers what nobody can read."""
+
+    def __init__(self, settings: ImapSettings, seconds: float) -> None:
+        """Connect, log in and agree on extensions. `seconds`: how long an answer may take. Raises LoginFailed besides."""
+        self._host = settings.host
+        self._open: str | None = None
+        self._status: Status | None = None
+        with self._told():
+            self._client = _connect(settings, SocketTimeout(min(_CONNECT_SECONDS, seconds), seconds))
+        try:
+            with self._told():
+                self._log_in(settings)
+                # Not before the login: a server may offer others then. Not after the first SELECT (RFC 7162, 3.2.5).
+                self.capabilities = frozenset(name.decode("ascii", "replace") for name in self._client.capabilities())
+                self.can_vanish = self._enable("QRESYNC")
+                self.has_modseq = self.can_vanish or self._enable("CONDSTORE")
+        except BaseException:
+            self.drop()
+            raise
+
+    def close(self) -> None:
+        """Say goodbye."""
+        # Who leaves does not mind whether that is heard.
+        with suppress(imaplib.IMAP4.error, OSError):
+            self._client.logout()
+
+    def drop(self) -> None:
+        """Hang up without a word."""
+        with suppress(OSError):
+            self._client.shutdown()
+
+    # What there is
+
+    def folders(self) -> list[Folder]:
+        """Every folder of the account, those that hold no messages too."""
+        with self._told():
+            return [
+                Folder(folder_text(str(name).encode("latin-1") if isinstance(name, str) else name), _flags(flags))
+                for flags, _, name in self._client.list_folders()
+            ]
+
+    def status(self, folder: str) -> Status:
+        """How a folder stands, without opening it."""
+        if self._open is not None:
+            # What is told of an opened folder may be old (RFC 3501, 6.3.10).
+            self._leave()
+        modseq = ["HIGHESTMODSEQ"] if self.has_modseq else ["UNSEEN"]
+        with self._told(folder):
+            said = self._client.folder_status(folder_bytes(folder), ["MESSAGES", "UIDNEXT", "UIDVALIDITY", *modseq])
+            return _status(said)
+
+    def open(self, folder: str, validity: int) -> None:
+        """Open a folder for reading only, unless it is open. Raises Vanished when its messages are numbered anew."""
+        if self._open != folder or self._status is None:
+            self._open = self._status = None
+            with self._told(folder):
+                self._status = _status(self._client.select_folder(folder_bytes(folder), readonly=True))
+            self._open = folder
+        if self._status.validity != validity:
+            raise Vanished("its folder was numbered anew by the server; the next sync finds it again")
+
+    def refresh(self) -> None:
+        """Have what is open be opened again: it is to be seen as it is now."""
+        self._open = None
+
+    # What is in the folder that is open
+
+    def uids(self, first: int, last: int) -> Iterator[int]:
+        """The UIDs that there are between these two, rising."""
+        for start in range(first, last + 1, _WINDOW):
+            with self._told():
+                yield from sorted(self._client.search(["UID", f"{start}:{min(start + _WINDOW - 1, last)}"]))
+
+    def changed(self, last: int, modseq: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """The UIDs up to the last one whose flags changed since, and ranges of those that vanished since."""
+        vanished = " VANISHED" if self.can_vanish else ""
+        connection = self._client._imap
+        connection.untagged_responses.pop("VANISHED", None)
+        with self._told():
+            ending, said = connection.uid("FETCH", f"1:{last}", "(UID)", f"(CHANGEDSINCE {modseq}{vanished})")
+            if ending != "OK":
+                raise imaplib.IMAP4.error(f"{said}")
+            lines = [line for line in said if isinstance(line, bytes)]
+            uids = sorted(int(found[1]) for line in lines if (found := re.search(rb"\bUID (\d+)", line)))
+            gone = connection.untagged_responses.pop("VANISHED", [])
+            return uids, [pair for line in gone for pair in _ranges(line.rpartition(b" ")[2])]
+
+    def messages(self, uids: Sequence[int], *, structure: bool) -> list[Message]:
+        """What there is to tell of these messages; of those that are gone, nothing."""
+        asked = [*_ASKED, "BODYSTRUCTURE"] if structure else _ASKED
+        with self._told():
+            answers = self._client.fetch(uids, asked)
+            return [_message(uid, answers[uid]) for uid in uids if _is_whole(answers.get(uid))]
+
+    def bodies(self, uids: Sequence[int]) -> dict[int, bytes]:
+        """The messages as they came, by UID; those that are gone are missing."""
+        with self._told():
+            answers = self._client.fetch(uids, ["BODY.PEEK[]"])
+            return {uid: said[b"BODY[]"] for uid, said in answers.items() if isinstance(said.get(b"BODY[]"), bytes)}
+
+    def part(self, uid: int, number: str) -> bytes | None:
+        """One part of a message, with its MIME header before it; None when the message is gone."""
+        header, body = f"BODY[{number}.MIME]".encode(), f"BODY[{number}]".encode()
+        asked = [f"BODY.PEEK[{number}.MIME]", f"BODY.PEEK[{number}]", "BODY.PEEK[HEADER]"]
+        with self._told():
+            said = self._client.fetch([uid], asked).get(uid)
+            if said is None or not isinstance(said.get(body), bytes):
+                return None
+            # The only part of a message has no MIME header of its own.
+            above = said.get(header) or (said.get(b"BODY[HEADER]") if number == "1" else b"") or b""
+            return bytes(above.rstrip(b"\r\n") + b"\r\n\r\n" + said[body])
+
+    def wait(self, folder: str, seconds: float) -> bool:
+        """Wait until the server tells of a change in the folder, or so many seconds; whether it told. Needs IDLE."""
+        with self._told(folder):
+            if self._open != folder:
+                self._client.select_folder(folder_bytes(folder), readonly=True)
+                self._open, self._status = folder, None
+            self._client.idle()
+            told = self._client.idle_check(timeout=seconds)
+            _, more = self._client.idle_done()
+            return any(_is_news(answer) for answer in [*told, *more])
+
+    # Parts
+
+    def _log_in(self, settings: ImapSettings) -> None:
+        user, secret = settings.user, login.secret(settings)
+        try:
+            if settings.uses_tokens:
+                self._client.oauth2_login(user, secret)
+            else:
+                self._client.login(user, secret)
+        except LoginError as error:
+            _, code = _code_of(error)
+            if code in _TOO_MUCH | _NOT_NOW or isinstance(error.__context__, imaplib.IMAP4.abort):
+                raise error.__context__ or error from None
+            remedy = "renew the token" if settings.uses_tokens else "check user and password; many need an app password"
+            raise LoginFailed(f"{self._host} refused the login{f' ({code})' if code else ''}; {remedy}") from None
+
+    def _enable(self, extension: str) -> bool:
+        if extension not in self.capabilities or "ENABLE" not in self.capabilities:
+            return False
+        return extension.encode() in self._client.enable(extension)
+
+    def _leave(self) -> None:
+        with self._told():
+            if "UNSELECT" in self.capabilities:
+                self._client.unselect_folder()
+            else:
+                # Nothing is expunged: it was opened for reading only.
+                self._client.close_folder()
+        self._open = None
+
+    @contextmanager
+    def _told(self, folder: str | None = None) -> Iterator[None]:
+        """What the library raises, as what it means."""
+        host = self._host
+        try:
+            yield
+        except ssl.SSLCertVerificationError as error:
+            remedy = "correct host, or give ca_file if the server has an authority of its own"
+            raise SourceUnavailable(
+                f"the certificate of {host} is not valid ({error.verify_message}); {remedy}"
+            ) from None
+        except (imaplib.IMAP4.abort, OSError, EOFError) as error:
+            raise _lost(host, error) from error
+        except imaplib.IMAP4.error as error:
+            text, code = _code_of(error)
+            if code in _TOO_MUCH or _BACK_OFF.search(text):
+                raise RateLimited(host, _seconds(text)) from None
+            if code in _NOT_NOW:
+                raise SourceUnavailable(
+                    f"{host} cannot answer now ({code}); it is asked again by the next sync"
+                ) from None
+            what = "the folder" if folder else "it"
+            raise FetchFailed(f"{host} declined {what}{f' ({code})' if code else ''}; it is asked again") from None
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError) as error:
+            # The library takes answers apart as they come and stumbles over odd ones in as many ways.
+            raise FetchFailed(f"{host} answered what cannot be read; it is asked again in another way") from error
+
+
+def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
+    context = ssl.create_default_context(cafile=settings.ca_file)
+    tls = settings.security == "tls"
+    port = settings.server_port
+    client = IMAPClient(settings.host, port, ssl=tls, ssl_context=context if tls else None, timeout=timeout)
+    # It would write every byte that comes into a log that nobody keeps.
+    client._imap.debug = 0
+    client.folder_encode = False
+    client.normalise_times = False
+    if settings.security == "starttls":
+        client.starttls(context)
+    return client
+
+
+def _lost(host: str, error: BaseException) -> SourceUnavailable | RateLimited:
+    text, code = _code_of(error)
+    if code in _TOO_MUCH or _BACK_OFF.search(text):
+        return RateLimited(host, _seconds(text))
+    if isinstance(error, TimeoutError):
+        return SourceUnavailable(f"{host} did not answer in time; the next sync goes on where this one was")
+    what = type(error).__name__ if isinstance(error, OSError) else "connection lost"
+    remedy = "check host, port and the network; the next sync goes on where this one was"
+    return SourceUnavailable(f"{host} cannot be reached ({what}); {remedy}")
+
+
+def _code_of(error: BaseException) -> tuple[str, str]:
+    """The text of what a server answered, for looking only, and the response code in it."""
+    text = str(error)
+    found = _CODE.search(text)
+    return text, found[1] if found else ""
+
+
+def _seconds(text: str) -> float | None:
+    found = _BACK_OFF.search(text)
+    return int(found[1]) / 1000 if found else None
+
+
+def _status(said: Any) -> Status:
+    def number(name: bytes, other: bytes = b"") -> int:
+        value = said.get(name, said.get(other, 0))
+        return int(value[0] if isinstance(value, (list, tuple)) else value)
+
+    return Status(
+        number(b"UIDVALIDITY"),
+        number(b"UIDNEXT"),
+        number(b"MESSAGES", b"EXISTS"),
+        number(b"HIGHESTMODSEQ"),
+        number(b"UNSEEN"),
+    )
+
+
+def _message(uid: int, said: Any) -> Message:
+    found = _MESSAGE_ID.match(said.get(_HEADER) or b"")
+    received = said.get(b"INTERNALDATE")
+    return Message(
+        uid,
+        int(said[b"RFC822.SIZE"]),
+        received.astimezone(UTC) if received else None,
+        " ".join(found[1].decode("utf-8", "replace").split())[:998] if found else "",
+        tuple(sorted(flag for flag in _flags(said.get(b"FLAGS", ())) if flag != "\\Recent")),
+        said.get(b"BODYSTRUCTURE"),
+    )
+
+
+def _is_whole(said: Any) -> bool:
+    """Whether it is an answer to the question, and not only a word about new flags of a message that went meanwhile."""
+    return said is not None and b"RFC822.SIZE" in said
+
+
+def _flags(flags: Any) -> tuple[str, ...]:
+    return tuple(flag.decode("ascii", "replace") if isinstance(flag, bytes) else str(flag) for flag in flags)
+
+
+def _ranges(said: bytes) -> Iterator[tuple[int, int]]:
+    for part in said.split(b","):
+        first, _, last = part.partition(b":")
+        yield int(first), int(last or first)
+
+
+def _is_news(answer: Any) -> bool:
+    return any(word in (b"EXISTS", b"EXPUNGE", b"VANISHED", b"FETCH") for word in answer if isinstance(word, bytes))

@@ -1,0 +1,239 @@
+"""A real server of mail for the tests: Dovecot on a free port of the loopback, with mailboxes of its own."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.message import EmailMessage
+from pathlib import Path
+
+import psutil
+import pytest
+from imapclient import IMAPClient
+
+USER, PASSWORD = "ada", "correct horse"
+_KEY = b"a key that only the tests know, and no one else"
+_CONFIG = """
+base_dir = {folder}/run
+state_dir = {folder}/run
+log_path = {folder}/log
+protocols = imap
+listen = 127.0.0.1
+ssl = {ssl}
+{certificates}
+disable_plaintext_auth = no
+auth_mechanisms = plain login xoauth2
+auth_failure_delay = 0
+mail_location = maildir:{folder}/mail/%u
+first_valid_uid = 1
+first_valid_gid = 1
+mail_max_userip_connections = 100
+imap_capability = {capability}
+service imap-login {{
+  inet_listener imap {{
+    address = 127.0.0.1
+    port = {port}
+  }}
+  inet_listener imaps {{
+    address = 127.0.0.1
+    port = {tls_port}
+  }}
+}}
+service anvil {{
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
+}}
+passdb {{
+  driver = passwd-file
+  mechanisms = plain login
+  args = scheme=PLAIN username_format=%u {folder}/users
+}}
+passdb {{
+  driver = oauth2
+  mechanisms = xoauth2
+  args = {folder}/oauth2
+}}
+userdb {{
+  driver = static
+  args = uid=mail gid=mail home={folder}/mail/%u
+}}
+namespace inbox {{
+  inbox = yes
+  separator = /
+  mailbox Trash {{
+    special_use = \\Trash
+  }}
+  mailbox Junk {{
+    special_use = \\Junk
+  }}
+}}
+"""
+_TOKENS = """
+introspection_mode = local
+local_validation_key_dict = fs:posix:prefix={folder}/keys/
+username_attribute = sub
+"""
+
+
+@dataclass
+class Dovecot:
+    """A server. `stop` and `start` may follow one another; what is in the mailboxes stays."""
+
+    folder: Path
+    port: int
+    tls_port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def ca_file(self) -> Path:
+        return self.folder / "authority.pem"
+
+    def start(self) -> None:
+        with (self.folder / "said").open("wb") as said:
+            self.process = subprocess.Popen(
+                ["dovecot", "-F", "-c", str(self.folder / "dovecot.conf")],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                env={"PATH": "/usr/sbin:/usr/bin:/bin"},
+            )
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+                return
+            except OSError:
+                assert time.monotonic() < deadline and self.process.poll() is None, (self.folder / "said").read_text()
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End the server and every connection to it; may be called again."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        served = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.kill()
+        self.process.wait(timeout=20)
+        for process in served:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(served, timeout=20)
+
+    def clear(self) -> None:
+        """Take every message and folder of the user away; start again what was stopped."""
+        if self.process is None or self.process.poll() is not None:
+            self.start()
+        with self.person() as client:
+            client.folder_encode = False
+            for flags, _, name in reversed(client.list_folders()):
+                if name != b"INBOX" and b"\\Noselect" not in flags:
+                    client.delete_folder(name)
+            client.select_folder("INBOX")
+            if uids := client.search():
+                client.delete_messages(uids)
+                client.expunge(uids)
+
+    @contextlib.contextmanager
+    def person(self) -> Iterator[IMAPClient]:
+        """A person's own mail program."""
+        with IMAPClient("127.0.0.1", self.port, ssl=False, timeout=20) as client:
+            client.login(USER, PASSWORD)
+            yield client
+
+    def number_anew(self, folder: str) -> None:
+        """Have the server forget how the messages of a folder are numbered, as after a move to another machine."""
+        home = self.folder / "mail" / USER
+        place = home if folder == "INBOX" else home / f".{folder.replace('/', '.')}"
+        for file in place.glob("dovecot*"):
+            if file.is_file():
+                file.unlink()
+        # UIDVALIDITY is a time in seconds: the next one has to be another.
+        (home / "dovecot-uidvalidity").unlink(missing_ok=True)
+        for file in home.glob("dovecot-uidvalidity.*"):
+            number = int(file.suffix[1:], 16)
+            file.rename(file.with_suffix(f".{number + 1000:08x}"))
+
+
+def token(user: str = USER, seconds: int = 600) -> str:
+    """An access token that the server takes for so long."""
+
+    def part(value: dict[str, object]) -> bytes:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
+
+    now = int(time.time())
+    said = part({"alg": "HS256", "typ": "JWT"}) + b"." + part({"sub": user, "iat": now - 5, "exp": now + seconds})
+    signed = base64.urlsafe_b64encode(hmac.digest(_KEY, said, hashlib.sha256)).rstrip(b"=")
+    return (said + b"." + signed).decode()
+
+
+def message(number: int, subject: str = "", text: str = "", files: dict[str, bytes] | None = None) -> bytes:
+    """A message; `files` come along."""
+    made = EmailMessage()
+    made["From"] = "Grace Hopper <grace@example.org>"
+    made["To"] = "Ada <ada@example.org>"
+    made["Subject"] = subject or f"Message {number}"
+    made["Date"] = f"Mon, 02 Mar 2026 10:{number % 60:02}:00 +0000"
+    made["Message-ID"] = f"<{number}@example.org>"
+    made.set_content(text or f"The text of message {number}.\n")
+    for name, data in (files or {}).items():
+        kind = ("text", "plain") if name.endswith(".txt") else ("application", "octet-stream")
+        made.add_attachment(data, maintype=kind[0], subtype=kind[1], filename=name)
+    return made.as_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+
+
+def serving(folder: Path, capability: str = "") -> Iterator[Dovecot]:
+    """A server that runs as long as it is asked for. `capability`: all that it says it can do, where that is less."""
+    if shutil.which("dovecot", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None or os.geteuid() != 0:
+        assert not os.environ.get("CATCHMENT_CI"), "dovecot-imapd has to be there, and the tests have to run as root"
+        pytest.skip("needs Dovecot (apt install dovecot-imapd) and root to start it")
+    folder.chmod(0o755)
+    port, tls_port = _free_port(), _free_port()
+    (folder / "mail").mkdir()
+    (folder / "run").mkdir()
+    (folder / "users").write_text(f"{USER}:{{PLAIN}}{PASSWORD}\n")
+    key = folder / "keys" / "default" / "HS256"
+    key.mkdir(parents=True)
+    (key / "default").write_bytes(base64.b64encode(_KEY))
+    (folder / "oauth2").write_text(_TOKENS.format(folder=folder))
+    shutil.chown(folder / "mail", "mail", "mail")
+    _certify(folder)
+    certificates = f"ssl_cert = <{folder}/server.pem\nssl_key = <{folder}/server.key\nssl_min_protocol = TLSv1.2"
+    config = _CONFIG.format(
+        folder=folder, port=port, tls_port=tls_port, ssl="yes", certificates=certificates, capability=capability
+    )
+    (folder / "dovecot.conf").write_text(config if capability else config.replace("imap_capability = \n", ""))
+    server = Dovecot(folder, port, tls_port)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _certify(folder: Path) -> None:
+    """An authority of our own, and a certificate of it for `localhost`."""
+    from tests.connectors.imap.certificates import authority, certificate
+
+    made = authority("Authority of the tests")
+    (folder / "authority.pem").write_bytes(made.pem)
+    issued = certificate(made, "localhost")
+    (folder / "server.pem").write_bytes(issued.pem)
+    (folder / "server.key").write_bytes(issued.key_pem)
+    (folder / "server.key").chmod(0o600)

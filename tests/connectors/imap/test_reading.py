@@ -1,0 +1,167 @@
+"""From a real server into the ledger: messages, what is attached to them, and the ways to log in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import LoginFailed, SourceUnavailable
+from catchment.model import SkipReason
+from catchment.normalize.mail.attachments import attachments
+from connectors.imap import Imap
+from connectors.imap.names import place
+from tests.connectors.imap.dovecot import PASSWORD, Dovecot, message, token
+from tests.connectors.memory_ledger import MemoryLedger
+
+GOLDEN = Path(__file__).parents[2] / "normalize" / "golden" / "mail"
+
+
+def test_messages_are_listed_and_read(server: Dovecot, mail: Imap, ledger: MemoryLedger) -> None:
+    with server.person() as person:
+        for number in range(3):
+            person.append("INBOX", message(number), flags=[b"\\Flagged"] if number == 1 else [])
+    report = ledger.sync(mail)
+    assert len(report.new) == 3
+    assert list(ledger.documents().values()) == [message(number) for number in range(3)]
+    assert [row.item.attributes["flags"] for row in ledger.present().values()] == [[], ["\\Flagged"], []]
+    assert {row.item.attributes["message_id"] for row in ledger.present().values()} >= {"<0@example.org>"}
+
+
+def test_reading_marks_nothing_as_seen(server: Dovecot, mail: Imap, ledger: MemoryLedger) -> None:
+    with server.person() as person:
+        person.append("INBOX", message(1, files={"a.bin": b"1"}))
+        ledger.sync(mail)
+        person.select_folder("INBOX", readonly=True)
+        assert person.search("UNSEEN") == person.search("ALL")
+
+
+def test_what_is_attached_is_a_document_of_its_own(server: Dovecot, mail: Imap, ledger: MemoryLedger) -> None:
+    with server.person() as person:
+        person.append("INBOX", message(1, files={"notes.txt": b"the weir\n", "gauge.bin": bytes(range(256))}))
+    ledger.sync(mail)
+    names = {row.content.name: row.content for row in ledger.present().values() if row.content}
+    assert names.keys() >= {"notes.txt", "gauge.bin"}
+    assert names["gauge.bin"].data == bytes(range(256))
+    assert names["gauge.bin"].metadata == {"message-id": "<1@example.org>"}
+    assert len(names) == 3
+
+
+def test_attachments_may_be_left_out(server: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger) -> None:
+    with server.person() as person:
+        person.append("INBOX", message(1, files={"notes.txt": b"the weir\n"}))
+    assert len(ledger.sync(account(attachments=False)).new) == 1
+
+
+def test_a_file_that_is_fetched_alone_is_the_same_as_out_of_its_message(
+    server: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger
+) -> None:
+    with server.person() as person:
+        person.append("INBOX", message(1, files={"notes.txt": b"the weir\n", "gauge.bin": bytes(range(256)) * 40}))
+    ledger.sync(account(), fetch=False)
+    items = [row.item for row in ledger.present().values()]
+    with_message, alone = account(), account()
+    with_message.expect(items)
+    for item in items[1:]:
+        assert with_message.fetch(item) == alone.fetch(item)
+
+
+def test_the_structure_tells_the_same_files_as_the_message_itself(
+    server: Dovecot, mail: Imap, ledger: MemoryLedger
+) -> None:
+    odd = {path.stem: path.read_bytes() for path in sorted(GOLDEN.glob("*.eml"))}
+    assert len(odd) > 50
+    with server.person() as person:
+        for name, data in odd.items():
+            if name != "parts-nested-too-deep":
+                person.append("INBOX", data)
+    ledger.sync(mail, fetch=False)
+    told: dict[int, set[str]] = {}
+    for locator in ledger.present():
+        at = place(locator)
+        assert at is not None
+        told.setdefault(at.uid, set()).update({at.part} - {""})
+    # Refused as a whole when it is read.
+    del odd["parts-nested-too-deep"]
+    differing = {
+        name: told[uid]
+        for (name, data), uid in zip(odd.items(), sorted(told), strict=True)
+        if {file.part for file in attachments(data)} != told[uid]
+    }
+    # No type that can be read: text to our parser, a file to the server.
+    assert differing == {"type-nonsense": {"1"}, "type-without-subtype": {"1"}}
+
+
+def test_what_is_too_large_is_not_fetched(server: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger) -> None:
+    with server.person() as person:
+        person.append("INBOX", message(1, text="long\n" * 50_000))
+        person.append("INBOX", message(2))
+    report = ledger.sync(account(limits={"max_mb": 0.1}))
+    assert list(report.skipped.values()) == [SkipReason.TOO_LARGE]
+    assert len(report.fetched) == 1
+
+
+def test_folders_are_chosen_by_pattern_and_by_use(
+    server: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger
+) -> None:
+    names = ["Archive/2026", "Lists/bees", "Trash", "Junk", "Работа", "Fish & Chips", "[Old] (1)"]
+    with server.person() as person:
+        for name in names:
+            person.create_folder(name)
+            person.append(name, message(names.index(name)))
+
+    def read(**settings: object) -> set[str]:
+        fresh = MemoryLedger()
+        fresh.sync(account(**settings), fetch=False)
+        return {row.item.container for row in fresh.present().values()}
+
+    assert read() == {"Archive/2026", "Lists/bees", "Работа", "Fish & Chips", "[Old] (1)"}
+    assert read(trash=True) == set(names)
+    assert read(include=["archive/*", "Trash"]) == {"Archive/2026", "Trash"}
+    assert read(exclude=["*/*"]) == {"Работа", "Fish & Chips", "[Old] (1)"}
+    ledger.sync(account(include=["Работа"]))
+    assert list(ledger.documents().values()) == [message(4)]
+
+
+@pytest.mark.parametrize("security", ["tls", "starttls"])
+def test_the_connection_is_encrypted_and_the_certificate_checked(
+    server: Dovecot, account: Callable[..., Imap], security: str
+) -> None:
+    port = server.tls_port if security == "tls" else server.port
+    safe = {"host": "localhost", "port": port, "security": security}
+    assert security.upper() in account(**safe, ca_file=server.ca_file).probe()
+    with pytest.raises(
+        SourceUnavailable, match=r"certificate of localhost is not valid .*; correct host, or give ca_file"
+    ):
+        account(**safe).probe()
+    with pytest.raises(SourceUnavailable, match=r"certificate of 127\.0\.0\.1 is not valid"):
+        account(**{**safe, "host": "127.0.0.1"}, ca_file=server.ca_file).probe()
+
+
+def test_a_token_logs_in_until_it_ends(
+    server: Dovecot, account: Callable[..., Imap], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", token())
+    assert "messages in INBOX" in account(token="env:TOKEN").probe()
+    monkeypatch.setenv("TOKEN", token(seconds=-60))
+    with pytest.raises(LoginFailed, match="renew the token"):
+        account(token="env:TOKEN").probe()
+
+
+def test_a_refused_login_says_what_to_do_and_not_what_was_tried(
+    server: Dovecot, mail: Imap, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAIL_PASSWORD", "wrong horse")
+    with pytest.raises(LoginFailed, match=r"refused the login \(AUTHENTICATIONFAILED\); check user") as refused:
+        ledger.sync(mail)
+    told = repr(refused.value) + repr(refused.value.__cause__)
+    assert "wrong horse" not in told
+    assert PASSWORD not in told
+
+
+def test_a_connector_holds_no_secret(server: Dovecot, mail: Imap) -> None:
+    import pickle
+
+    mail.probe()
+    assert PASSWORD.encode() not in pickle.dumps(mail)
