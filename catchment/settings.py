@@ -5,7 +5,8 @@ The settings of each kind of source are declared beside its connector, as a subc
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -116,6 +117,11 @@ class SourceSettings(Strict):
     cache: CachePolicy | None = Field(None, description="Overrides the connector's caching policy")
     limits: Limits | None = Field(None, description="Overrides the connector's limits for one item")
     resources: ResourceChanges | None = Field(None, description="What one sync of this source may take of the machine")
+
+    @classmethod
+    def located(cls, location: str) -> Mapping[str, Any]:
+        """The settings that say where the source is, of a location as a person types it. Raises BadInput with the remedy."""
+        raise NotImplementedError
 
     def policy(self, default: Policy) -> Policy:
         """The connector's policy with this source's overrides."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
 from catchment.contracts import Known
+from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
 from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
 from connectors.ignore import Rules
@@ -34,6 +35,14 @@ class FolderSettings(SourceSettings):
         description="Files of this name, in any folder, hold patterns of what to leave out there",
         pattern=r"^\.[^/]+$",
     )
+
+    @classmethod
+    def located(cls, location: str) -> Mapping[str, Any]:
+        """The folder of this path."""
+        root = Path(location).expanduser().absolute()
+        if not root.exists():
+            raise BadInput(f"{root.name!r} is not there; correct the path, or mount its disk first")
+        return {"root": root}
 
     @field_validator("root")
     @classmethod

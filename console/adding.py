@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catchment.errors import BadInput, NotFound
@@ -51,12 +50,11 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
     from deployments.sources_file import SourceEntry, schedule_of
 
     connector = connector_class(kind)
-    if "root" in given:
-        raise BadInput("root is the location itself; leave --set root=… out")
-    root = Path(location).expanduser().absolute()
-    if not root.exists():
-        raise BadInput(f"{root.name!r} is not there; correct the path, or mount its disk first")
-    settings = values.typed(connector.settings, {**given, "root": root})
+    located = connector.settings.located(location)
+    for key in located:
+        if key in given:
+            raise BadInput(f"{key} is the location itself; leave --set {key}=… out")
+    settings = values.typed(connector.settings, {**given, **located})
     if timing.debounce is not None and not timing.watch:
         raise BadInput("--debounce is for a source that is watched; give --watch too")
     quiet = None if timing.debounce is None else round(timing.debounce, 3)
@@ -69,9 +67,7 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
 
 def commit(entry: SourceEntry) -> str:
     """Write a source down, deploy it if the server runs, and say what its probe said. A failure changes nothing."""
-    from connectors import connector_class
-
-    told = connector_class(entry.kind)(entry.settings).probe()
+    told = probe(entry)
     home = session.home()
     with session.writing() as ledger:
         file = _file()
@@ -88,6 +84,17 @@ def commit(entry: SourceEntry) -> str:
             file.save()
             raise
     return told
+
+
+def probe(entry: SourceEntry) -> str:
+    """What the source says of itself now. Raises SourceError or BadInput with the remedy."""
+    from connectors import connector_class
+
+    if server := session.running():
+        from deployments.blocks import read_blocks_of
+
+        read_blocks_of(server)
+    return connector_class(entry.kind)(entry.settings).probe()
 
 
 def withdraw(name: str, actor: str, reason: str) -> None:

@@ -32,8 +32,8 @@ def _kinds(incomplete: str) -> list[str]:
 @app.command()
 def add(
     *,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="local_files or obsidian.", autocompletion=_kinds)],
-    location: Annotated[str, typer.Argument(metavar="LOCATION", help="The folder or the vault.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="local_files, obsidian or imap.", autocompletion=_kinds)],
+    location: Annotated[str, typer.Argument(metavar="LOCATION", help="The folder or the vault; for mail user@host.")],
     name: Annotated[str, typer.Option("--name", help="A short name: lower-case letters, digits, - and _.")],
     every: Annotated[str | None, typer.Option(help="Sync every so often: 15m, 2h, 1d.")] = None,
     cron: Annotated[str | None, typer.Option(help='Sync at these times: "0 7 * * *".')] = None,
@@ -154,10 +154,7 @@ def remove(
 @app.command("test")
 def probe(name: Name) -> None:
     """Check that a source can be read now."""
-    from connectors import connector_class
-
-    entry = adding.entry(name)
-    render.say(render.clean(connector_class(entry.kind)(entry.settings).probe()))
+    render.say(render.clean(adding.probe(adding.entry(name))))
 
 
 def _known(ledger: Ledger, name: str) -> Source:

@@ -1,0 +1,17 @@
+"""Secrets that are kept in blocks of the Prefect server, for the process of a run."""
+
+from __future__ import annotations
+
+from prefect.client.orchestration import get_client
+from prefect.exceptions import ObjectNotFound
+
+from catchment.errors import LoginFailed
+
+
+def read_block(name: str) -> str:
+    """The value of the Secret block of this name. Raises LoginFailed where there is none."""
+    try:
+        with get_client(sync_client=True) as client:
+            return str(client.read_block_document_by_name(name, "secret").data["value"])
+    except ObjectNotFound:
+        raise LoginFailed(f"the server has no Secret block {name}; make it in the UI, under Blocks") from None
