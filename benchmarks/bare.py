@@ -19,6 +19,8 @@ from typing import Any
 
 from catchment.errors import ItemError
 from catchment.extract import extract
+from catchment.ledger.pairs import SQLITE as PAIRS
+from catchment.ledger.pairs import pairs
 from catchment.model import Document, EntityKind, Extraction, RawContent
 from catchment.normalize import NORMALIZER, normalize
 
@@ -61,6 +63,8 @@ _INSERTS = {
     "entities": "INSERT INTO entities VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     "documents": "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)",
     "document_index": "INSERT INTO document_index (rowid, title, aliases, properties, path) VALUES (?, ?, ?, ?, ?)",
+    "chunk_pairs": "INSERT INTO chunk_pairs (rowid, pairs) VALUES (?, ?)",
+    "document_pairs": "INSERT INTO document_pairs (rowid, pairs) VALUES (?, ?)",
 }
 
 
@@ -108,6 +112,8 @@ def ingest(folder: Path, file: Path) -> dict[str, Any]:
     start = time.perf_counter()
     database = sqlite3.connect(file)
     database.executescript(_TABLES)
+    for statement in PAIRS:
+        database.execute(statement)
     rows = _Rows()
     known: dict[str, tuple[int, str, str]] = {}
     failed = 0
@@ -137,6 +143,8 @@ def _take(rows: _Rows, known: dict[str, tuple[int, str, str]], folder: Path, pat
     number = rows.counts["documents"] + 1
     rows.add("documents", (number, content_id, stem, aliases, properties, place, status.st_mtime_ns // 1_000))
     rows.add("document_index", (number, stem, aliases, properties, place))
+    if letters := pairs("\n".join((stem, aliases, properties, place))):
+        rows.add("document_pairs", (number, letters))
 
 
 def _add_content(
@@ -153,7 +161,10 @@ def _add_content(
     for chunk in extraction.chunks:
         chunk_id = rows.counts["chunks"] + 1
         rows.add("chunks", (chunk_id, number, chunk.start, chunk.end, chunk.heading))
-        rows.add("chunk_index", (chunk_id, chunk.heading, text[chunk.start : chunk.end]))
+        passage = text[chunk.start : chunk.end]
+        rows.add("chunk_index", (chunk_id, chunk.heading, passage))
+        if letters := pairs(passage):
+            rows.add("chunk_pairs", (chunk_id, letters))
     for position, link in enumerate(extraction.links):
         name = link.target.rstrip("/").rpartition("/")[2].lower().removesuffix(".md")
         written = (link.kind.value, link.target, link.anchor, link.label, link.start, link.end)

@@ -80,8 +80,11 @@ def _names(outcome: Delivered) -> tuple[str, str]:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for inner in value.values() if isinstance(value, Mapping) else value:
+    elif isinstance(value, (dict, Mapping)):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
             yield from _texts(inner)
 
 

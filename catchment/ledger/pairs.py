@@ -9,7 +9,8 @@ changes what `pairs` answers has to make the index anew, because old pairs are t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from operator import add as add_letters
 from typing import Any
 
 from sqlalchemy import text
@@ -48,12 +49,13 @@ def has_letters(words: str) -> bool:
 
 def pairs(words: str) -> str:
     """The pairs of letters in the text, each once, with spaces between; the last letter of a run alone."""
-    return " ".join(dict.fromkeys(_pairs(composed(words)))) if _may_have(words) else ""
-
-
-def _pairs(words: str) -> Iterator[str]:
-    for run in NO_SPACES.findall(words):
-        yield from (run[start : start + 2] for start in range(len(run)))
+    if not _may_have(words):
+        return ""
+    found: dict[str, None] = {}
+    for run in NO_SPACES.findall(composed(words)):
+        found |= dict.fromkeys(map(add_letters, run, run[1:]))
+        found[run[-1]] = None
+    return " ".join(found)
 
 
 def _may_have(words: str) -> bool:
