@@ -58,11 +58,16 @@ class Changes:
 
     def tell(self) -> Iterator[Change]:
         """As `Connector.changes`."""
-        folders = self._folders()
+        folders = {folder.name: folder for folder in self._folders() if folder.holds_messages}
         statuses: dict[str, Status | ItemError] = {}
-        for folder in folders:
-            if folder.holds_messages and wanted(self._settings, folder):
-                statuses[folder.name] = self._status(folder.name)
+        for folder in list(folders.values()):
+            if wanted(self._settings, folder):
+                status = self._status(folder.name)
+                if isinstance(status, Vanished):
+                    # Deleted just now, or listed for the sake of what is below it.
+                    del folders[folder.name]
+                else:
+                    statuses[folder.name] = status
         generation = self._generation(statuses)
         account = hashlib.sha256(f"{self._settings.user}@{self._settings.host}".encode()).hexdigest()[:16]
         yield Root(f"{account}.{generation}")
@@ -98,9 +103,8 @@ class Changes:
 
     # Folders that are not read
 
-    def _gone(self, folders: Sequence[Folder]) -> Iterator[Change]:
+    def _gone(self, there: Mapping[str, Folder]) -> Iterator[Change]:
         """What is known in folders that are not there any more, or not wanted any more."""
-        there = {folder.name: folder for folder in folders if folder.holds_messages}
         for name in sorted(self._known.containers()):
             folder = there.get(name)
             if folder is not None and wanted(self._settings, folder):

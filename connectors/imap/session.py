@@ -31,6 +31,9 @@ _MESSAGE_ID = re.compile(rb"message-id:\s*(\S.*)", re.IGNORECASE | re.DOTALL)
 _CODE = re.compile(r"\[([A-Z-]+)")
 _BACK_OFF = re.compile(r"back-?off time: ?(\d+) milliseconds", re.IGNORECASE)
 _TOO_MUCH = frozenset({"LIMIT", "OVERQUOTA", "THROTTLED"})
+_NOT_THERE = frozenset({"NONEXISTENT", "TRYCREATE"})
+# Dovecot and others say it without the code of RFC 5530.
+_IS_NOT_THERE = re.compile(r"(?:n't|not|no longer) exist|no such mailbox|unknown mailbox", re.IGNORECASE)
 _NOT_NOW = frozenset({"UNAVAILABLE", "INUSE", "SERVERBUG", "CONTACTADMIN"})
 
 
@@ -221,6 +224,8 @@ class Session:
                 raise SourceUnavailable(
                     f"{host} cannot answer now ({code}); it is asked again by the next sync"
                 ) from None
+            if folder and (code in _NOT_THERE or _IS_NOT_THERE.search(text)):
+                raise Vanished("its folder is not there any more; the next sync decides what that means") from None
             what = "the folder" if folder else "it"
             raise FetchFailed(f"{host} declined {what}{f' ({code})' if code else ''}; it is asked again") from None
         except (ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError) as error:

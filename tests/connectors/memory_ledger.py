@@ -154,6 +154,7 @@ class MemoryLedger:
     def _upsert(self, item: Item, report: Report) -> None:
         row = self.rows.get(item.locator)
         if row and row.state == "present" and row.item.version == item.version:
+            row.item = item
             return
         moved = None if row else self._missing(item.identity)
         if moved:

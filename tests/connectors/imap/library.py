@@ -1,0 +1,47 @@
+"""A library that mail is synced into as a flow does it: a real ledger, real parsers, no server of Prefect's."""
+
+from __future__ import annotations
+
+from catchment.ledger import Ledger
+from catchment.pipeline import SourceSync, open_sync
+from catchment.settings import Home, Policy, RetryPolicy
+from connectors.imap import Imap
+
+NOW = RetryPolicy(backoff="immediate", attempts=3)
+
+
+def work(sync: SourceSync, batch: int = 250) -> None:
+    """Bring in everything that waits."""
+    while (token := sync.claim(batch)) is not None:
+        sync.deliver(token)
+
+
+def full_sync(home: Home, mail: Imap, *, deep: bool = False) -> dict[str, int]:
+    """One sync to its end; its figures."""
+    policy = Policy(retry=NOW, limits=mail.policy.limits)
+    with open_sync(home, mail, "mail", policy, mail.settings.model_fields["priority"].default) as sync:
+        sync.discover(deep=deep)
+        work(sync)
+        for job in list(sync.troubles):
+            while (trouble := sync.process_alone(job)) and trouble.retry_at is not None:
+                pass
+        return sync.end()
+
+
+def documents(home: Home) -> dict[str, int]:
+    """The number of each document by its item."""
+    ledger = Ledger.open(home.database_url)
+    try:
+        return {named.locator: named.document for named in ledger.library.names(ledger.sources.get("mail").id)}
+    finally:
+        ledger.close()
+
+
+def held(home: Home) -> list[tuple[int, str]]:
+    """The deletions that wait for a person: how many, and why."""
+    ledger = Ledger.open(home.database_url)
+    try:
+        assert ledger.check(deep=True) == []
+        return [(hold.count, hold.reason) for hold in ledger.intake.holds()]
+    finally:
+        ledger.close()

@@ -1,0 +1,281 @@
+"""What becomes of messages that are deleted, moved, copied and marked, and of folders that are renamed, emptied, reset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from imapclient import IMAPClient
+
+from catchment.ledger import Ledger
+from catchment.settings import Home
+from connectors.imap import Imap
+from tests.connectors.imap.dovecot import Dovecot, message, serving
+from tests.connectors.imap.library import documents, full_sync, held
+from tests.connectors.memory_ledger import MemoryLedger
+
+COUNT = 30
+
+
+@pytest.fixture
+def person(server: Dovecot) -> Iterator[IMAPClient]:
+    """A person with thirty messages in the inbox, one of them with a file."""
+    with server.person() as person:
+        for number in range(COUNT):
+            person.append("INBOX", message(number, files={"weir.txt": b"gauge\n"} if number == 7 else None))
+        person.select_folder("INBOX")
+        yield person
+
+
+def folders(home: Home) -> dict[str, int]:
+    """How many documents there are by folder."""
+    found = [item.partition(";UIDVALIDITY=")[0] for item in documents(home)]
+    return {name: found.count(name) for name in found}
+
+
+def test_deleted_messages_leave_with_what_was_attached(home: Home, mail: Imap, person: IMAPClient) -> None:
+    full_sync(home, mail)
+    before = documents(home)
+    uids = person.search()
+    person.delete_messages([uids[3], uids[7]])
+    person.expunge()
+    summary = full_sync(home, mail)
+    assert (summary["deleted"], summary["jobs"]) == (3, 0)
+    assert len(documents(home)) == len(before) - 3 == COUNT - 2
+    assert documents(home).items() <= before.items()
+
+
+def test_flags_are_followed_and_nothing_is_read_again(mail: Imap, person: IMAPClient, ledger: MemoryLedger) -> None:
+    ledger.sync(mail)
+    uid = person.search()[5]
+    person.add_flags([uid], [b"\\Seen", b"$Important"])
+    report = ledger.sync(mail)
+    assert [change.item.attributes["flags"] for change in report.said] == [["$Important", "\\Seen"]]  # type: ignore[union-attr]
+    assert report.fetched == set()
+
+
+def test_a_moved_message_keeps_its_document(home: Home, mail: Imap, person: IMAPClient) -> None:
+    full_sync(home, mail)
+    before = documents(home)
+    person.create_folder("Archive/2026")
+    person.move([person.search()[7]], "Archive/2026")
+    summary = full_sync(home, mail)
+    assert (summary["moved"], summary["jobs"], summary["deleted"]) == (2, 0, 0)
+    after = documents(home)
+    assert sorted(after.values()) == sorted(before.values())
+    assert folders(home) == {"INBOX": COUNT - 1, "Archive/2026": 2}
+
+
+def test_a_copy_is_a_document_of_the_same_content(home: Home, mail: Imap, person: IMAPClient) -> None:
+    full_sync(home, mail)
+    person.create_folder("Kept")
+    person.copy([person.search()[0]], "Kept")
+    summary = full_sync(home, mail)
+    assert summary["succeeded"] == 1
+    assert folders(home) == {"INBOX": COUNT + 1, "Kept": 1}
+
+
+def test_a_renamed_folder_takes_its_documents_with_it(home: Home, mail: Imap, person: IMAPClient) -> None:
+    person.create_folder("Работа")
+    person.move(person.search()[:20], "Работа")
+    full_sync(home, mail)
+    before = documents(home)
+    person.rename_folder("Работа", "Arbeit/2026")
+    summary = full_sync(home, mail)
+    assert (summary["moved"], summary["jobs"], summary["deleted"]) == (21, 0, 0)
+    assert sorted(documents(home).values()) == sorted(before.values())
+    assert held(home) == []
+
+
+def test_a_deleted_folder_is_held_for_a_person_to_look_at(home: Home, mail: Imap, person: IMAPClient) -> None:
+    person.create_folder("Old")
+    person.move(person.search()[:20], "Old")
+    full_sync(home, mail)
+    person.delete_folder("Old")
+    assert full_sync(home, mail)["deleted"] == 0
+    assert held(home) == [(21, "21 of 31 items are gone")]
+
+
+def test_a_folder_that_holds_no_messages_any_more_is_no_trouble(home: Home, mail: Imap, person: IMAPClient) -> None:
+    person.create_folder("Projects")
+    person.create_folder("Projects/Weir")
+    person.append("Projects", message(90))
+    person.append("Projects/Weir", message(91))
+    full_sync(home, mail)
+    person.delete_folder("Projects")
+    assert (full_sync(home, mail)["deleted"], held(home)) == (1, [])
+    assert folders(home) == {"INBOX": COUNT + 1, "Projects/Weir": 1}
+
+
+def test_messages_that_are_numbered_anew_are_the_same_messages(
+    server: Dovecot, home: Home, mail: Imap, person: IMAPClient
+) -> None:
+    full_sync(home, mail)
+    before = documents(home)
+    person.unselect_folder()
+    server.number_anew("INBOX")
+    summary = full_sync(home, mail)
+    after = documents(home)
+    assert not set(before) & set(after)
+    assert sorted(after.values()) == sorted(before.values())
+    assert (summary["moved"], summary["jobs"], summary["deleted"]) == (COUNT + 1, 0, 0)
+    assert held(home) == []
+    assert full_sync(home, mail)["listed"] == 0
+
+
+def test_what_is_missing_after_numbering_anew_is_held_even_if_it_is_little(
+    server: Dovecot, home: Home, mail: Imap, person: IMAPClient
+) -> None:
+    full_sync(home, mail)
+    person.delete_messages([person.search()[0]])
+    person.expunge()
+    person.unselect_folder()
+    server.number_anew("INBOX")
+    assert full_sync(home, mail)["deleted"] == 0
+    assert held(home) == [(1, "the root is another one than before")]
+    assert full_sync(home, mail)["deleted"] == 0
+    ledger = Ledger.open(home.database_url)
+    ledger.intake.apply_hold(ledger.sources.get("mail").id, "ada", "thrown away")
+    ledger.close()
+    assert len(documents(home)) == COUNT
+    with server.person() as again:
+        again.select_folder("INBOX")
+        again.delete_messages([again.search()[0]])
+        again.expunge()
+    assert full_sync(home, mail)["deleted"] == 1
+
+
+def test_what_a_person_keeps_is_looked_at_afresh(server: Dovecot, home: Home, mail: Imap, person: IMAPClient) -> None:
+    full_sync(home, mail)
+    before = documents(home)
+    person.create_folder("Kept")
+    person.copy(person.search()[:20], "Kept")
+    person.delete_messages(person.search()[:20])
+    person.expunge()
+    full_sync(home, mail)
+    assert sorted(documents(home).values()) == sorted(before.values())
+    person.delete_folder("Kept")
+    full_sync(home, mail)
+    assert held(home) == [(21, "21 of 31 items are gone")]
+    ledger = Ledger.open(home.database_url)
+    ledger.intake.drop_hold(ledger.sources.get("mail").id, "ada", "look again")
+    ledger.close()
+    assert full_sync(home, mail)["jobs"] == 0
+    assert held(home) == [(21, "21 of 31 items are gone")]
+
+
+def test_a_folder_that_is_not_wanted_any_more_leaves_and_comes_back(
+    account: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger
+) -> None:
+    ledger.sync(account())
+    assert len(ledger.sync(account(exclude=["INBOX"])).skipped) == COUNT + 1
+    assert ledger.sync(account(exclude=["INBOX"])).said == []
+    assert len(ledger.sync(account()).fetched) == COUNT + 1
+    assert len(ledger.documents()) == COUNT + 1
+
+
+def test_a_first_listing_that_is_cut_short_goes_on_where_it_was(
+    mail: Imap, person: IMAPClient, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.imap.changes._PART", 10)
+    ledger.sync(mail, cut=15)
+    uids = person.search()
+    person.add_flags([uids[2], uids[15]], [b"\\Flagged"])
+    person.delete_messages([uids[4], uids[20]])
+    person.expunge()
+    report = ledger.sync(mail)
+    fresh = MemoryLedger()
+    fresh.sync(mail)
+    assert len(report.new) < COUNT - 5
+    assert ledger.documents() == fresh.documents()
+    assert {locator: row.item for locator, row in ledger.present().items()} == {
+        locator: row.item for locator, row in fresh.present().items()
+    }
+    assert ledger.marks == fresh.marks
+
+
+def test_messages_without_an_identifier_are_told_apart(home: Home, mail: Imap, server: Dovecot) -> None:
+    with server.person() as person:
+        for number in range(3):
+            lines = message(number).split(b"\r\n")
+            person.append("INBOX", b"\r\n".join(line for line in lines if not line.startswith(b"Message-ID")))
+        full_sync(home, mail)
+        assert len(documents(home)) == 3
+        before = documents(home)
+        person.select_folder("INBOX")
+        person.create_folder("Kept")
+        person.move(person.search(), "Kept")
+        full_sync(home, mail)
+    assert sorted(documents(home).values()) == sorted(before.values())
+
+
+def test_two_messages_with_the_same_identifier_are_two_documents(home: Home, mail: Imap, server: Dovecot) -> None:
+    with server.person() as person:
+        person.append("INBOX", message(1))
+        person.append("INBOX", message(1, text="Another text under the same name.\n"))
+        person.append("INBOX", message(1))
+    full_sync(home, mail)
+    assert len(documents(home)) == 3
+
+
+def test_an_unchanged_account_costs_one_question_for_each_folder(mail: Imap, person: IMAPClient) -> None:
+    for number in range(10):
+        person.create_folder(f"Folder {number}")
+    ledger = MemoryLedger()
+    ledger.sync(mail)
+    asked: list[str] = []
+
+    class Counted:
+        def __init__(self, inner: Imap) -> None:
+            self.ask = inner._pool.ask
+
+        def __call__(self, pace, question):  # type: ignore[no-untyped-def]
+            asked.append(question.__qualname__)
+            return self.ask(pace, question)
+
+    mail._pool.ask = Counted(mail)  # type: ignore[method-assign,assignment]
+    known = ledger.known()
+    list(mail.changes(known))
+    assert len(asked) == 12, "the list of folders, and each of the eleven"
+    assert known.asked == []
+
+
+LESS = {
+    "without QRESYNC": "IMAP4rev1 LITERAL+ ENABLE CONDSTORE UNSELECT IDLE UIDPLUS MOVE SPECIAL-USE",
+    "without CONDSTORE": "IMAP4rev1 LITERAL+ UIDPLUS MOVE",
+}
+
+
+@pytest.fixture(scope="module", params=LESS)
+def lesser(request: pytest.FixtureRequest, dovecot: Dovecot) -> Iterator[Dovecot]:
+    """A server that can do less, or at least says so."""
+    folder = dovecot.folder.parent / request.param.replace(" ", "-")
+    folder.mkdir()
+    yield from serving(folder, LESS[request.param])
+
+
+def test_a_server_that_can_do_less_tells_the_same(
+    lesser: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger
+) -> None:
+    lesser.clear()
+    mail = account(port=lesser.port)
+    with lesser.person() as person:
+        for number in range(20):
+            person.append("INBOX", message(number, files={"weir.txt": b"gauge\n"} if number == 7 else None))
+        ledger.sync(mail)
+        assert ledger.sync(mail).said == []
+        person.select_folder("INBOX")
+        uids = person.search()
+        person.add_flags([uids[2]], [b"\\Seen"])
+        person.delete_messages([uids[7]])
+        person.expunge()
+        person.append("INBOX", message(50))
+    report = ledger.sync(mail)
+    assert (len(report.new), len(report.gone)) == (1, 2)
+    fresh = MemoryLedger()
+    fresh.sync(mail)
+    assert {locator: row.item for locator, row in ledger.present().items()} == {
+        locator: row.item for locator, row in fresh.present().items()
+    }
+    assert ledger.documents() == fresh.documents()
+    assert ledger.sync(mail).said == []
