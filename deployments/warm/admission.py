@@ -14,6 +14,7 @@ from deployments.warm.profile import Profile
 HOT_CPU, HOT_MEMORY = 0.80, 0.85
 _CALM_CPU, _CALM_MEMORY = 0.65, 0.75
 """Between calm and hot nothing changes: else one run more or less would carry the machine across a single line."""
+_LEFT_BY_CPU = 2
 _HOT_SECONDS = 6.0
 _CALM_SECONDS = 15.0
 _LONGEST_CALM_SECONDS = 240.0
@@ -35,7 +36,8 @@ class Reading:
 class Limit:
     """How many runs may live at once: one less when the machine stays busy, one more when it stays calm.
 
-    Never below 1 nor above `cap`. A limit that had to be lowered soon after it was raised is raised later the next time.
+    Never above `cap`; a busy processor leaves two places, so that a short run need not wait for a long one, and only short
+    memory leaves one. A limit that had to be lowered soon after it was raised is raised later the next time.
     """
 
     def __init__(self, cap: int) -> None:
@@ -70,14 +72,14 @@ class Limit:
         self._calm_since = (reading.at if self._calm_since is None else self._calm_since) if calm else None
         before = self._now
         if self._hot_since is not None and reading.at - self._hot_since >= _HOT_SECONDS:
-            self._lower(reading.at)
+            self._lower(reading.at, 1 if reading.memory > HOT_MEMORY else _LEFT_BY_CPU)
         elif self._calm_since is not None and reading.at - self._calm_since >= self._patience:
             self._raise(reading.at)
         return self._now != before
 
-    def _lower(self, at: float) -> None:
+    def _lower(self, at: float, floor: int) -> None:
         self._hot_since = at
-        if self._now > 1:
+        if self._now > floor:
             self._now -= 1
             soon = at - self._raised_at < _SOON_SECONDS
             self._patience = min(2 * self._patience, _LONGEST_CALM_SECONDS) if soon else _CALM_SECONDS

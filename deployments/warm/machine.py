@@ -9,7 +9,7 @@ import psutil
 
 from deployments.warm.admission import HOT_MEMORY, Machine, Reading
 
-_MOST = 8
+_LEAST, _MOST = 4, 8
 
 
 def this_machine() -> Machine:
@@ -18,9 +18,12 @@ def this_machine() -> Machine:
 
 
 def runs_at_once() -> int:
-    """The cap where a person set none: one run per core, no more than eight. One core has two runs, so that a short one
-    need not wait for a long one."""
-    return max(2, min(_MOST, os.cpu_count() or 1))
+    """The cap where a person set none: one run per core, at least four and no more than eight.
+
+    Runs take turns at the processor, so that more of them than cores cost memory only; and each that has a place is one
+    source that need not wait for another.
+    """
+    return max(_LEAST, min(_MOST, os.cpu_count() or 1))
 
 
 class Gauge:

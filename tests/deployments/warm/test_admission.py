@@ -39,19 +39,26 @@ class _Clock:
             yield self.limit.now
 
 
-def test_a_machine_that_stays_busy_has_one_run_less_at_a_time_and_never_none() -> None:
+def test_a_processor_that_stays_busy_has_one_run_less_at_a_time_down_to_two() -> None:
     seen = _Clock(Limit(4)).pass_by(60, *_BUSY)
 
     assert seen[:3] == [4, 4, 4]
+    assert sorted(set(seen), reverse=True) == [4, 3, 2]
+    assert seen[-1] == 2
+
+
+def test_memory_that_stays_short_has_one_run_less_at_a_time_and_never_none() -> None:
+    seen = _Clock(Limit(4)).pass_by(60, 0.1, 0.9)
+
     assert sorted(set(seen), reverse=True) == [4, 3, 2, 1]
     assert seen[-1] == 1
 
 
-@pytest.mark.parametrize(("cpu", "memory", "after"), [(0.81, 0.1, 1), (0.80, 0.1, 2), (0.1, 0.86, 1), (0.1, 0.85, 2)])
+@pytest.mark.parametrize(("cpu", "memory", "after"), [(0.81, 0.1, 2), (0.80, 0.1, 3), (0.1, 0.86, 2), (0.1, 0.85, 3)])
 def test_the_limit_goes_down_above_eighty_percent_of_the_processor_or_eighty_five_of_the_memory(
     cpu: float, memory: float, after: int
 ) -> None:
-    assert _Clock(Limit(2)).pass_by(10, cpu, memory)[-1] == after
+    assert _Clock(Limit(3)).pass_by(8, cpu, memory)[-1] == after
 
 
 def test_a_short_peak_changes_nothing() -> None:
@@ -70,7 +77,7 @@ def test_a_machine_that_is_calm_again_has_all_its_runs_back_and_no_more() -> Non
 
     seen = clock.pass_by(300, *_CALM)
 
-    assert sorted(set(seen)) == [1, 2, 3]
+    assert sorted(set(seen)) == [2, 3]
     assert seen[-1] == 3
 
 
@@ -83,11 +90,11 @@ def test_between_busy_and_calm_nothing_changes() -> None:
 
 
 def test_a_load_that_comes_with_the_last_run_does_not_make_the_limit_go_up_and_down() -> None:
-    clock = _Clock(Limit(2))
+    clock = _Clock(Limit(3))
     changes = 0
     while clock.at < 3_600:
         before = clock.limit.now
-        [after] = clock.pass_by(_EVERY, *(_BUSY if before == 2 else _CALM))
+        [after] = clock.pass_by(_EVERY, *(_BUSY if before == 3 else _CALM))
         changes += after != before
 
     # Without a longer wait after each try it would be 300 in an hour.
@@ -175,7 +182,7 @@ def test_priority_is_worth_a_minute_and_no_more() -> None:
 def test_a_short_run_does_not_wait_for_a_long_one_that_yields() -> None:
     limit = Limit(4)
     for at in range(0, 60, 2):
-        limit.heed(Reading(at, *_BUSY))
+        limit.heed(Reading(at, 0.1, 0.9))
     assert limit.now == 1
 
     assert admit([_waiting("short")], [_SMALL], 0, limit, _MACHINE) == []
