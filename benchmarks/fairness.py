@@ -1,11 +1,10 @@
-"""How fairly sources were served: the two figures, taken from what was seen of the turns and of the jobs."""
+"""How fairly sources were served: the figures, taken from what was seen of the turns."""
 
 from __future__ import annotations
 
 import itertools
-import statistics
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from catchment.ledger.turns import Standing
@@ -20,26 +19,14 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Served:
-    """One source: its weight, and when each of its items was finished, in order of time."""
-
-    source_id: int
-    weight: int
-    finished: Sequence[float]
-
-    def items(self, start: float, end: float) -> int:
-        """How many items were finished within this time."""
-        return bisect_left(self.finished, end) - bisect_left(self.finished, start)
-
-
-@dataclass(frozen=True)
 class Fairness:
-    """Jain's index over `windows` windows, of turns held and of items finished; the share of grants that were inversions."""
+    """Jain's index over what each source had of what it was due, the least of these; the share of grants that were inversions.
 
-    windows: int
-    jain_turns: float
-    jain_turns_least: float
-    jain_items: float
+    A source is due its share of the turns that are held, by weight and no more than one, as long as it holds or wants one.
+    """
+
+    jain: float
+    least: float
     grants: int
     inversions: float
 
@@ -50,38 +37,36 @@ def jain(service: Sequence[float]) -> float:
     return sum(service) ** 2 / (len(service) * squares) if squares else 1.0
 
 
-def judge(looks: Sequence[Look], served: Mapping[int, Served], window: float) -> Fairness:
-    """Cut the time into windows of so many seconds. Each counts the sources that held a turn or waited for one in every look
-    of it, if there are two or more: one that was done within it got all that it asked for. Service is divided by weight.
-    """
-    turns: list[float] = []
-    items: list[float] = []
-    start = looks[0].at
-    while start + window <= looks[-1].at:
-        inside = [look for look in looks if start <= look.at < start + window]
-        rivals = [served[number] for number in _always_active(inside) if number in served]
-        if len(rivals) > 1:
-            turns.append(jain([_held(inside, one.source_id) / one.weight for one in rivals]))
-            items.append(jain([one.items(start, start + window) / one.weight for one in rivals]))
-        start += window
+def judge(looks: Sequence[Look]) -> Fairness:
+    """What the looks tell, each standing for the time until the next."""
+    due: defaultdict[int, float] = defaultdict(float)
+    had: defaultdict[int, float] = defaultdict(float)
+    for look, following in itertools.pairwise(looks):
+        seconds = following.at - look.at
+        active = [one for one in look.standings if one.active]
+        held = [one for one in active if one.held]
+        for number, share in shares({one.source_id: one.weight for one in active}, len(held)).items():
+            due[number] += share * seconds
+        for one in held:
+            had[one.source_id] += seconds
+    ratios = [had[number] / wanted for number, wanted in due.items() if wanted]
     grants, inverted = _inversions(looks)
-    return Fairness(
-        len(turns),
-        statistics.fmean(turns or [1.0]),
-        min(turns or [1.0]),
-        statistics.fmean(items or [1.0]),
-        grants,
-        inverted / grants if grants else 0.0,
-    )
+    return Fairness(jain(ratios), min(ratios, default=1.0), grants, inverted / grants if grants else 0.0)
 
 
-def _always_active(looks: Sequence[Look]) -> set[int]:
-    active = [{one.source_id for one in look.standings if one.active} for look in looks]
-    return set.intersection(*active) if active else set()
-
-
-def _held(looks: Sequence[Look], source_id: int) -> int:
-    return sum(one.held for look in looks for one in look.standings if one.source_id == source_id)
+def shares(weights: Mapping[int, int], turns: float) -> dict[int, float]:
+    """Divide turns among sources by weight; what is more than one goes to the others."""
+    left, found = dict(weights), {}
+    while left:
+        each = turns / sum(left.values())
+        full = [number for number, weight in left.items() if weight * each >= 1] if turns < len(left) else list(left)
+        if not full:
+            return found | {number: weight * each for number, weight in left.items()}
+        for number in full:
+            del left[number]
+            found[number] = 1.0
+        turns -= len(full)
+    return found
 
 
 def _inversions(looks: Sequence[Look]) -> tuple[int, int]:
@@ -94,5 +79,9 @@ def _inversions(looks: Sequence[Look]) -> tuple[int, int]:
         for one in after.standings:
             if one.held and one.sync_id not in held:
                 grants += 1
-                inverted += any(other.tag < waited.get(one.sync_id, one).tag for other in passed_over)
+                inverted += _any_before(waited.get(one.sync_id, one), passed_over)
     return grants, inverted
+
+
+def _any_before(one: Standing, others: Collection[Standing]) -> bool:
+    return any(other.tag < one.tag for other in others)

@@ -19,19 +19,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fairness import Look, Served, judge
+from benchmarks.fairness import Look, judge
 from benchmarks.measure import hardware, tree_mb
 from benchmarks.notes import generate
 from benchmarks.system import state_of
 from catchment.ledger import Ledger
-from catchment.ledger.turns import WEIGHT
 from catchment.settings import Home
 from console.adding import Timing, commit, prepare
 from deployments.runs import start_sync, wait
 from deployments.supervisor import down, up
 
 QUICK = (10_000, 1_000, 100, 10)
-QUICK_WINDOW = 0.5
 _BUILD = Path("build")
 _LOOK_SECONDS = 0.05
 _MEMORY_EVERY = 20
@@ -41,9 +39,7 @@ _MICROS = 1_000_000
 def main() -> None:
     """Measure once, and tell."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="10 000, 1 000, 100 and 10 items; windows of 0.5 s, not of 10 s"
-    )
+    parser.add_argument("--quick", action="store_true", help="10 000, 1 000, 100 and 10 items")
     parser.add_argument("--large", type=int, default=100_000, help="items of the largest source; the next has a tenth")
     parser.add_argument("--sizes", type=int, nargs="+", help="items of each source, in place of the four")
     asked = parser.parse_args()
@@ -52,14 +48,14 @@ def main() -> None:
     place = (_BUILD / "load").absolute()
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    figures = measure(place, sizes, window=QUICK_WINDOW if asked.quick else 10.0)
+    figures = measure(place, sizes)
     report = {"hardware": hardware(), **figures}
     (_BUILD / "load.json").write_text(json.dumps(report, indent=2) + "\n")
     _print(report)
     shutil.rmtree(place)
 
 
-def measure(place: Path, sizes: Sequence[int], *, window: float) -> dict[str, Any]:
+def measure(place: Path, sizes: Sequence[int]) -> dict[str, Any]:
     """Bring sources of these sizes in, all at once; `place` is an empty folder."""
     names = [f"notes-{number}" for number, _ in enumerate(sizes, 1)]
     home = Home(place / "home").make()
@@ -79,20 +75,18 @@ def measure(place: Path, sizes: Sequence[int], *, window: float) -> dict[str, An
                 raise SystemExit(f"the run {end.name} ended {end.state_name}: {end.message}")
     finally:
         down(home)
-    served = _served(home, names)
-    syncs = _syncs(home, names)
-    fairness = judge(watcher.looks, {one.source_id: one for one in served.values()}, window)
+    finished, syncs = _finished(home, names), _syncs(home, names)
     sources = [
         {
             "items": size,
-            "in_the_library": len(served[name].finished),
+            "in_the_library": len(finished[name]),
             "began": syncs[name][0] - begun,
-            "done": served[name].finished[-1] - begun,
+            "done": finished[name][-1] - begun,
             "syncs": len(syncs[name]),
         }
         for name, size in zip(names, sizes, strict=True)
     ]
-    return {"sources": sources, "window": window, **asdict(fairness), "peak_mb": watcher.peak_mb}
+    return {"sources": sources, **asdict(judge(watcher.looks)), "peak_mb": watcher.peak_mb}
 
 
 class _Watcher(threading.Thread):
@@ -122,16 +116,13 @@ class _Watcher(threading.Thread):
         self.join()
 
 
-def _served(home: Home, names: Sequence[str]) -> dict[str, Served]:
+def _finished(home: Home, names: Sequence[str]) -> dict[str, list[float]]:
+    """When each item of each source was in the library."""
     with closing(Ledger.inspect(home.database_url)) as ledger:
         sources = {source.name: source for source in ledger.sources.all()}
     times = "SELECT finished_at FROM jobs WHERE source_id = ? AND state = 'succeeded' ORDER BY finished_at"
-    served = {}
     with closing(sqlite3.connect(home.path / "ledger.db")) as database:
-        for name in names:
-            finished = [row[0] / _MICROS for row in database.execute(times, [sources[name].id])]
-            served[name] = Served(sources[name].id, WEIGHT[sources[name].priority], finished)
-    return served
+        return {name: [moment / _MICROS for (moment,) in database.execute(times, [sources[name].id])] for name in names}
 
 
 def _syncs(home: Home, names: Sequence[str]) -> dict[str, list[float]]:
@@ -147,8 +138,7 @@ def _print(report: dict[str, Any]) -> None:
     for source in report["sources"]:
         print("{items:10,}{began:10.1f}{done:10.1f}{syncs:6}".format_map(source))
     print(
-        "\nJain's index {jain_turns:.3f} by turns (least {jain_turns_least:.3f}), {jain_items:.3f} by items, "
-        "over {windows} windows of {window:g} s\n"
+        "\nJain's index {jain:.3f} over what each source had of the turns that it was due; the least had {least:.0%}\n"
         "{inversions:.2%} of {grants} turns were inversions; peak memory of everything {peak_mb:.0f} MB".format_map(
             report
         )

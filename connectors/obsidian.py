@@ -20,7 +20,7 @@ from connectors.local_files import FOLDER_POLICY, FolderSettings, max_bytes
 from connectors.tree import Tree
 
 _MARKER = ".obsidian"
-_POLICY = FOLDER_POLICY.model_copy(update={"resources": Resources(cores=0.4, memory_mb=512, at_once=3)})
+_POLICY = FOLDER_POLICY.model_copy(update={"resources": Resources(cores=0.4, memory_mb=512, at_once=4)})
 # Obsidian shows these without their suffix; any other file it calls by its full name.
 _CALLED_BY_STEM = frozenset({".md", ".canvas", ".base"})
 

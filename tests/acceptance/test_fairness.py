@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load import QUICK, QUICK_WINDOW, measure
+from benchmarks.load import QUICK, measure
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
@@ -15,12 +15,11 @@ def test_small_sources_are_done_while_a_large_one_goes_on_and_turns_are_fair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / "home"))
-    figures = measure(tmp_path, QUICK, window=QUICK_WINDOW)
+    figures = measure(tmp_path, QUICK)
     sources = figures["sources"]
     assert [source["in_the_library"] for source in sources] == list(QUICK)
     large, *small = (source["done"] for source in sources)
     assert max(small) < large
-    assert figures["windows"] > 0
-    assert figures["jain_turns"] >= 0.95
+    assert figures["jain"] >= 0.95
     assert figures["grants"] >= len(QUICK)
     assert figures["inversions"] < 0.01
