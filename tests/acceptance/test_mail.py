@@ -1,0 +1,138 @@
+"""Mail as a person brings it in: a real server of mail, the installed command, its server and its worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments.api import api
+from tests.acceptance.person import Person, upright
+from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def dovecot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dovecot]:
+    """A server with three messages, one of which carries a file."""
+    folder = tmp_path_factory.mktemp("dovecot")
+    for above in (folder, folder.parent, folder.parent.parent):
+        above.chmod(0o755)
+    for server in serving(folder):
+        with server.person() as person:
+            person.append("INBOX", message(1, "The sluice", "The sluice has to be mended before the flood.\n"))
+            person.append("INBOX", message(2, "Hive 03", files={"varroa.txt": b"Forty mites on the board.\n"}))
+            person.create_folder("Archiv/Bäche")
+            person.append("Archiv/Bäche", message(3, "The gauge", "The gauge stands at the weir.\n"))
+        yield server
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory, dovecot: Dovecot) -> Iterator[Person]:
+    """A person who has the password in a variable and has synced the account as `mail`."""
+    variables = {"MAIL_PASSWORD": PASSWORD}
+    with upright(Person(tmp_path_factory.mktemp("mail") / "home", variables=variables)) as person:
+        said = person(*_adding(dovecot, "mail"), "--secret", "password=env:MAIL_PASSWORD", "--watch").ok()
+        assert "2 of 2 folders" in said.out
+        person.sync("mail")
+        yield person
+
+
+def _adding(dovecot: Dovecot, name: str) -> list[str]:
+    account = f"{USER}@127.0.0.1:{dovecot.port}"
+    return ["sources", "add", "imap", account, "--name", name, "--set", "security=none"]
+
+
+def items(person: Person, words: str) -> list[str]:
+    """The items that hold these words."""
+    return [hit["item"] for hit in person("search", words, "--json").ok().json]
+
+
+def test_messages_and_what_is_attached_are_found(person: Person) -> None:
+    (sluice,) = person("search", "sluice", "--json").ok().json
+    assert sluice["title"] == "The sluice"
+    assert sluice["item"].startswith("INBOX;UIDVALIDITY=")
+    (mites,) = person("search", "mites", "--json").ok().json
+    assert (mites["title"], mites["item"].rpartition(";")[2]) == ("varroa", "PART=2")
+    (gauge,) = items(person, "gauge")
+    assert gauge.startswith("Archiv/Bäche;")
+    assert "Grace Hopper" in person("show", str(sluice["document"])).ok().out
+    assert person.source("mail")["documents"] == 4
+
+
+def test_the_source_can_be_tested_and_says_what_it_can_do(person: Person) -> None:
+    said = person("sources", "test", "mail").ok().out
+    assert "2 of 2 folders" in said
+    assert "not encrypted, QRESYNC, CONDSTORE, IDLE" in said
+
+
+def test_a_sync_without_changes_does_nothing(person: Person) -> None:
+    assert person.sync("mail")["listed"] == 0
+
+
+def test_a_moved_and_a_deleted_message_are_followed(person: Person, dovecot: Dovecot) -> None:
+    before = person("search", "sluice", "--json").ok().json[0]["document"]
+    with dovecot.person() as mine:
+        mine.select_folder("INBOX")
+        first, second = mine.search()
+        mine.move([first], "Archiv/Bäche")
+        mine.delete_messages([second])
+        mine.expunge()
+    summary = person.sync("mail")
+    assert (summary["moved"], summary["deleted"], summary["jobs"]) == (1, 2, 0)
+    (moved,) = person("search", "sluice", "--json").ok().json
+    assert (moved["document"], moved["item"].partition(";")[0]) == (before, "Archiv/Bäche")
+    assert items(person, "mites") == []
+    person("ledger", "check", "--deep").ok()
+
+
+def test_a_secret_may_be_kept_in_a_block(person: Person, dovecot: Dovecot) -> None:
+    block = [*_adding(dovecot, "blocked"), "--secret", "password=block:mail-password"]
+    person(*block).refused(3, "no Secret block mail-password", "in the UI")
+    with api(person.running) as client:
+        kind = client.get("/block_types/slug/secret").raise_for_status().json()["id"]
+        schema = client.post("/block_schemas/filter", json={"block_schemas": {"block_type_id": {"any_": [kind]}}})
+        made = {"name": "mail-password", "block_type_id": kind, "block_schema_id": schema.json()[0]["id"]}
+        client.post("/block_documents/", json={**made, "data": {"value": PASSWORD}}).raise_for_status()
+    person(*block).ok()
+    assert person.sync("blocked")["succeeded"] == 2
+
+
+def test_a_refused_login_holds_the_source_and_shows_the_remedy(
+    person: Person, dovecot: Dovecot, tmp_path: Path
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text(PASSWORD)
+    secret.chmod(0o644)
+    by_file = [*_adding(dovecot, "filed"), "--secret", f"password=file:{secret}"]
+    person(*by_file).refused(3, "chmod 600 password")
+    secret.chmod(0o600)
+    person(*by_file).ok()
+    secret.write_text("wrong horse")
+    assert person("sync", "filed", "--wait").code != 0
+    source = person.source("filed")
+    assert source["state"] == "held"
+    person("sync", "filed").refused(10, "refused the login (AUTHENTICATIONFAILED)", "app password")
+    secret.write_text(PASSWORD)
+    person("sources", "resume", "filed").ok()
+    assert person.sync("filed")["succeeded"] == 2
+
+
+def test_an_account_that_cannot_be_added_says_why(person: Person, dovecot: Dovecot) -> None:
+    add = ["sources", "add", "imap"]
+    person(*add, "nobody", "--name", "no").refused(2, "user@host")
+    person(*add, "ada@mail.example.org", "--name", "no", "--set", "security=none").refused(2)
+    person(*add, "ada@mail.example.org", "--name", "no").refused(2, "--secret password=env:VARIABLE")
+    person(*_adding(dovecot, "no"), "--secret", "password=env:NO_SUCH").refused(3, "NO_SUCH is not set")
+    person(*_adding(dovecot, "no"), "--set", "host=x", "--secret", "password=env:MAIL_PASSWORD").refused(2, "location")
+
+
+def test_no_secret_is_written_anywhere(person: Person) -> None:
+    for path in person.home.rglob("*"):
+        if path.is_file():
+            held = path.read_bytes()
+            # Prefect encrypts what its blocks hold.
+            assert PASSWORD.encode() not in held, path.relative_to(person.home)
+            assert b"wrong horse" not in held, path.relative_to(person.home)
