@@ -31,8 +31,9 @@ check: setup     ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup     ## speed and memory beside a bare loop (ARGS=--quick)
+bench: setup     ## speed and memory beside a bare loop, and from a save to a search (ARGS=--quick)
 	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks.latency
 
 load: setup      ## how fairly four unequal sources share the machine (ARGS=--quick)
 	$(BIN)/python -m benchmarks.load $(ARGS)

@@ -27,7 +27,7 @@ def main() -> None:
     print("{processor}, {cores} cores, {memory_gb} GB, {system}, Python {python}\n".format_map(machine))
     report = []
     for comparison in comparisons(place, notes=2_000 if quick else 10_000):
-        results = in_turn(comparison.cases, 3 if quick else 5)
+        results = in_turn(comparison.cases, comparison.rounds or (3 if quick else 5))
         _print(comparison, results)
         report.append({"comparison": comparison.title, "results": [result.as_json() for result in results]})
     (_BUILD / "bench.json").write_text(json.dumps({"hardware": machine, "comparisons": report}, indent=2) + "\n")

@@ -16,10 +16,10 @@ from connectors import connector_class
 _BATCH = 1_000
 
 
-def sync(folder: Path, home: Home, *, only_list: bool = False) -> dict[str, Any]:
-    """One sync of a vault into the ledger of a home, or only its listing."""
+def sync(kind: str, folder: Path, home: Home, *, only_list: bool = False) -> dict[str, Any]:
+    """One sync of a folder into the ledger of a home, or only its listing."""
     start = time.perf_counter()
-    connector = connector_class("obsidian")
+    connector = connector_class(kind)
     settings = connector.settings(root=folder)
     policy = settings.policy(connector.policy)
     with open_sync(home, connector(settings), "notes", policy, settings.priority) as opened:
@@ -40,4 +40,4 @@ def _work(opened: SourceSync) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(sync(Path(sys.argv[1]), Home(Path(sys.argv[2])), only_list=sys.argv[3:] == ["list"])))
+    print(json.dumps(sync(sys.argv[1], Path(sys.argv[2]), Home(Path(sys.argv[3])), only_list=sys.argv[4:] == ["list"])))

@@ -64,14 +64,14 @@ class Result:
 
 
 def in_turn(cases: Sequence[Case], rounds: int, *, rest: float = 0.5) -> list[Result]:
-    """Run the cases one after the other, `rounds` times after one round to warm up, resting `rest` seconds between."""
+    """Run the cases one after the other, resting `rest` seconds between; of several rounds one more comes first, to warm up."""
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
-    for number in range(rounds + 1):
+    for number in range(rounds if rounds == 1 else rounds + 1):
         for case in cases:
             case.prepare()
             time.sleep(rest)
             sample = once(case)
-            if number:
+            if number or rounds == 1:
                 samples[case.name].append(sample)
     return [_summarize(name, taken) for name, taken in samples.items()]
 

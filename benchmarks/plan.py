@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,46 +20,48 @@ from deployments.supervisor import down, up
 
 _CHANGED_EVERY = 67
 """One note in 67 is 1.5 %."""
+_WALK, _ALONE, _PREFECT = "bare walk, every file's stat", "the engine alone", "through Prefect"
+_DOCUMENTATION = (Path("/usr/share/doc"), Path(sysconfig.get_path("purelib")))
+_TEXTS = frozenset({".md", ".rst", ".txt", ".html"})
+_MOST_TEXTS = 3_000
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Cases that do the same work."""
+    """Cases that do the same work; `rounds` where the usual number would take too long."""
 
     title: str
     cases: Sequence[Case]
+    rounds: int | None = None
 
 
 def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
     """Everything that is measured; `place` is an empty folder on a real disk. Made one by one, so that each finds it clean."""
-    vault = place / "vault"
-    size = generate(vault, notes)
-    database, home, alone = place / "bare.db", Home(place / "home"), Home(place / "alone")
-    with _server(home, vault):
-        bare = Case("bare loop", _python("benchmarks.bare", "ingest", vault, database), prepare=_remover(database))
-        walk = Case("bare walk, every file's stat", _python("benchmarks.bare", "walk", vault))
-        engine = _python("benchmarks.engine", vault, alone.path)
-        prefect = _python("benchmarks.through_prefect", home.path, "notes")
-        yield Comparison(
-            f"First ingest of {notes:,} notes ({size / 1e6:.1f} MB)",
-            [
-                bare,
-                Case("the engine alone", engine, prepare=_forget(alone)),
-                Case("through Prefect", prefect, prepare=_forget(home)),
-            ],
-        )
+    vault, tree = place / "vault", place / "documentation"
+    size, files = generate(vault, notes), _copy_documentation(tree)
+    home, alone = Home(place / "home"), Home(place / "alone")
+    with _server(home):
+        _add("obsidian", vault, "notes")
+        yield _first(f"First ingest of {notes:,} notes ({size / 1e6:.1f} MB)", "obsidian", vault, "notes", home, alone)
+        bare = _python("benchmarks.bare", "walk", vault)
+        engine = _python("benchmarks.engine", "obsidian", vault, alone.path)
+        prefect = _python("benchmarks.through_prefect", home.path, "obsidian", "notes")
         yield Comparison(
             f"Nothing changed in {notes:,} notes",
-            [walk, Case("the engine alone", engine), Case("through Prefect", prefect)],
+            [Case(_WALK, bare), Case(_ALONE, engine), Case(_PREFECT, prefect)],
         )
         yield Comparison(
             f"1.5 % changed of {notes:,} notes",
             [
-                walk,
-                Case("the engine alone", engine, prepare=_editor(vault, notes)),
-                Case("through Prefect", prefect, prepare=_editor(vault, notes)),
+                Case(_WALK, bare),
+                Case(_ALONE, engine, prepare=_editor(vault, notes)),
+                Case(_PREFECT, prefect, prepare=_editor(vault, notes)),
             ],
         )
+        _add("local_files", tree, "documentation")
+        title = f"First ingest of {files:,} files of documentation that were found on this machine"
+        yield _first(title, "local_files", tree, "documentation", home, alone)
+        yield _scaling(place, notes, home)
     yield from _many_files(place, notes * 10)
     yield _claims(place, notes * 10)
     yield _recovery(place, notes)
@@ -66,6 +69,44 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
         "The sandbox, 10,000 tasks that do nothing",
         [Case("2 KB in, 3 KB out", [sys.executable, "-c", "from benchmarks.parsers import main; main(10_000)"])],
     )
+
+
+def _first(title: str, kind: str, folder: Path, name: str, home: Home, alone: Home) -> Comparison:
+    database = home.path.with_name("bare.db")
+    return Comparison(
+        title,
+        [
+            Case("bare loop", _python("benchmarks.bare", "ingest", folder, database), prepare=_remover(database)),
+            Case(_ALONE, _python("benchmarks.engine", kind, folder, alone.path), prepare=_forget(alone)),
+            Case(_PREFECT, _python("benchmarks.through_prefect", home.path, kind, name), prepare=_forget(home)),
+        ],
+    )
+
+
+def _scaling(place: Path, notes: int, home: Home) -> Comparison:
+    """A tenth and ten times as many notes: what an item costs, and the memory of the run, should stay."""
+    cases = []
+    for number in (notes // 10, notes * 10):
+        vault = place / f"vault-{number}"
+        generate(vault, number)
+        _add("obsidian", vault, f"notes-{number}")
+        command = _python("benchmarks.through_prefect", home.path, "obsidian", f"notes-{number}")
+        cases.append(Case(f"{number:,} notes", command, prepare=_forget(home)))
+    return Comparison("First ingest of fewer and of more, through Prefect", cases, rounds=1)
+
+
+def _copy_documentation(folder: Path) -> int:
+    """Real texts, copied so that nothing changes meanwhile; how many. Names that occur twice are told apart by a number."""
+    folder.mkdir(parents=True)
+    number = 0
+    for place in _DOCUMENTATION:
+        for file in sorted(place.rglob("*")):
+            if file.suffix in _TEXTS and file.is_file() and number < _MOST_TEXTS:
+                target = folder / str(number // 100) / f"{file.stem}-{number}{file.suffix}"
+                target.parent.mkdir(exist_ok=True)
+                shutil.copyfile(file, target)
+                number += 1
+    return number
 
 
 def _many_files(place: Path, files: int) -> Iterator[Comparison]:
@@ -79,8 +120,8 @@ def _many_files(place: Path, files: int) -> Iterator[Comparison]:
     yield Comparison(
         f"Nothing changed in {files:,} files: the listing",
         [
-            Case("bare walk, every file's stat", _python("benchmarks.bare", "walk", folder)),
-            Case("the engine's listing", _python("benchmarks.engine", folder, home.path, "list")),
+            Case(_WALK, _python("benchmarks.bare", "walk", folder)),
+            Case("the engine's listing", _python("benchmarks.engine", "obsidian", folder, home.path, "list")),
         ],
     )
 
@@ -108,16 +149,19 @@ def _recovery(place: Path, interrupted: int) -> Comparison:
 
 
 @contextmanager
-def _server(home: Home, vault: Path) -> Iterator[None]:
-    """A server and a worker with the vault as the source `notes`."""
+def _server(home: Home) -> Iterator[None]:
+    """A server and a worker."""
     os.environ["CATCHMENT_HOME"] = str(home.path)
     up(home, detach=True, announce=print)
     try:
-        commit(prepare("obsidian", str(vault), "notes", {}, Timing()))
         yield
     finally:
         if running(home):
             down(home)
+
+
+def _add(kind: str, folder: Path, name: str) -> None:
+    commit(prepare(kind, str(folder), name, {}, Timing()))
 
 
 def _python(module: str, *arguments: object) -> list[str]:

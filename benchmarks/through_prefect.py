@@ -23,10 +23,10 @@ from deployments.runs import start_sync, wait
 from deployments.server import Running, running
 
 
-def sync(server: Running, name: str) -> dict[str, Any]:
+def sync(server: Running, kind: str, name: str) -> dict[str, Any]:
     """One sync of a source that is deployed. Raises SystemExit when the run does not complete."""
     with _Memory(server.worker_pid) as memory:
-        view = wait(server, start_sync(server, "obsidian", name))
+        view = wait(server, start_sync(server, kind, name))
     if view.state_type != "COMPLETED":
         raise SystemExit(f"the run ended {view.state_name}: {view.message}")
     with api(server) as client:
@@ -80,4 +80,4 @@ if __name__ == "__main__":
     if server is None:
         sys.exit("the server is not running; start it first")
     time.sleep(0.5)
-    print(json.dumps(sync(server, sys.argv[2])))
+    print(json.dumps(sync(server, sys.argv[2], sys.argv[3])))

@@ -140,7 +140,9 @@ async def _failed(sync: SourceSync, error: SourceError) -> State:
     if isinstance(error, RateLimited):
         await name_run(f"{sync.source.name}: waits for its host")
         await schedule_next(sync.source.name, sync.next_retry())
-        return State(type=StateType.COMPLETED, name="Waiting", message="The host asked to wait; another run goes on then")
+        return State(
+            type=StateType.COMPLETED, name="Waiting", message="The host asked to wait; another run goes on then"
+        )
     get_run_logger().error("the source cannot be read: %s", type(error).__name__)
     await name_run(f"{sync.source.name}: {'held' if held else 'failed'}")
     if not held:
