@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -189,17 +191,21 @@ def test_a_restart_of_the_server_in_the_middle_of_a_sync_does_no_harm(
     server: Dovecot, account: Callable[..., Imap], proxy: Proxy
 ) -> None:
     whole = everything(account)
-    restarted: list[int] = []
+    begun, back = threading.Event(), threading.Event()
 
     def restart(exchange: Exchange) -> None:
-        if exchange.command == b"UID FETCH" and not restarted:
-            restarted.append(exchange.number)
+        if exchange.command == b"UID FETCH" and not begun.is_set():
+            begun.set()
             server.stop()
             server.start()
+            back.set()
 
     proxy.harm = restart
     ledger = MemoryLedger()
-    sync_until_done(account(port=proxy.port), ledger)
+    with suppress(SourceError):
+        ledger.sync(account(port=proxy.port))
+    assert back.wait(20)
+    assert sync_until_done(account(port=proxy.port), ledger) == 0
     same(ledger, whole)
 
 
