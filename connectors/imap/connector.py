@@ -12,11 +12,14 @@ from catchment.pacing import Limits, Pace, Profile
 from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
 from connectors.imap.changes import Changes, wanted
 from connectors.imap.content import Reader
+from connectors.imap.folders import Folder
 from connectors.imap.pool import MOST, Pool
 from connectors.imap.session import Session
 from connectors.imap.settings import ImapSettings
 
 _MEGABYTE = 1_000_000
+_RENEWED_SECONDS = 600.0
+"""Servers may hang up on who has been idle for half an hour (RFC 2177), and home routers do after less."""
 
 T = TypeVar("T")
 
@@ -36,6 +39,8 @@ class Imap:
         self._settings = settings
         limits = settings.policy(self.policy).limits
         self._max_bytes = int(limits.max_mb * _MEGABYTE)
+        self._stall_seconds = limits.stall_seconds
+        self._listening: Session | None = None
         self._pool = Pool(settings, limits.stall_seconds)
         self.pace = Pace()
         self._reader = Reader(self._ask)
@@ -68,6 +73,26 @@ class Imap:
         """As `Connector.fetch`."""
         return self._reader.read(item)
 
+    def news(self) -> Iterator[bool]:
+        """Whether something happened in the inbox, or in the first folder that is wanted: True at once when the server tells,
+        False in the beginning and every ten minutes. Ends with SourceUnavailable after `interrupt`."""
+        session = self._listening = Session(self._settings, self._stall_seconds)
+        try:
+            folders = sorted(folder.name for folder in session.folders() if self._is_read(folder))
+            folder = "INBOX" if "INBOX" in folders or not folders else folders[0]
+            session.open(folder, session.status(folder).validity)
+            yield False
+            while True:
+                yield session.wait(_RENEWED_SECONDS)
+        finally:
+            self._listening = None
+            session.drop()
+
+    def interrupt(self) -> None:
+        """End `news` in whichever thread goes through it."""
+        if (listening := self._listening) is not None:
+            listening.interrupt()
+
     def close(self) -> None:
         """Log out; whatever is asked next connects again."""
         self._pool.close()
@@ -75,10 +100,14 @@ class Imap:
     def _ask(self, question: Callable[[Session], T]) -> T:
         return self._pool.ask(self.pace, question)
 
+    def _is_read(self, folder: Folder) -> bool:
+        return folder.holds_messages and wanted(self._settings, folder)
+
     def _look(self, session: Session) -> str:
         folders = [folder for folder in session.folders() if folder.holds_messages]
-        mine = [folder for folder in folders if wanted(self._settings, folder)]
-        counted = "" if not mine else f", {session.status(mine[0].name).messages} messages in {mine[0].name}"
+        mine = sorted(folder.name for folder in folders if self._is_read(folder))
+        shown = "INBOX" if "INBOX" in mine else mine[0] if mine else None
+        counted = "" if shown is None else f", {session.status(shown).messages} messages in {shown}"
         extensions = [name for name in ("QRESYNC", "CONDSTORE", "IDLE") if name in session.capabilities]
         secured = {"tls": "TLS", "starttls": "STARTTLS", "none": "not encrypted"}[self._settings.security]
         told = ", ".join([secured, *extensions])

@@ -11,8 +11,8 @@ from catchment.pacing import Pace
 from connectors.imap.session import Session
 from connectors.imap.settings import ImapSettings
 
-MOST = 3
-"""Connections at once; providers allow between four and fifteen for all programs of a person together."""
+MOST = 2
+"""Connections of a sync at once, and the watcher has a third: providers allow between four and fifteen for all programs."""
 
 T = TypeVar("T")
 

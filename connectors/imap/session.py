@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import imaplib
 import re
+import select
+import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,11 +25,14 @@ from connectors.imap.names import folder_bytes, folder_text
 from connectors.imap.settings import ImapSettings
 
 _CONNECT_SECONDS = 20.0
+_POLL_SECONDS = 60.0
+"""How often a server is asked that cannot tell by itself."""
 _WINDOW = 50_000
 """UIDs that one search asks for: its answer is one line, and the library reads lines of up to a million bytes."""
 _HEADER = b"BODY[HEADER.FIELDS (MESSAGE-ID)]"
 _ASKED = ("FLAGS", "INTERNALDATE", "RFC822.SIZE", "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
 _MESSAGE_ID = re.compile(rb"message-id:\s*(\S.*)", re.IGNORECASE | re.DOTALL)
+_NEWS = frozenset({b"EXISTS", b"EXPUNGE", b"VANISHED", b"FETCH"})
 _CODE = re.compile(r"\[([A-Z-]+)")
 _BACK_OFF = re.compile(r"back-?off time: ?(\d+) milliseconds", re.IGNORECASE)
 _TOO_MUCH = frozenset({"LIMIT", "OVERQUOTA", "THROTTLED"})
@@ -80,6 +85,11 @@ class Session:
         """Hang up without a word."""
         with suppress(OSError):
             self._client.shutdown()
+
+    def interrupt(self) -> None:
+        """Have whichever thread waits for an answer stop that: the connection is lost then."""
+        with suppress(OSError):
+            self._client.socket().shutdown(socket.SHUT_RDWR)
 
     # What there is
 
@@ -162,16 +172,16 @@ class Session:
             above = said.get(header) or (said.get(b"BODY[HEADER]") if number == "1" else b"") or b""
             return bytes(above.rstrip(b"\r\n") + b"\r\n\r\n" + said[body])
 
-    def wait(self, folder: str, seconds: float) -> bool:
-        """Wait until the server tells of a change in the folder, or so many seconds; whether it told. Needs IDLE."""
-        with self._told(folder):
-            if self._open != folder:
-                self._client.select_folder(folder_bytes(folder), readonly=True)
-                self._open, self._status = folder, None
+    def wait(self, seconds: float) -> bool:
+        """Wait until the server tells of a change in the folder that is open, or so many seconds; whether it told."""
+        with self._told():
+            if "IDLE" not in self.capabilities:
+                select.select([self._client.socket()], [], [], min(seconds, _POLL_SECONDS))
+                return any(map(_is_news, self._client.noop()[1]))
             self._client.idle()
             told = self._client.idle_check(timeout=seconds)
             _, more = self._client.idle_done()
-            return any(_is_news(answer) for answer in [*told, *more])
+            return any(map(_is_news, [*told, *more]))
 
     # Parts
 
@@ -313,4 +323,4 @@ def _ranges(said: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _is_news(answer: Any) -> bool:
-    return any(word in (b"EXISTS", b"EXPUNGE", b"VANISHED", b"FETCH") for word in answer if isinstance(word, bytes))
+    return isinstance(answer, tuple) and any(word in _NEWS for word in answer if isinstance(word, bytes))

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Protocol
 
 from watchdog.observers.inotify_c import InotifyFD
 
@@ -13,6 +14,7 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.home import Home
 from connectors.local_files import FolderSettings
 from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.watch.debounce import Debounce
 from deployments.watch.question import Server
 from deployments.watch.report import Watching, WatchState, report_file, write
 from deployments.watch.source import WatchedSource
@@ -31,6 +33,20 @@ _AT_ONCE = 2_000
 Announce = Callable[[str], None]
 
 
+class Watched(Protocol):
+    """A source that is watched: a folder, or an account of mail. All times are of one monotonic clock."""
+
+    entry: SourceEntry
+    debounce: Debounce
+
+    def check(self, now: float, descriptor: Callable[[], Descriptor]) -> None: ...
+    def complete(self) -> None: ...
+    def heard(self, now: float, sign: str | Sign) -> None: ...
+    def rebuild(self, now: float) -> None: ...
+    def close(self) -> None: ...
+    def state(self) -> WatchState: ...
+
+
 class Watcher:
     """Watches what sources.yaml says, from `run` until `stop`. `announce` takes lines for the log, without paths."""
 
@@ -43,7 +59,7 @@ class Watcher:
         self._descriptor: Descriptor | None = None
         self._server = Server(home)
         self._heard: SimpleQueue[tuple[str, str | Sign] | None] = SimpleQueue()
-        self._sources: dict[str, WatchedSource] = {}
+        self._sources: dict[str, Watched] = {}
         self._unwatchable: dict[str, WatchState] = {}
         self._file: tuple[int, int, int] | None = None
         self._deployments: dict[str, str] | None = None
@@ -143,17 +159,32 @@ class Watcher:
             self._sources.pop(name).close()
         self._unwatchable = {}
         for name, entry in wanted.items():
-            if isinstance(entry.settings, FolderSettings):
-                if name not in self._sources:
-                    self._sources[name] = WatchedSource(entry, entry.settings, self._home, self._listener(name))
-            else:
-                self._unwatchable[name] = _no_folder(entry)
+            if name not in self._sources:
+                watched = self._watched(entry)
+                if watched is None:
+                    self._unwatchable[name] = _no_folder(entry)
+                else:
+                    self._sources[name] = watched
         self._deployments = None
+
+    def _watched(self, entry: SourceEntry) -> Watched | None:
+        """What watches a source of this kind; None where nothing does."""
+        tell = self._listener(entry.name)
+        if isinstance(entry.settings, FolderSettings):
+            return WatchedSource(entry, entry.settings, self._home, tell)
+        if entry.kind == "imap":
+            # What it loads is 10 MB, which a watcher of folders does without.
+            from connectors.imap.settings import ImapSettings
+            from deployments.watch.mailbox import WatchedMailbox
+
+            assert isinstance(entry.settings, ImapSettings)
+            return WatchedMailbox(entry, entry.settings, self._home, tell)
+        return None
 
     def _listener(self, name: str) -> Callable[[str | Sign], None]:
         return lambda sign: self._heard.put((name, sign))
 
-    def _ask(self, source: WatchedSource) -> None:
+    def _ask(self, source: Watched) -> None:
         name = source.entry.name
         try:
             standing = self._server.look(source.entry.kind, name)
