@@ -1,4 +1,4 @@
-"""`python -m benchmarks.imap [COUNT]`: a first sync of mail and one without changes, beside a bare loop; needs root and Dovecot.
+"""`python -m benchmarks.imap [COUNT]`: a first sync of mail and one without changes beside a bare loop; with root and Dovecot.
 
 The bare loop asks IMAPClient for every message and has `email` parse it. A line for each tells processor time and memory.
 """
