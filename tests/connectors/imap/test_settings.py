@@ -1,0 +1,166 @@
+"""What a person may say of an account, how its folders are called, and how access tokens are asked for."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from catchment.errors import BadInput, LoginFailed, SourceUnavailable
+from connectors.imap import Imap
+from connectors.imap.names import Place, folder_bytes, folder_text, matches, place
+from connectors.imap.settings import ImapSettings
+from tests.connectors.imap.dovecot import Dovecot, token
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("ada@mail.example.org", {"user": "ada", "host": "mail.example.org"}),
+        (
+            "ada@example.org@imap.example.org:1993",
+            {"user": "ada@example.org", "host": "imap.example.org", "port": 1993},
+        ),
+        ("ada@[::1]:143", {"user": "ada", "host": "::1", "port": 143}),
+        ("ada@[::1]", {"user": "ada", "host": "::1"}),
+    ],
+)
+def test_a_location_is_a_user_and_a_host(typed: str, said: dict[str, Any]) -> None:
+    assert ImapSettings.located(typed) == said
+
+
+@pytest.mark.parametrize("typed", ["ada", "@host", "ada@", "ada@host:imap", "ada@host:"])
+def test_what_is_no_account_is_refused(typed: str) -> None:
+    with pytest.raises(BadInput, match="write it as user@host"):
+        ImapSettings.located(typed)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"security": "none", "password": "env:P"}, "never sent unencrypted"),
+        ({}, "--secret password=env:VARIABLE"),
+        ({"password": "env:P", "token": "env:T"}, "give one of"),
+        ({"password": "hunter2"}, "pattern"),
+        ({"refresh_token": "env:R"}, "needs client_id and token_url"),
+        ({"refresh_token": "env:R", "client_id": "c", "token_url": "http://example.org/t"}, "https"),
+    ],
+)
+def test_what_is_unsafe_or_incomplete_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        ImapSettings(host="mail.example.org", user="ada", **settings)
+
+
+def test_patterns_mean_folders_by_name() -> None:
+    assert matches("[Gmail]/All Mail", ["[gmail]/all mail"])
+    assert matches("Archive/2026/May", ["Archive/*"])
+    assert not matches("Archive", ["Archive/*"])
+    assert not matches("Archives", ["Archive"])
+
+
+@given(st.text(max_size=40))
+def test_every_folder_name_leads_back_to_its_folder(name: str) -> None:
+    try:
+        raw = folder_bytes(name)
+    except UnicodeEncodeError:
+        return  # Half a surrogate pair, which no server can send.
+    assert folder_bytes(folder_text(raw)) == raw
+
+
+@given(st.binary(max_size=40))
+def test_every_spelling_of_a_folder_leads_back_to_itself(raw: bytes) -> None:
+    text = folder_text(raw)
+    assert folder_bytes(text) == raw or text == "INBOX"
+
+
+@given(st.text(max_size=30), st.integers(0, 2**32), st.integers(0, 2**32), st.sampled_from(["", "1", "2.1"]))
+def test_every_locator_leads_back_to_its_place(folder: str, validity: int, uid: int, part: str) -> None:
+    at = Place(folder, validity, uid, part)
+    assert place(at.locator) == at
+    assert place(f"{folder};") is None or ";UID=" in folder
+
+
+class Tokens(HTTPServer):
+    """Gives access tokens, as an address of OAuth2 does."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.status, self.body = 200, {"access_token": token(), "expires_in": 3600}
+        self.asked: list[dict[str, list[str]]] = []
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Tokens
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self.server.asked.append(parse_qs(self.rfile.read(length).decode()))
+        self.send_response(self.server.status)
+        self.end_headers()
+        self.wfile.write(json.dumps(self.server.body).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def tokens() -> Iterator[Tokens]:
+    made = Tokens()
+    serving = threading.Thread(target=made.serve_forever)
+    serving.start()
+    yield made
+    made.shutdown()
+    serving.join()
+    made.server_close()
+
+
+@pytest.fixture
+def refreshing(server: Dovecot, tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> Iterator[Imap]:
+    """An account whose access tokens are made of a refresh token."""
+    monkeypatch.setenv("REFRESH", "the refresh token")
+    monkeypatch.setenv("CLIENT_SECRET", "the secret of the client")
+    settings = ImapSettings(
+        host="127.0.0.1", port=server.port, user="ada", security="none", refresh_token="env:REFRESH", client_id="mine",
+        client_secret="env:CLIENT_SECRET", token_url=f"http://127.0.0.1:{tokens.server_port}/token",
+    )  # fmt: skip
+    mail = Imap(settings)
+    yield mail
+    mail.close()
+
+
+def test_an_access_token_is_made_of_the_refresh_token(refreshing: Imap, tokens: Tokens) -> None:
+    assert "messages in INBOX" in refreshing.probe()
+    assert tokens.asked == [
+        {
+            "grant_type": ["refresh_token"],
+            "refresh_token": ["the refresh token"],
+            "client_id": ["mine"],
+            "client_secret": ["the secret of the client"],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "said"),
+    [
+        (400, {"error": "invalid_grant"}, LoginFailed, "refused the refresh token .400.; allow the access anew"),
+        (503, {}, SourceUnavailable, "gives no token now"),
+        (200, {"error": "no"}, LoginFailed, "without an access token"),
+        (200, {"access_token": token(seconds=-10)}, LoginFailed, "renew the token"),
+    ],
+)
+def test_a_token_that_is_not_given_says_why(
+    refreshing: Imap, tokens: Tokens, status: int, body: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    tokens.status, tokens.body = status, body
+    with pytest.raises(error, match=said) as told:
+        refreshing.probe()
+    assert "the secret of the client" not in str(told.value)
