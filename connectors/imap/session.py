@@ -31,6 +31,7 @@ _WINDOW = 50_000
 """UIDs that one search asks for: its answer is one line, and the library reads lines of up to a million bytes."""
 _HEADER = b"BODY[HEADER.FIELDS (MESSAGE-ID)]"
 _ASKED = ("FLAGS", "INTERNALDATE", "RFC822.SIZE", "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9.@+_-]+")
 _MESSAGE_ID = re.compile(rb"message-id:\s*(\S.*)", re.IGNORECASE | re.DOTALL)
 _NEWS = frozenset({b"EXISTS", b"EXPUNGE", b"VANISHED", b"FETCH"})
 _CODE = re.compile(r"\[([A-Z-]+)")
@@ -190,8 +191,11 @@ class Session:
         try:
             if settings.uses_tokens:
                 self._client.oauth2_login(user, secret)
-            else:
+            elif _PLAIN_NAME.fullmatch(user) and secret.isascii():
                 self._client.login(user, secret)
+            else:
+                # LOGIN takes ASCII only, and the library sends the user without quotes.
+                self._client.plain_login(user, secret)
         except LoginError as error:
             _, code = _code_of(error)
             if code in _TOO_MUCH | _NOT_NOW or isinstance(error.__context__, imaplib.IMAP4.abort):

@@ -207,7 +207,7 @@ def serving(folder: Path, capability: str = "") -> Iterator[Dovecot]:
     port, tls_port = _free_port(), _free_port()
     (folder / "mail").mkdir()
     (folder / "run").mkdir()
-    (folder / "users").write_text(f"{USER}:{{PLAIN}}{PASSWORD}\n")
+    (folder / "users").write_text(f"{USER}:{{PLAIN}}{PASSWORD}\nzoe:{{PLAIN}}pässwörd\n", encoding="utf-8")
     key = folder / "keys" / "default" / "HS256"
     key.mkdir(parents=True)
     (key / "default").write_bytes(base64.b64encode(_KEY))

@@ -165,3 +165,13 @@ def test_a_connector_holds_no_secret(server: Dovecot, mail: Imap) -> None:
 
     mail.probe()
     assert PASSWORD.encode() not in pickle.dumps(mail)
+
+
+def test_a_password_with_letters_beyond_ascii_logs_in(
+    server: Dovecot, account: Callable[..., Imap], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAIL_PASSWORD", "pässwörd")
+    assert "0 messages in INBOX" in account(user="zoe").probe()
+    monkeypatch.setenv("MAIL_PASSWORD", "passwörd")
+    with pytest.raises(LoginFailed):
+        account(user="zoe").probe()
