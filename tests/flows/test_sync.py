@@ -101,6 +101,23 @@ def _disk_full(*_arguments: object) -> None:
     raise LedgerUnavailable("the disk is full; make room and sync again")
 
 
+def test_a_subflow_that_cannot_begin_ends_the_sync_and_its_jobs_wait_for_the_next(
+    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = 101  # so many are not worked on before the subflows
+    for n in range(many):
+        (folder / f"{n}.md").write_text(str(n))
+
+    async def broken(_sync: int, _number: int) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("flows.slices.normalize", broken)
+        assert sync("stuck", folder).is_failed()
+    assert sync("stuck", folder).is_completed()
+    assert window.run_of("stuck")["name"] == f"stuck: {many} in the library"
+
+
 def test_a_source_that_keeps_failing_ends_quarantined_and_is_left_alone(window: Window, folder: Path) -> None:
     (folder / "a.md").write_text("A")
     sync("unplugged", folder)
