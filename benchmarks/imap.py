@@ -44,10 +44,7 @@ def main() -> None:
         print(json.dumps(_CASES[given.case](given.port, given.home)))
         return
     with tempfile.TemporaryDirectory(prefix="bench-imap-") as name:
-        folder = Path(name) / "dovecot"
-        folder.mkdir()
-        folder.parent.chmod(0o755)
-        for server in serving(folder):
+        for server in serving():
             _fill(server, given.count, given.folders)
             for case in _CASES:
                 _measure(case, server, Path(name) / "home")

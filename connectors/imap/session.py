@@ -11,17 +11,18 @@ import select
 import socket
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from imapclient import IMAPClient, SocketTimeout
 from imapclient.exceptions import LoginError
 
-from catchment.errors import FetchFailed, LoginFailed, RateLimited, SourceUnavailable, Vanished
+from catchment.errors import LoginFailed, Vanished
 from connectors.imap import login
 from connectors.imap.folders import Folder, Status
 from connectors.imap.names import folder_bytes, folder_text
+from connectors.imap.refusals import code_of, is_for_now, told
 from connectors.imap.settings import ImapSettings
 
 _CONNECT_SECONDS = 20.0
@@ -34,13 +35,6 @@ _ASKED = ("FLAGS", "INTERNALDATE", "RFC822.SIZE", "BODY.PEEK[HEADER.FIELDS (MESS
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9.@+_-]+")
 _MESSAGE_ID = re.compile(rb"message-id:\s*(\S.*)", re.IGNORECASE | re.DOTALL)
 _NEWS = frozenset({b"EXISTS", b"EXPUNGE", b"VANISHED", b"FETCH"})
-_CODE = re.compile(r"\[([A-Z-]+)")
-_BACK_OFF = re.compile(r"back-?off time: ?(\d+) milliseconds", re.IGNORECASE)
-_TOO_MUCH = frozenset({"LIMIT", "OVERQUOTA", "THROTTLED"})
-_NOT_THERE = frozenset({"NONEXISTENT", "TRYCREATE"})
-# Dovecot and others say it without the code of RFC 5530.
-_IS_NOT_THERE = re.compile(r"(?:n't|not|no longer) exist|no such mailbox|unknown mailbox", re.IGNORECASE)
-_NOT_NOW = frozenset({"UNAVAILABLE", "INUSE", "SERVERBUG", "CONTACTADMIN"})
 
 
 class Message(NamedTuple):
@@ -197,9 +191,9 @@ class Session:
                 # LOGIN takes ASCII only, and the library sends the user without quotes.
                 self._client.plain_login(user, secret)
         except LoginError as error:
-            _, code = _code_of(error)
-            if code in _TOO_MUCH | _NOT_NOW or isinstance(error.__context__, imaplib.IMAP4.abort):
+            if is_for_now(error):
                 raise error.__context__ or error from None
+            code = code_of(error)
             remedy = "renew the token" if settings.uses_tokens else "check user and password; many need an app password"
             raise LoginFailed(f"{self._host} refused the login{f' ({code})' if code else ''}; {remedy}") from None
 
@@ -217,34 +211,8 @@ class Session:
                 self._client.close_folder()
         self._open = None
 
-    @contextmanager
-    def _told(self, folder: str | None = None) -> Iterator[None]:
-        """What the library raises, as what it means."""
-        host = self._host
-        try:
-            yield
-        except ssl.SSLCertVerificationError as error:
-            remedy = "correct host, or give ca_file if the server has an authority of its own"
-            raise SourceUnavailable(
-                f"the certificate of {host} is not valid ({error.verify_message}); {remedy}"
-            ) from None
-        except (imaplib.IMAP4.abort, OSError, EOFError) as error:
-            raise _lost(host, error) from error
-        except imaplib.IMAP4.error as error:
-            text, code = _code_of(error)
-            if code in _TOO_MUCH or _BACK_OFF.search(text):
-                raise RateLimited(host, _seconds(text)) from None
-            if code in _NOT_NOW:
-                raise SourceUnavailable(
-                    f"{host} cannot answer now ({code}); it is asked again by the next sync"
-                ) from None
-            if folder and (code in _NOT_THERE or _IS_NOT_THERE.search(text)):
-                raise Vanished("its folder is not there any more; the next sync decides what that means") from None
-            what = "the folder" if folder else "it"
-            raise FetchFailed(f"{host} declined {what}{f' ({code})' if code else ''}; it is asked again") from None
-        except (ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError) as error:
-            # The library takes answers apart as they come and stumbles over odd ones in as many ways.
-            raise FetchFailed(f"{host} answered what cannot be read; it is asked again in another way") from error
+    def _told(self, folder: str | None = None) -> AbstractContextManager[None]:
+        return told(self._host, folder)
 
 
 def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
@@ -259,29 +227,6 @@ def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
     if settings.security == "starttls":
         client.starttls(context)
     return client
-
-
-def _lost(host: str, error: BaseException) -> SourceUnavailable | RateLimited:
-    text, code = _code_of(error)
-    if code in _TOO_MUCH or _BACK_OFF.search(text):
-        return RateLimited(host, _seconds(text))
-    if isinstance(error, TimeoutError):
-        return SourceUnavailable(f"{host} did not answer in time; the next sync goes on where this one was")
-    what = type(error).__name__ if isinstance(error, OSError) else "connection lost"
-    remedy = "check host, port and the network; the next sync goes on where this one was"
-    return SourceUnavailable(f"{host} cannot be reached ({what}); {remedy}")
-
-
-def _code_of(error: BaseException) -> tuple[str, str]:
-    """The text of what a server answered, for looking only, and the response code in it."""
-    text = str(error)
-    found = _CODE.search(text)
-    return text, found[1] if found else ""
-
-
-def _seconds(text: str) -> float | None:
-    found = _BACK_OFF.search(text)
-    return int(found[1]) / 1000 if found else None
 
 
 def _status(said: Any) -> Status:

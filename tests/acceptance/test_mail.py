@@ -17,12 +17,9 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def dovecot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dovecot]:
+def dovecot() -> Iterator[Dovecot]:
     """A server with three messages, one of which carries a file."""
-    folder = tmp_path_factory.mktemp("dovecot")
-    for above in (folder, folder.parent, folder.parent.parent):
-        above.chmod(0o755)
-    for server in serving(folder):
+    for server in serving():
         with server.person() as person:
             person.append("INBOX", message(1, "The sluice", "The sluice has to be mended before the flood.\n"))
             person.append("INBOX", message(2, "Hive 03", files={"varroa.txt": b"Forty mites on the board.\n"}))

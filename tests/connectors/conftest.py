@@ -30,12 +30,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def dovecot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dovecot]:
-    """A server of mail, which all tests share; Dovecot's own users may enter its folder."""
-    folder = tmp_path_factory.mktemp("dovecot")
-    for above in (folder, folder.parent, folder.parent.parent):
-        above.chmod(0o755)
-    yield from serving(folder)
+def dovecot() -> Iterator[Dovecot]:
+    """A server of mail, which all tests share."""
+    yield from serving()
 
 
 @pytest.fixture

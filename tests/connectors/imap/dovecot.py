@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -198,11 +199,24 @@ def message(number: int, subject: str = "", text: str = "", files: dict[str, byt
     return made.as_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
 
 
-def serving(folder: Path, capability: str = "") -> Iterator[Dovecot]:
-    """A server that runs as long as it is asked for. `capability`: all that it says it can do, where that is less."""
+def serving(capability: str = "") -> Iterator[Dovecot]:
+    """A server that runs as long as it is asked for. `capability`: all that it says it can do, where that is less.
+
+    Its folder is not pytest's: each session of pytest closes that to other users, and Dovecot's are others.
+    """
     if shutil.which("dovecot", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None or os.geteuid() != 0:
         assert not os.environ.get("CATCHMENT_CI"), "dovecot-imapd has to be there, and the tests have to run as root"
         pytest.skip("needs Dovecot (apt install dovecot-imapd) and root to start it")
+    with tempfile.TemporaryDirectory(prefix="dovecot-", ignore_cleanup_errors=True) as name:
+        server = _configured(Path(name), capability)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def _configured(folder: Path, capability: str) -> Dovecot:
     folder.chmod(0o755)
     port, tls_port = _free_port(), _free_port()
     (folder / "mail").mkdir()
@@ -219,12 +233,7 @@ def serving(folder: Path, capability: str = "") -> Iterator[Dovecot]:
         folder=folder, port=port, tls_port=tls_port, ssl="yes", certificates=certificates, capability=capability
     )
     (folder / "dovecot.conf").write_text(config if capability else config.replace("imap_capability = \n", ""))
-    server = Dovecot(folder, port, tls_port)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    return Dovecot(folder, port, tls_port)
 
 
 def _free_port() -> int:

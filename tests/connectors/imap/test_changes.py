@@ -247,11 +247,9 @@ LESS = {
 
 
 @pytest.fixture(scope="module", params=LESS)
-def lesser(request: pytest.FixtureRequest, dovecot: Dovecot) -> Iterator[Dovecot]:
+def lesser(request: pytest.FixtureRequest) -> Iterator[Dovecot]:
     """A server that can do less, or at least says so."""
-    folder = dovecot.folder.parent / request.param.replace(" ", "-")
-    folder.mkdir()
-    yield from serving(folder, LESS[request.param])
+    yield from serving(LESS[request.param])
 
 
 def test_a_server_that_can_do_less_tells_the_same(

@@ -55,11 +55,9 @@ def test_a_deleted_message_and_a_flag_are_told_too(server: Dovecot, mail: Imap) 
 
 
 @pytest.fixture(scope="module")
-def dull(dovecot: Dovecot) -> Iterator[Dovecot]:
+def dull() -> Iterator[Dovecot]:
     """A server that says that it cannot tell of news by itself."""
-    folder = dovecot.folder.parent / "dull"
-    folder.mkdir()
-    yield from serving(folder, "IMAP4rev1 LITERAL+ UIDPLUS")
+    yield from serving("IMAP4rev1 LITERAL+ UIDPLUS")
 
 
 def test_a_server_that_cannot_tell_is_asked(
