@@ -41,7 +41,11 @@ first_valid_uid = 1
 first_valid_gid = 1
 mail_max_userip_connections = 100
 imap_capability = {capability}
+service imap {{
+  service_count = 500
+}}
 service imap-login {{
+  service_count = 0
   inet_listener imap {{
     address = 127.0.0.1
     port = {port}
