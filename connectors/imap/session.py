@@ -34,6 +34,7 @@ _HEADER = b"BODY[HEADER.FIELDS (MESSAGE-ID)]"
 _ASKED = ("FLAGS", "INTERNALDATE", "RFC822.SIZE", "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9.@+_-]+")
 _MESSAGE_ID = re.compile(rb"message-id:\s*(\S.*)", re.IGNORECASE | re.DOTALL)
+_EARLY_NEWS = frozenset({"EXISTS", "EXPUNGE", "VANISHED", "FETCH"})
 _NEWS = frozenset({b"EXISTS", b"EXPUNGE", b"VANISHED", b"FETCH"})
 
 
@@ -173,7 +174,13 @@ class Session:
             if "IDLE" not in self.capabilities:
                 select.select([self._client.socket()], [], [], min(seconds, _POLL_SECONDS))
                 return any(map(_is_news, self._client.noop()[1]))
+            early = self._client._imap.untagged_responses
+            early.clear()
             self._client.idle()
+            # What came before the server began to idle is kept by the library, and told by no check.
+            if early.keys() & _EARLY_NEWS:
+                self._client.idle_done()
+                return True
             told = self._client.idle_check(timeout=seconds)
             _, more = self._client.idle_done()
             return any(map(_is_news, [*told, *more]))

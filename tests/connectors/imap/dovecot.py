@@ -40,6 +40,7 @@ mail_location = maildir:{folder}/mail/%u
 first_valid_uid = 1
 first_valid_gid = 1
 mail_max_userip_connections = 100
+mailbox_idle_check_interval = 1 secs
 imap_capability = {capability}
 service imap {{
   service_count = 500
