@@ -45,15 +45,6 @@ def test_a_new_message_is_told_at_once(server: Dovecot, mail: Imap) -> None:
         assert _first_news(mail, lambda: person.append("INBOX", message(1)))
 
 
-def test_a_deleted_message_and_a_flag_are_told_too(server: Dovecot, mail: Imap) -> None:
-    with server.person() as person:
-        person.append("INBOX", message(1))
-        person.select_folder("INBOX")
-        assert _first_news(mail, lambda: person.add_flags(person.search(), [b"\\Seen"]))
-        person.delete_messages(person.search())
-        assert _first_news(mail, person.expunge)
-
-
 @pytest.fixture(scope="module")
 def dull() -> Iterator[Dovecot]:
     """A server that says that it cannot tell of news by itself."""
