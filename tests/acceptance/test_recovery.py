@@ -25,7 +25,7 @@ from tests.acceptance.person import COMMAND, PROJECT, Person, until, upright
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
-_NOTES = 6_000
+_NOTES = 20_000
 _SMALL = 20
 _SYNCS = 20
 _PATIENCE = 30
