@@ -23,7 +23,7 @@ from tests.acceptance.person import Person, until, upright
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
-_NOTES = 4_000
+_NOTES = 8_000
 _SOON = 60
 """Seconds after the accident, or the start that follows it, in which all must be on its way again."""
 
