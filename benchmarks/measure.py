@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 _SAMPLE_SECONDS = 0.1
+LOOK = "BENCHMARK_LOOKS_AT_MEMORY"
+"""Set for a command that looks at the memory of processes which it did not start."""
 
 
 @dataclass(frozen=True)
@@ -64,34 +66,37 @@ class Result:
 
 
 def in_turn(cases: Sequence[Case], rounds: int, *, rest: float = 0.5) -> list[Result]:
-    """Run the cases one after the other, resting `rest` seconds between; of several rounds one more comes first, to warm up."""
+    """Run the cases one after the other, resting `rest` seconds between; a round more comes first.
+
+    It warms up, and is the one in which memory is looked at: to look costs as much as a tenth of a core.
+    """
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
-    for number in range(rounds if rounds == 1 else rounds + 1):
+    memory: dict[str, Sample] = {}
+    for number in range(rounds + 1):
         for case in cases:
             case.prepare()
             time.sleep(rest)
-            sample = once(case)
-            if number or rounds == 1:
-                samples[case.name].append(sample)
-    return [_summarize(name, taken) for name, taken in samples.items()]
+            if number:
+                samples[case.name].append(once(case))
+            else:
+                memory[case.name] = once(case, look_at_memory=True)
+    return [_summarize(name, taken, memory[name]) for name, taken in samples.items()]
 
 
-def once(case: Case) -> Sample:
+def once(case: Case, *, look_at_memory: bool = False) -> Sample:
     """Run a case. Raises SystemExit with what it printed if it fails."""
+    environment = os.environ | case.environment | ({LOOK: "1"} if look_at_memory else {})
     start = time.perf_counter()
-    with subprocess.Popen(
-        case.command, stdout=subprocess.PIPE, text=True, env=os.environ | case.environment
-    ) as process:
-        watcher = _Watcher(process.pid)
-        watcher.start()
-        output = process.stdout.read() if process.stdout else ""
-        _, status, usage = os.wait4(process.pid, 0)
+    with subprocess.Popen(case.command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        with Peak(process.pid, look=look_at_memory) as peak:
+            output = process.stdout.read() if process.stdout else ""
+            _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.perf_counter() - start
-        peak = watcher.stop()
     if process.returncode:
         sys.exit(f"{case.name} failed with status {process.returncode}: {output[-2_000:]}")
-    return Sample(wall, usage.ru_utime + usage.ru_stime, peak, json.loads(output.strip().rpartition("\n")[2]))
+    said = json.loads(output.strip().rpartition("\n")[2])
+    return Sample(wall, usage.ru_utime + usage.ru_stime, peak.mb, said)
 
 
 def hardware() -> dict[str, Any]:
@@ -107,7 +112,7 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def _summarize(name: str, samples: Sequence[Sample]) -> Result:
+def _summarize(name: str, samples: Sequence[Sample], memory: Sample) -> Result:
     work = [sample.work for sample in samples]
     return Result(
         name,
@@ -116,30 +121,36 @@ def _summarize(name: str, samples: Sequence[Sample]) -> Result:
         max(work),
         statistics.median(sample.wall for sample in samples),
         statistics.median(sample.cpu for sample in samples),
-        statistics.median(sample.peak_mb for sample in samples),
+        memory.peak_mb,
         len(samples),
-        samples[-1].said,
+        samples[-1].said | {key: memory.said[key] for key in memory.said if key.endswith("_mb")},
     )
 
 
-class _Watcher(threading.Thread):
-    """Adds up, ten times a second, the memory of a process and all that descend from it."""
+class Peak(threading.Thread):
+    """The most memory that a process and all that descend from it have had over what they had at first; 0 without a look."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, look: bool, since_now: bool = False) -> None:
         super().__init__(daemon=True)
         self._pid = pid
+        self._look = look
+        self._before = tree_mb(pid) if look and since_now else 0.0
         self._done = threading.Event()
-        self._peak = 0.0
+        self.mb = 0.0
 
     def run(self) -> None:
         while not self._done.wait(_SAMPLE_SECONDS):
-            self._peak = max(self._peak, tree_mb(self._pid))
+            self.mb = max(self.mb, tree_mb(self._pid) - self._before)
 
-    def stop(self) -> float:
-        """The peak in MB; 0 where the system does not tell."""
-        self._done.set()
-        self.join()
-        return self._peak
+    def __enter__(self) -> Peak:
+        if self._look:
+            self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._look:
+            self._done.set()
+            self.join()
 
 
 def tree_mb(root: int) -> float:

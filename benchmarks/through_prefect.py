@@ -7,8 +7,8 @@ the run's process tree, shared pages counted in parts.
 from __future__ import annotations
 
 import json
+import os
 import sys
-import threading
 import time
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.measure import tree_mb
+from benchmarks.measure import LOOK, Peak
 from catchment.settings import Home
 from deployments.api import api
 from deployments.runs import start_sync, wait
@@ -25,7 +25,7 @@ from deployments.server import Running, running
 
 def sync(server: Running, kind: str, name: str) -> dict[str, Any]:
     """One sync of a source that is deployed. Raises SystemExit when the run does not complete."""
-    with _Memory(server.worker_pid) as memory:
+    with Peak(server.worker_pid, look=LOOK in os.environ, since_now=True) as memory:
         view = wait(server, start_sync(server, kind, name))
     if view.state_type != "COMPLETED":
         raise SystemExit(f"the run ended {view.state_name}: {view.message}")
@@ -37,7 +37,7 @@ def sync(server: Running, kind: str, name: str) -> dict[str, Any]:
         "seconds": (ended - started).total_seconds(),
         "created_to_end": (ended - created).total_seconds(),
         "discover": listing,
-        "run_mb": memory.peak,
+        "run_mb": memory.mb,
     }
 
 
@@ -50,29 +50,6 @@ def _discover_seconds(client: httpx.Client, run: str) -> float:
             return float(found[0]["total_run_time"])
         time.sleep(0.2)
     raise SystemExit("the run has no finished task `discover`")
-
-
-class _Memory(threading.Thread):
-    """The peak of a worker's process tree over what it takes before the run begins."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(daemon=True)
-        self._pid = pid
-        self._idle = tree_mb(pid)
-        self._done = threading.Event()
-        self.peak = 0.0
-
-    def run(self) -> None:
-        while not self._done.wait(0.2):
-            self.peak = max(self.peak, tree_mb(self._pid) - self._idle)
-
-    def __enter__(self) -> _Memory:
-        self.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._done.set()
-        self.join()
 
 
 if __name__ == "__main__":
