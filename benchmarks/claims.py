@@ -15,7 +15,7 @@ from catchment.ledger import Ledger
 from catchment.model import Item, Priority, Upsert
 
 _AT_ONCE = 5_000
-_CLAIMS = 100
+_MOST_CLAIMS = 400
 
 
 def measure(file: Path, pending: int, batch: int) -> dict[str, Any]:
@@ -27,13 +27,15 @@ def measure(file: Path, pending: int, batch: int) -> dict[str, Any]:
         items = (Item(f"{n // 100}/{n}.md", str(n // 100), "1") for n in range(start, min(start + _AT_ONCE, pending)))
         ledger.intake.record(sync.id, [Upsert(item) for item in items], {})
     times = []
-    for _ in range(_CLAIMS):
+    for _ in range(min(_MOST_CLAIMS, pending // batch - 1) + 1):
         begun = time.perf_counter()
         ledger.queue.claim(source.id, batch, owner="bench", lease=timedelta(minutes=5), fresh=True)
         times.append((time.perf_counter() - begun) * 1_000)
     ledger.close()
-    cuts = statistics.quantiles(times, n=100)
-    return {"seconds": cuts[98] / 1_000, "p50_ms": cuts[49], "p95_ms": cuts[94], "p99_ms": cuts[98]}
+    # The first one also prepares the statements, once for a process.
+    first, *others = times
+    cuts = statistics.quantiles(others, n=100)
+    return {"seconds": cuts[98] / 1_000, "p50_ms": cuts[49], "p95_ms": cuts[94], "p99_ms": cuts[98], "first_ms": first}
 
 
 if __name__ == "__main__":

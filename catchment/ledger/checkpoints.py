@@ -12,7 +12,7 @@ from pathlib import Path
 IN_COMMIT_PAGES = 32_000
 """The log's length, in pages, from which a commit moves the pages itself: only if no thread of ours came to do it."""
 
-_BEGIN_BYTES = 16 << 20
+_BEGIN_BYTES = 32 << 20
 _REST_SECONDS = 0.25
 _FEW_PAGES = 500
 _BUSY_SECONDS = 0.02

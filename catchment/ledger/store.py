@@ -278,7 +278,7 @@ def _engine(url: URL) -> Engine:
             "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
-            "cache_size = -32000",
+            "cache_size = -16000",
             "temp_store = MEMORY",
             f"wal_autocheckpoint = {IN_COMMIT_PAGES}",
             "journal_size_limit = 67108864",

@@ -50,10 +50,10 @@ def _log_bytes(file: Path) -> int:
 
 
 def test_a_long_log_is_emptied_while_work_goes_on(store: Store, file: Path, somebody_else: sqlite3.Connection) -> None:
-    _commit(store, 40)
+    _commit(store, 80)
     store.close()
-    assert _log_bytes(file) < 24 * _MEGABYTE
-    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (40 * 64,)
+    assert _log_bytes(file) < 48 * _MEGABYTE
+    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (80 * 64,)
 
 
 def test_a_reader_of_an_old_moment_only_delays_the_emptying(
@@ -61,13 +61,13 @@ def test_a_reader_of_an_old_moment_only_delays_the_emptying(
 ) -> None:
     somebody_else.execute("BEGIN")
     somebody_else.execute("SELECT count(*) FROM kept").fetchone()
-    _commit(store, 20)
+    _commit(store, 40)
     store.close()
-    assert _log_bytes(file) > 16 * _MEGABYTE
+    assert _log_bytes(file) > 32 * _MEGABYTE
     assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (0,)
     somebody_else.execute("COMMIT")
     time.sleep(0.3)  # between two rounds it rests
     _commit(store, 1)
     store.close()
     assert _log_bytes(file) < _MEGABYTE
-    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (21 * 64,)
+    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (41 * 64,)
