@@ -20,7 +20,8 @@ ROOT = typer.main.get_command(application())
 
 
 def named(document: Path) -> list[str]:
-    return [inline or shown for inline, shown in _NAMED.findall(document.read_text(encoding="utf-8"))]
+    whole = re.sub(r"\\\n *", "", document.read_text(encoding="utf-8"))
+    return [inline or shown for inline, shown in _NAMED.findall(whole)]
 
 
 def wrong(words: list[str]) -> str | None:

@@ -47,7 +47,8 @@ def test_what_is_not_there_is_a_refused_login_with_the_remedy(
 
 
 def test_blocks_are_read_by_whoever_knows_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "_READERS", dict(secrets._READERS))
+    # Another test of this process may have said how.
+    monkeypatch.setattr(secrets, "_READERS", secrets._READERS | {"block": secrets._block})
     with pytest.raises(LoginFailed, match="use env:, file: or keyring:"):
         secrets.resolve("block:mail")
     secrets.read_blocks_with(lambda name: f"the secret of {name}")
