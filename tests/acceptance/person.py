@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import psutil
 
+from catchment.errors import TryAgain
 from catchment.home import Home
 from deployments.api import api
 from deployments.server import Running, running
@@ -126,6 +127,14 @@ class Person:
             query = {"deployments": {"name": {"any_": [name]}}}
             found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
             return found
+
+    def states_of(self, name: str) -> list[str]:
+        """How the runs of a source stand, the latest first; nothing while the server is away."""
+        try:
+            runs = self.runs_of(name)
+        except TryAgain:
+            return []
+        return [run["state_type"] for run in sorted(runs, key=lambda run: str(run["created"]), reverse=True)]
 
     def seem_to_run(self) -> list[str]:
         """The names of all runs, subflows and tasks that the server believes to go on."""

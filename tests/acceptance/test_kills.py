@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from benchmarks.notes import generate
-from catchment.errors import TryAgain
 from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
@@ -63,7 +62,7 @@ def interrupted(person: Person, name: str) -> None:
 
 def goes_on(person: Person, name: str) -> None:
     """Wait until a run that nobody asked for has brought everything in."""
-    ended = until(lambda: states(person, name), lambda found: found[:1] == ["COMPLETED"], seconds=_SOON + 60)
+    ended = until(lambda: person.states_of(name), lambda found: found[:1] == ["COMPLETED"], seconds=_SOON + 60)
     assert ended == ["COMPLETED", "CRASHED"]
 
 
@@ -79,15 +78,6 @@ def all_is_well(person: Person, name: str) -> None:
     until(person.seem_to_run, lambda found: found == [], seconds=_SOON)
     # The source's one place was given back: the next sync begins at once.
     assert person.sync(name)["jobs"] == 0
-
-
-def states(person: Person, name: str) -> list[str]:
-    """How the runs of a source stand, the latest first; nothing while the server is away."""
-    try:
-        runs = person.runs_of(name)
-    except TryAgain:
-        return []
-    return [run["state_type"] for run in sorted(runs, key=lambda run: str(run["created"]), reverse=True)]
 
 
 def test_the_worker_is_killed(person: Person, vault: Path) -> None:
@@ -112,7 +102,7 @@ def test_the_fork_server_is_killed(person: Person, vault: Path) -> None:
 def test_the_server_is_killed(person: Person, vault: Path) -> None:
     in_the_middle(person, "server", vault)
     os.kill(person.running.server_pid, signal.SIGKILL)
-    until(lambda: states(person, "server"), lambda found: found[:1] == ["COMPLETED"], seconds=_SOON + 60)
+    until(lambda: person.states_of("server"), lambda found: found[:1] == ["COMPLETED"], seconds=_SOON + 60)
     all_is_well(person, "server")
 
 
@@ -131,7 +121,7 @@ def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> No
     assert parsers
     for process in parsers:
         kill(process)
-    until(lambda: states(person, "parsers"), lambda found: found == ["COMPLETED"], seconds=_SOON)
+    until(lambda: person.states_of("parsers"), lambda found: found == ["COMPLETED"], seconds=_SOON)
     all_is_well(person, "parsers")
 
 

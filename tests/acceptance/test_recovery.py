@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from benchmarks.notes import edit, generate
-from catchment.errors import TryAgain
 from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
@@ -98,7 +97,7 @@ def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person,
     server.suspend()
     time.sleep(10)
     server.resume()
-    until(lambda: states(person, "away"), lambda found: found[:1] == ["COMPLETED"], seconds=120)
+    until(lambda: person.states_of("away"), lambda found: found[:1] == ["COMPLETED"], seconds=120)
     assert person.source("away")["documents"] == _NOTES
     assert person.running.server_pid == server.pid
     until(person.seem_to_run, lambda found: found == [], seconds=90)
@@ -139,15 +138,6 @@ def foreground(person: Person) -> Iterator[psutil.Popen]:
         except BaseException:
             process.terminate()
             raise
-
-
-def states(person: Person, name: str) -> list[str]:
-    """How the runs of a source stand, the latest first; nothing while the server is away."""
-    try:
-        runs = person.runs_of(name)
-    except TryAgain:
-        return []
-    return [run["state_type"] for run in sorted(runs, key=lambda run: str(run["created"]), reverse=True)]
 
 
 def believed_to_run(person: Person) -> dict[str, int]:
