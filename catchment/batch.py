@@ -158,7 +158,7 @@ class OpenBatch:
             self._reads[job_id] = replace(reading, document=None) if aside else reading
 
     def _tasks(self, jobs: Sequence[ClaimedJob]) -> Iterator[tuple[ClaimedJob, ReadTask]]:
-        if self._stopped is not None:
+        if self._stopped is not None or not jobs:
             return
         connector = self._bench.connector
         seen_before = [job.item_id for job in jobs if job.content_hash is not None]

@@ -102,7 +102,7 @@ class SourceSync:
     @property
     def is_first(self) -> bool:
         """Whether no item of the source is known yet."""
-        return not self._ledger.intake.known(self.source.id).containers()
+        return self._ledger.intake.known(self.source.id).is_empty()
 
     def discover(self, *, deep: bool = False) -> Progress:
         """List the source and record what is different as jobs, moves and deletions.

@@ -1,6 +1,6 @@
 """The order of a sync, the same for every connector: gates, discovery, slices, troubled items, the summary.
 
-A sync whose place others wait for ends between two slices, and a run that is asked for goes on where it was.
+A sync whose place others wait for ends between two batches, and a run that is asked for goes on where it was.
 """
 
 from __future__ import annotations

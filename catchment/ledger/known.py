@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from catchment.ledger.schema import items, marks
 from catchment.ledger.store import Store, as_map
@@ -41,8 +41,14 @@ class KnownSource:
 
     def containers(self) -> frozenset[str]:
         """Every container with a present item."""
-        statement = (
-            select(items.c.container).where(items.c.source_id == self._source_id, items.c.state == "present").distinct()
-        )
         with self._store.read() as reading:
-            return frozenset(reading.execute(statement).scalars())
+            return frozenset(reading.execute(self._present().distinct()).scalars())
+
+    def is_empty(self) -> bool:
+        """Whether no item is present; reads one at most."""
+        with self._store.read() as reading:
+            return reading.execute(self._present().limit(1)).first() is None
+
+    def _present(self) -> Select[tuple[str]]:
+        """The container of every present item."""
+        return select(items.c.container).where(items.c.source_id == self._source_id, items.c.state == "present")
