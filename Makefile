@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test acceptance check bench load lock clean
+.PHONY: help setup demo test acceptance check bench load hazards lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z]+: .*##|^[a-z]+: +##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -21,10 +21,10 @@ demo: setup      ## ingest the example vault and this repository, show the resul
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
 test: setup      ## unit, contract, flow and server tests
-	$(BIN)/python -m pytest -m "not acceptance and not browser"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not acceptance and not browser"
 
 acceptance: setup  ## the installed command, its server and the UI in a browser, as a person uses them
-	$(BIN)/python -m pytest -m "acceptance or browser"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "acceptance or browser"
 
 check: setup     ## style and types
 	$(BIN)/ruff check .
@@ -34,9 +34,15 @@ check: setup     ## style and types
 bench: setup     ## speed and memory beside a bare loop, and from a save to a search (ARGS=--quick)
 	$(BIN)/python -m benchmarks $(ARGS)
 	$(BIN)/python -m benchmarks.latency
+	$(BIN)/python -m benchmarks.imap
+	$(BIN)/python -m benchmarks.github_files
+	$(BIN)/python -m benchmarks.github_api
 
 load: setup      ## how fairly four unequal sources share the machine (ARGS=--quick)
 	$(BIN)/python -m benchmarks.load $(ARGS)
+
+hazards: setup   ## forty mishaps of a folder, done to Catchment (ARGS="--beside langchain_index …": to other libraries too)
+	$(BIN)/python -m tests.hazards $(ARGS)
 
 lock:            ## renew requirements.lock from pyproject.toml (needs uv)
 	echo setuptools | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra test -o requirements.lock pyproject.toml -

@@ -21,6 +21,7 @@ from catchment.errors import ItemError
 from catchment.extract import extract
 from catchment.ledger.pairs import SQLITE as PAIRS
 from catchment.ledger.pairs import pairs
+from catchment.masking import masked
 from catchment.model import Document, EntityKind, Extraction, RawContent
 from catchment.normalize import NORMALIZER, normalize
 
@@ -136,7 +137,7 @@ def _take(rows: _Rows, known: dict[str, tuple[int, str, str]], folder: Path, pat
     stem = name.rpartition(".")[0] or name
     modified = datetime.fromtimestamp(status.st_mtime, UTC)
     if digest not in known:
-        document = normalize(RawContent(data, name, title=stem, modified=modified))
+        document = masked(normalize(RawContent(data, name, title=stem, modified=modified)))
         known[digest] = _add_content(rows, len(known) + 1, digest, document, extract(document))
     content_id, aliases, properties = known[digest]
     place = path[len(str(folder)) + 1 :]

@@ -24,12 +24,17 @@ def measure(file: Path, pending: int, batch: int) -> dict[str, Any]:
     source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
     sync = ledger.syncs.begin(source.id, run=None, owner=process.identity(), code_version="bench", alive=process.alive)
     for start in range(0, pending, _AT_ONCE):
-        items = (Item(f"{n // 100}/{n}.md", str(n // 100), "1") for n in range(start, min(start + _AT_ONCE, pending)))
+        items = (
+            Item(f"{n // 100}/{n}.md", str(n // 100), "1", size=2_000)
+            for n in range(start, min(start + _AT_ONCE, pending))
+        )
         ledger.intake.record(sync.id, [Upsert(item) for item in items], {})
     times = []
     for _ in range(min(_MOST_CLAIMS, pending // batch - 1) + 1):
         begun = time.perf_counter()
-        ledger.queue.claim(source.id, batch, owner="bench", lease=timedelta(minutes=5), fresh=True)
+        ledger.queue.claim(
+            source.id, batch, owner="bench", lease=timedelta(minutes=5), fresh=True, most_bytes=1_000_000_000
+        )
         times.append((time.perf_counter() - begun) * 1_000)
     ledger.close()
     # The first one also prepares the statements, once for a process.

@@ -20,7 +20,7 @@ def sync(kind: str, folder: Path, home: Home, *, only_list: bool = False) -> dic
     """One sync of a folder into the ledger of a home, or only its listing."""
     start = time.perf_counter()
     connector = connector_class(kind)
-    settings = connector.settings(root=folder)
+    settings = connector.settings.model_validate({"root": folder})
     policy = settings.policy(connector.policy)
     with open_sync(home, connector(settings), "notes", policy, settings.priority) as opened:
         begun = time.perf_counter()

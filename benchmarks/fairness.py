@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from catchment.ledger.turns import Standing
 
+_TURN_SECONDS = 2.0
+"""How long a turn may last before it goes to another (see `SourceSync.claim`)."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -23,6 +26,7 @@ class Fairness:
     """Jain's index over what each source had of what it was due, the least of these; the share of grants that were inversions.
 
     A source is due its share of the turns that are held, by weight and no more than one, as long as it holds or wants one.
+    One that was due less than a turn's length in all is not counted: a single wait is all of it. Who starves is due ever more.
     """
 
     jain: float
@@ -49,14 +53,15 @@ def judge(looks: Sequence[Look]) -> Fairness:
             due[number] += share * seconds
         for one in held:
             had[one.source_id] += seconds
-    ratios = [had[number] / wanted for number, wanted in due.items() if wanted]
+    ratios = [had[number] / wanted for number, wanted in due.items() if wanted >= _TURN_SECONDS]
     grants, inverted = _inversions(looks)
     return Fairness(jain(ratios), min(ratios, default=1.0), grants, inverted / grants if grants else 0.0)
 
 
 def shares(weights: Mapping[int, int], turns: float) -> dict[int, float]:
     """Divide turns among sources by weight; what is more than one goes to the others."""
-    left, found = dict(weights), {}
+    left = dict(weights)
+    found: dict[int, float] = {}
     while left:
         each = turns / sum(left.values())
         full = [number for number, weight in left.items() if weight * each >= 1] if turns < len(left) else list(left)

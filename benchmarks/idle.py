@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
 
 import psutil
 
-from benchmarks.system import add_vault, by_role, own_mb, started, state_of
+from benchmarks.system import add_vault, by_role, empty, own_mb, started
+from catchment.settings import Home
 
-_PLACE = Path("build/idle").absolute()
 _NOTES = 100
 _REST = 40.0
 """Seconds after the last sync in which what follows a start comes to an end."""
@@ -23,11 +22,11 @@ _REST = 40.0
 
 def main(seconds: float) -> None:
     """Start a system of its own, let it come to rest, and look at it twice."""
-    with started(_PLACE) as home:
+    with empty("idle") as place, started(home := Home(place / "home")) as state:
         for name in ("one", "two", "three"):
-            add_vault(home, _PLACE / name, name, _NOTES, watch=True)
+            add_vault(home, place / name, name, _NOTES, watch=True)
         time.sleep(_REST)
-        figures = _measured(by_role(state_of(home)), seconds)
+        figures = _measured(by_role(state), seconds)
     for role, figure in figures.items():
         print(f"{role:12}{figure['cpu']:6.2f} %{figure['resident']:8.0f} MB resident{figure['own']:8.0f} MB its own")
     print(json.dumps(figures))

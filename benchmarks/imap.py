@@ -1,6 +1,7 @@
-"""`python -m benchmarks.imap [COUNT]`: a first sync of mail and one without changes beside a bare loop; with root and Dovecot.
+"""`python -m benchmarks.imap [--large]`: mail beside bare loops, on a server of its own; needs root and Dovecot.
 
-The bare loop asks IMAPClient for every message and has `email` parse it. A line for each tells processor time and memory.
+A first sync of one folder: the bare loop asks IMAPClient for every message and has `email` parse it. A listing of many
+folders in which nothing has changed: the bare loop asks for the status of each. Mailboxes are written as files.
 """
 
 from __future__ import annotations
@@ -10,102 +11,168 @@ import email
 import email.policy
 import json
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from imapclient import IMAPClient
 
 from benchmarks.mail import corpus
+from benchmarks.measure import Case, in_turn
+from benchmarks.report import show
+from catchment.ledger import Ledger
 from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
-from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, serving
+from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 
 _BATCH = 1_000
+_AT_ONCE = 50
 
 
 def main() -> None:
     """Fill a server, then measure each case in a process of its own."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.imap", description=__doc__)
-    parser.add_argument("count", nargs="?", type=int, default=10_000, help="messages in one folder")
-    parser.add_argument("--folders", type=int, default=100, help="empty folders besides")
+    parser.add_argument(
+        "--large", action="store_true", help="10 000 messages, not 1 000; 100 folders of 1 000, not 20 of 100"
+    )
     parser.add_argument("--case", choices=_CASES, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.case:
-        print(json.dumps(_CASES[given.case](given.port, given.home)))
+        began = time.perf_counter()
+        said = _CASES[given.case](given.port, given.home)
+        print(json.dumps({"seconds": time.perf_counter() - began, **said}))
         return
-    with tempfile.TemporaryDirectory(prefix="bench-imap-") as name:
-        for server in serving():
-            _fill(server, given.count, given.folders)
-            for case in _CASES:
-                _measure(case, server, Path(name) / "home")
+    try:
+        _measure_one_folder(10_000 if given.large else 1_000)
+        _measure_many_folders(*((100, 1_000) if given.large else (20, 100)))
+    except pytest.skip.Exception as left_out:
+        print(f"Mail was left out: {left_out}")
 
 
-def _fill(server: Dovecot, count: int, folders: int) -> None:
-    with server.person() as person:
+def _measure_one_folder(count: int) -> None:
+    with _server() as (server, home):
+        size = _write(server, "INBOX", corpus(count))
+        cases = [
+            _case("bare loop", server, home),
+            _case("first sync", server, home, lambda: _forget(home)),
+            _case("no change", server, home),
+        ]
+        show(f"First sync of {count:,} messages ({size / 1e6:.0f} MB)", in_turn(cases, 1))
+
+
+def _measure_many_folders(folders: int, each: int) -> None:
+    one = message(0)
+    with _server() as (server, home):
         for number in range(folders):
-            person.create_folder(f"Folder {number}")
-    place = server.folder / "mail" / USER / "cur"
+            numbers = range(number * each, (number + 1) * each)
+            _write(server, f"Folder {number}", [one.replace(b"<0@", b"<%d@" % number) for number in numbers])
+        cases = [
+            _case("bare statuses", server, home),
+            _case("listing", server, home, lambda: _list_first(server.port, home)),
+        ]
+        show(f"Nothing changed in {folders:,} folders with {each:,} messages each: the listing", in_turn(cases, 3))
+
+
+@contextmanager
+def _server() -> Iterator[tuple[Dovecot, Home]]:
+    os.environ["MAIL_PASSWORD"] = PASSWORD
+    with tempfile.TemporaryDirectory(prefix="bench-imap-") as name, contextmanager(serving)() as server:
+        yield server, Home(Path(name) / "home")
+
+
+def _write(server: Dovecot, folder: str, messages: Sequence[bytes]) -> int:
+    """Put messages into a folder, which is made if need be; their bytes."""
+    with server.person() as person:
+        if not person.folder_exists(folder):
+            person.create_folder(folder)
+        person.select_folder(folder)
+    root = server.folder / "mail" / USER
+    place = (root if folder == "INBOX" else root / f".{folder}") / "cur"
     owner = place.stat()
-    size = 0
-    for number, data in enumerate(corpus(count)):
-        file = place / f"1700000000.M{number}.bench:2,S"
+    for number, data in enumerate(messages):
+        file = place / f"1700000000.M{number}.bench,S={len(data)}:2,S"
         file.write_bytes(data)
         os.chown(file, owner.st_uid, owner.st_gid)
-        size += len(data)
-    print(f"{count} messages, {size / 1e6:.0f} MB, and {folders} empty folders")
+    return sum(map(len, messages))
 
 
-def _measure(case: str, server: Dovecot, home: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.imap", "--case", case, "--port", str(server.port), "--home", str(home)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.perf_counter()
-    done = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, "MAIL_PASSWORD": PASSWORD}
-    )
-    wall = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    said = json.loads(done.stdout.splitlines()[-1])
-    rate = said["items"] / wall if said["items"] else 0
-    print(f"{case:12}{wall:8.1f} s wall {cpu:8.1f} s cpu {said['peak_mb']:7.0f} MB {rate:7.0f} items/s  {said}")
+def _case(name: str, server: Dovecot, home: Home, prepare: Callable[[], object] = lambda: None) -> Case:
+    given = ["--case", name, "--port", str(server.port), "--home", str(home.path)]
+    return Case(name, [sys.executable, "-m", "benchmarks.imap", *given], prepare)
+
+
+def _forget(home: Home) -> None:
+    for file in home.path.glob("*.db*"):
+        file.unlink()
+
+
+def _list_first(port: int, home: Home) -> None:
+    if not home.path.exists():
+        _list(port, home.path)
+
+
+# What is measured
 
 
 def _bare(port: int, _home: Path) -> dict[str, Any]:
-    with IMAPClient("127.0.0.1", port, ssl=False) as client:
-        client.login(USER, PASSWORD)
-        client._imap.debug = 0
+    with _client(port) as client:
         client.select_folder("INBOX", readonly=True)
         uids = client.search()
         parts = 0
-        for start in range(0, len(uids), 50):
-            for said in client.fetch(uids[start : start + 50], ["BODY.PEEK[]"]).values():
+        for start in range(0, len(uids), _AT_ONCE):
+            for said in client.fetch(uids[start : start + _AT_ONCE], ["BODY.PEEK[]"]).values():
                 message = email.message_from_bytes(said[b"BODY[]"], policy=email.policy.default)
                 parts += sum(1 for part in message.walk() if not part.is_multipart() and part.get_content())
-    return {"items": len(uids), "parts": parts, "peak_mb": _peak()}
+    return {"messages": len(uids), "parts": parts}
+
+
+def _statuses(port: int, _home: Path) -> dict[str, Any]:
+    with _client(port) as client:
+        names = [name for _, _, name in client.list_folders()]
+        messages = sum(client.folder_status(name)[b"MESSAGES"] for name in names)
+    return {"messages": messages, "questions": len(names) + 1}
+
+
+def _client(port: int) -> IMAPClient:
+    client = IMAPClient("127.0.0.1", port, ssl=False)
+    client._imap.debug = 0
+    client.login(USER, PASSWORD)
+    return client
 
 
 def _sync(port: int, home: Path) -> dict[str, Any]:
-    settings = ImapSettings(host="127.0.0.1", port=port, user=USER, security="none", password="env:MAIL_PASSWORD")
-    mail = Imap(settings)
-    with open_sync(Home(home), mail, "mail", settings.policy(mail.policy), settings.priority) as opened:
-        began = time.perf_counter()
+    with _opened(port, home) as opened:
         opened.discover()
-        discovered = time.perf_counter() - began
         with ThreadPoolExecutor(2) as two:
             list(two.map(_work, [opened, opened]))
-        summary = opened.end()
-    told = {name: summary[name] for name in ("jobs", "succeeded", "requests", "quarantined") if name in summary}
-    return {"items": summary["jobs"], "discover_s": round(discovered, 2), **told, "peak_mb": _peak()}
+        return _told(opened)
+
+
+def _list(port: int, home: Path) -> dict[str, Any]:
+    with _opened(port, home) as opened:
+        opened.discover()
+        return _told(opened)
+
+
+@contextmanager
+def _opened(port: int, home: Path) -> Iterator[SourceSync]:
+    settings = ImapSettings(host="127.0.0.1", port=port, user=USER, security="none", password="env:MAIL_PASSWORD")
+    mail = Imap(settings)
+    with closing(Ledger.open(Home(home).make().database_url)) as ledger:
+        source = ledger.sources.put("mail", mail.kind, settings.priority)
+        ledger.consents.give(source.id, set(mail.scopes()), "benchmark", None)
+    with open_sync(Home(home), mail, "mail", settings.policy(mail.policy), settings.priority) as opened:
+        yield opened
 
 
 def _work(opened: SourceSync) -> None:
@@ -113,13 +180,16 @@ def _work(opened: SourceSync) -> None:
         opened.deliver(token)
 
 
-def _peak() -> float:
-    """The most memory that this process had, in MB; what rusage tells begins with that of the parent."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+def _told(opened: SourceSync) -> dict[str, Any]:
+    summary = opened.end()
+    return {
+        "messages": summary["listed"],
+        "quarantined": summary.get("quarantined", 0),
+        "questions": summary["requests"],
+    }
 
 
-_CASES = {"bare loop": _bare, "first sync": _sync, "no change": _sync}
+_CASES = {"bare loop": _bare, "first sync": _sync, "no change": _sync, "bare statuses": _statuses, "listing": _list}
 
 if __name__ == "__main__":
     main()

@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import random
-import shutil
 import statistics
 import time
 from collections.abc import Sequence
@@ -26,15 +25,15 @@ from benchmarks.measure import hardware, tree_cpu
 from benchmarks.notes import edit_one, generate
 from benchmarks.runs import compare_workers
 from benchmarks.saving import EDITORS
+from benchmarks.system import BUILD, empty, started
 from catchment.ledger import Ledger
 from catchment.settings import Home
 from console.adding import Timing, commit, prepare
+from console.consent import agreement
 from deployments.api import api
 from deployments.runs import start_sync, wait
-from deployments.server import Running, running
-from deployments.supervisor import down, up
+from deployments.server import Running
 
-_BUILD = Path("build")
 _SOURCE = "notes"
 _LOOK_SECONDS = 0.02
 _PATIENCE = 60.0
@@ -63,26 +62,18 @@ def main() -> None:
     parser.add_argument("--notes", type=int, default=5_000, help="how many notes the vault has")
     parser.add_argument("--runs", type=int, default=10, help="how many empty runs each worker gets; 0: none")
     asked = parser.parse_args()
-    place = (_BUILD / "latency").absolute()
-    shutil.rmtree(place, ignore_errors=True)
-    generate(place / "vault", asked.notes)
-    home = Home(place / "home")
-    os.environ["CATCHMENT_HOME"] = str(home.path)
     # The runs that do nothing are imported from here.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path.cwd()), os.environ.get("PYTHONPATH")]))
-    up(home, detach=True, announce=print)
-    try:
-        report = {"hardware": hardware(), **_measure(home, place / "vault", asked)}
-    finally:
-        down(home)
-    (_BUILD / "latency.json").write_text(json.dumps(report, indent=2) + "\n")
-    shutil.rmtree(place)
+    with empty("latency") as place:
+        generate(place / "vault", asked.notes)
+        with started(home := Home(place / "home")) as server:
+            report = {"hardware": hardware(), **_measure(home, server, place / "vault", asked)}
+    (BUILD / "latency.json").write_text(json.dumps(report, indent=2) + "\n")
 
 
-def _measure(home: Home, vault: Path, asked: argparse.Namespace) -> dict[str, Any]:
-    server = running(home)
-    assert server is not None, "`up` has just said that it runs"
-    commit(prepare("obsidian", str(vault), _SOURCE, {}, Timing(every="1h", watch=True)))
+def _measure(home: Home, server: Running, vault: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    entry = prepare("obsidian", str(vault), _SOURCE, {}, Timing(every="1h", watch=True))
+    commit(entry, agreement(entry, given=True))
     wait(server, start_sync(server, "obsidian", _SOURCE))
     saves = _save(home, server, vault, asked)
     # What is asked of the server would cost time during a run.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sqlite3
 import threading
 import time
@@ -22,15 +21,14 @@ from typing import Any
 from benchmarks.fairness import Look, judge
 from benchmarks.measure import hardware, tree_mb
 from benchmarks.notes import generate
-from benchmarks.system import state_of
+from benchmarks.system import BUILD, empty, started
 from catchment.ledger import Ledger
 from catchment.settings import Home
 from console.adding import Timing, commit, prepare
+from console.consent import agreement
 from deployments.runs import start_sync, wait
-from deployments.supervisor import down, up
 
-QUICK = (10_000, 1_000, 100, 10)
-_BUILD = Path("build")
+QUICK = (10_000, 5_000, 2_500, 1_250)
 _LOOK_SECONDS = 0.05
 _MEMORY_EVERY = 20
 _MICROS = 1_000_000
@@ -39,20 +37,17 @@ _MICROS = 1_000_000
 def main() -> None:
     """Measure once, and tell."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="10 000, 1 000, 100 and 10 items")
+    parser.add_argument("--quick", action="store_true", help="10 000, 5 000, 2 500 and 1 250 items")
     parser.add_argument("--large", type=int, default=100_000, help="items of the largest source; the next has a tenth")
     parser.add_argument("--sizes", type=int, nargs="+", help="items of each source, in place of the four")
     asked = parser.parse_args()
-    large = QUICK[0] if asked.quick else asked.large
-    sizes = asked.sizes or [large, large // 10, large // 100, 10]
-    place = (_BUILD / "load").absolute()
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    figures = measure(place, sizes)
+    large = asked.large
+    sizes = asked.sizes or (QUICK if asked.quick else [large, large // 10, large // 100, 10])
+    with empty("load") as place:
+        figures = measure(place, sizes)
     report = {"hardware": hardware(), **figures}
-    (_BUILD / "load.json").write_text(json.dumps(report, indent=2) + "\n")
+    (BUILD / "load.json").write_text(json.dumps(report, indent=2) + "\n")
     _print(report)
-    shutil.rmtree(place)
 
 
 def measure(place: Path, sizes: Sequence[int]) -> dict[str, Any]:
@@ -62,10 +57,9 @@ def measure(place: Path, sizes: Sequence[int]) -> dict[str, Any]:
     os.environ["CATCHMENT_HOME"] = str(home.path)
     for name, size in zip(names, sizes, strict=True):
         generate(place / name, size)
-        commit(prepare("obsidian", str(place / name), name, {}, Timing()))
-    up(home, detach=True, announce=print)
-    try:
-        server = state_of(home)
+        entry = prepare("obsidian", str(place / name), name, {}, Timing())
+        commit(entry, agreement(entry, given=True))
+    with started(home) as server:
         with _Watcher(home, server.pid) as watcher:
             begun = time.time()
             runs = [start_sync(server, "obsidian", name) for name in names]
@@ -73,8 +67,6 @@ def measure(place: Path, sizes: Sequence[int]) -> dict[str, Any]:
         for end in ends:
             if end.state_type != "COMPLETED":
                 raise SystemExit(f"the run {end.name} ended {end.state_name}: {end.message}")
-    finally:
-        down(home)
     finished, syncs = _finished(home, names), _syncs(home, names)
     sources = [
         {

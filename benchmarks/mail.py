@@ -1,6 +1,6 @@
 """`python -m benchmarks.mail [COUNT]`: messages per second, beside a bare loop with the standard library's parser.
 
-The corpus is made anew each time from one seed: letters and replies, half of them with a page, every tenth with a file. Each
+The corpus is made anew each time from one seed: letters and replies, half of them with a page, every tenth with a PDF. Each
 reader is measured in turn, by the processor time of this process; the last line is JSON.
 """
 
@@ -22,6 +22,8 @@ from catchment.normalize.mail.threads import envelope, threads
 
 _SENTENCE = "the pump at north mill was opened and a new seal is ordered für März über die Brücke water level key plot"
 _ROUNDS = 3
+_LETTERS = 500
+"""Messages that answer nothing; each later one is in the thread of one of them."""
 
 
 def corpus(count: int) -> list[bytes]:
@@ -31,6 +33,7 @@ def corpus(count: int) -> list[bytes]:
 
 
 def _message(chance: random.Random, number: int) -> bytes:
+    earlier = range(number % _LETTERS, number, _LETTERS)
     message = EmailMessage()
     for hop in range(chance.randint(2, 6)):
         message["Received"] = (
@@ -40,10 +43,11 @@ def _message(chance: random.Random, number: int) -> bytes:
     message["DKIM-Signature"] = "v=1; a=rsa-sha256; c=relaxed; d=example.org; b=" + "Ab3/" * 80
     message["From"] = f"Jörg Müller {number % 40} <p{number % 40}@example.org>"
     message["To"] = ", ".join(f"Person {n} <p{n}@example.org>" for n in range(chance.randint(1, 6)))
-    message["Subject"] = f"Re: Wasserstände {number % 500}"
+    message["Subject"] = f"{'Re: ' if earlier else ''}Wasserstände {number % _LETTERS}"
     message["Date"] = f"Fri, 01 Mar 2024 {number % 24:02}:{number % 60:02}:00 +0100"
     message["Message-ID"] = f"<{number}@example.org>"
-    message["References"] = " ".join(f"<{number % 500}.{n}@example.org>" for n in range(5))
+    if earlier:
+        message["References"] = " ".join(f"<{one}@example.org>" for one in earlier[-5:])
     vocabulary = _SENTENCE.split()
     said = [" ".join(chance.choices(vocabulary, k=60)) for _ in range(chance.randint(2, 12))]
     quoted = "\n".join(f"> {line}" for line in said[1:])
@@ -52,9 +56,28 @@ def _message(chance: random.Random, number: int) -> bytes:
         page = "".join(f"<div style='margin:0'><p>{line}</p></div>" for line in said)
         message.add_alternative(f"<html><body>{page}</body></html>", subtype="html")
     if number % 10 == 0:
-        data = chance.randbytes(chance.randint(20_000, 300_000))
-        message.add_attachment(data, maintype="application", subtype="pdf", filename="plan.pdf")
+        picture = chance.randbytes(chance.randint(20_000, 300_000))
+        message.add_attachment(_page(said[0], picture), maintype="application", subtype="pdf", filename="plan.pdf")
     return message.as_bytes()
+
+
+def _page(text: str, picture: bytes) -> bytes:
+    """A PDF of one page with a line of text, and with the bytes of a picture that it does not show."""
+    said = b"BT /F1 9 Tf 40 800 Td (%s) Tj ET" % text.encode("latin-1")
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F1 6 0 R >> >> >>",
+        *(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(data), data) for data in (said, picture)),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+    ]
+    page, places = b"%PDF-1.4\n", []
+    for number, data in enumerate(objects, 1):
+        places.append(len(page))
+        page += b"%d 0 obj\n%s\nendobj\n" % (number, data)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    end = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(page))
+    return page + b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + table + end
 
 
 def _bare(messages: Sequence[bytes]) -> None:

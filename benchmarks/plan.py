@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import Case
 from benchmarks.notes import edit, generate
+from benchmarks.system import started
 from catchment.settings import Home
 from console.adding import Timing, commit, prepare
-from deployments.server import running
-from deployments.supervisor import down, up
+from console.consent import agreement
 
 _CHANGED_EVERY = 67
 """One note in 67 is 1.5 %."""
@@ -40,7 +38,7 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
     vault, tree = place / "vault", place / "documentation"
     size, files = generate(vault, notes), _copy_documentation(tree)
     home, alone = Home(place / "home"), Home(place / "alone")
-    with _server(home):
+    with started(home):
         _add("obsidian", vault, "notes")
         yield _first(f"First ingest of {notes:,} notes ({size / 1e6:.1f} MB)", "obsidian", vault, "notes", home, alone)
         bare = _python("benchmarks.bare", "walk", vault)
@@ -149,20 +147,9 @@ def _recovery(place: Path, interrupted: int) -> Comparison:
     )
 
 
-@contextmanager
-def _server(home: Home) -> Iterator[None]:
-    """A server and a worker."""
-    os.environ["CATCHMENT_HOME"] = str(home.path)
-    up(home, detach=True, announce=print)
-    try:
-        yield
-    finally:
-        if running(home):
-            down(home)
-
-
 def _add(kind: str, folder: Path, name: str) -> None:
-    commit(prepare(kind, str(folder), name, {}, Timing()))
+    entry = prepare(kind, str(folder), name, {}, Timing())
+    commit(entry, agreement(entry, given=True))
 
 
 def _python(module: str, *arguments: object) -> list[str]:
@@ -180,7 +167,7 @@ def _forget(home: Home) -> Callable[[], None]:
     return forget
 
 
-def _editor(vault: Path, notes: int) -> Callable[[], None]:
+def _editor(vault: Path, notes: int) -> Callable[[], object]:
     return lambda: edit(vault, notes, _CHANGED_EVERY)
 
 

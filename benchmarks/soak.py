@@ -19,12 +19,11 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.notes import edit
-from benchmarks.system import add_vault, by_role, started, state_of
+from benchmarks.system import add_vault, by_role, empty, started, state_of
 from catchment.settings import Home
 from deployments.answers import FAILED
 from deployments.runs import start_sync, wait
 
-_PLACE = Path("build/soak").absolute()
 _SOURCES = ("one", "two", "three")
 _NOTES = 30
 _LOOKS = 10
@@ -33,9 +32,9 @@ _TABLES = ("flow_run", "flow_run_state", "task_run", "task_run_state", "log", "a
 
 def main(syncs: int) -> None:
     """Start a system of its own, let it work, and print what it takes."""
-    with started(_PLACE) as home:
+    with empty("soak") as place, started(home := Home(place / "home")):
         for name in _SOURCES:
-            add_vault(home, _PLACE / name, name, _NOTES, watch=False)
+            add_vault(home, place / name, name, _NOTES, watch=False)
         begun, before = time.monotonic(), _look(home)
         _print(0, 0.0, before)
         failed = 0
@@ -65,7 +64,7 @@ def _work(home: Home, syncs: int) -> int:
             with lock:
                 if next(left) > syncs:
                     return failed
-            edit(_PLACE / name, 1, 1)
+            edit(home.path.with_name(name), 1, 1)
             state = state_of(home)
             failed += wait(state, start_sync(state, "obsidian", name)).state_type != "COMPLETED"
 

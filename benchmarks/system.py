@@ -1,4 +1,4 @@
-"""A whole system of its own: server, worker and watcher, with sources of generated notes; and its processes by role."""
+"""Where a benchmark works: a folder, and a whole system of its own (server, worker, watcher), its processes by role."""
 
 from __future__ import annotations
 
@@ -13,23 +13,35 @@ import psutil
 from benchmarks.notes import generate
 from catchment.settings import Home
 from console.adding import Timing, commit, prepare
+from console.consent import agreement
 from deployments.runs import start_sync, wait
 from deployments.server import Running, running
 from deployments.supervisor import down, up
 
+BUILD = Path("build").absolute()
+"""Where a benchmark works and leaves its figures."""
+
 
 @contextmanager
-def started(place: Path) -> Iterator[Home]:
-    """A home in an empty folder, up until the end; the folder is removed then."""
+def empty(name: str) -> Iterator[Path]:
+    """A new folder on the disk of the project; what a benchmark that was stopped has left of it goes."""
+    place = BUILD / name
     shutil.rmtree(place, ignore_errors=True)
-    home = Home(place / "home")
+    place.mkdir(parents=True)
+    yield place
+    shutil.rmtree(place)
+
+
+@contextmanager
+def started(home: Home) -> Iterator[Running]:
+    """The system of a home, up until the end."""
     os.environ["CATCHMENT_HOME"] = str(home.path)
     up(home, detach=True, announce=print)
     try:
-        yield home
+        yield state_of(home)
     finally:
-        down(home)
-        shutil.rmtree(place)
+        if running(home):
+            down(home)
 
 
 def state_of(home: Home) -> Running:
@@ -43,7 +55,8 @@ def state_of(home: Home) -> Running:
 def add_vault(home: Home, folder: Path, name: str, notes: int, *, watch: bool) -> None:
     """Add a vault of so many notes as a source, and bring it in."""
     generate(folder, notes)
-    commit(prepare("obsidian", str(folder), name, {}, Timing(watch=watch)))
+    entry = prepare("obsidian", str(folder), name, {}, Timing(watch=watch))
+    commit(entry, agreement(entry, given=True))
     state = state_of(home)
     wait(state, start_sync(state, "obsidian", name))
 

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from catchment import retry
 from catchment.cache import Cache
@@ -17,19 +18,28 @@ from catchment.codec import decode_document, decode_extraction
 from catchment.contracts import Connected, Connector
 from catchment.errors import ItemError, Skipped, SourceError
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
+from catchment.masking import tells_of_secrets
 from catchment.model import FailureClass, SkipReason
 from catchment.normalize import NORMALIZER
 from catchment.parsing import FORMAT, Content, Read, ReadTask, digest, read, take_apart
 from catchment.privacy import redact
 from catchment.progress import Progress, Trouble
+from catchment.pulse import Pulse
 from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Policy
 
 _WORTH_HASHING_FIRST = 64 * 1024
 _FETCHED_AHEAD = 16 * 1024 * 1024
 """Bytes that wait in this process for the parsers, where only this process can fetch them."""
+_PATIENCE = 5
+"""So many times as long as an item may stall, a run that reads only this machine's files may get nowhere."""
+_PATIENCE_WITH_HOSTS = 3_600.0
+"""Seconds that a host, or the pace that it asks for, may keep a run waiting."""
 _KEPT_AT_HAND = 32 * 1024
 """A larger document waits in the cache's file for its delivery, not in memory."""
+
+
+T = TypeVar("T")
 
 
 class Bench:
@@ -44,13 +54,25 @@ class Bench:
         self.policy = policy
         self.progress = Progress()
         self.troubles: dict[int, Trouble] = {}
+        self.pulse = Pulse(
+            _PATIENCE * policy.limits.stall_seconds if connector.fetch_in_sandbox else _PATIENCE_WITH_HOSTS
+        )
         self._counting = threading.Lock()
 
     def add(self, **figures: int) -> None:
         """Count on."""
+        self.pulse.beat()
         with self._counting:
             for name, n in figures.items():
                 setattr(self.progress, name, getattr(self.progress, name) + n)
+
+    def parsed(self, function: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[tuple[int, bytes | Failed]]:
+        """What the sandbox makes of each task; it stops what takes too long, and so a run that waits for it is not stuck."""
+        limits = self.policy.limits
+        with self.pulse.patient(limits.total_seconds + limits.stall_seconds):
+            for outcome in self.sandbox.run(function, tasks, limits):
+                self.pulse.beat()
+                yield outcome
 
     def report(self, trouble: Trouble) -> None:
         """Note an item that left its batch."""
@@ -92,7 +114,7 @@ class OpenBatch:
         self.normalize()
         documents = {r.content: d for r, d in self._documents() if r.content not in self._extractions}
         todo = list(documents)
-        for index, outcome in self._bench.sandbox.run(take_apart, list(documents.values()), self._bench.policy.limits):
+        for index, outcome in self._bench.parsed(take_apart, list(documents.values())):
             if not isinstance(outcome, Failed):
                 self._extractions[todo[index]] = outcome
                 continue
@@ -111,7 +133,9 @@ class OpenBatch:
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
         self._bench.cache.drop([_key(job_id) for job_id in self._reads])
         unchanged = sum(isinstance(outcome, SkippedOutcome) for outcome in outcomes)
-        self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged)
+        documents = [outcome.document for outcome in outcomes if isinstance(outcome, Delivered)]
+        secretive = sum(document is not None and tells_of_secrets(document) for document in documents)
+        self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged, masked=secretive)
         if self._stopped is not None:
             raise self._stopped
         return {
@@ -183,7 +207,7 @@ class OpenBatch:
         """What the sandbox made of each task, kept in the cache; what failed leaves the batch."""
         entries: dict[str, bytes] = {}
         bench = self._bench
-        for index, outcome in bench.sandbox.run(function, [task for _, task in tasks], bench.policy.limits):
+        for index, outcome in bench.parsed(function, [task for _, task in tasks]):
             job = tasks[index][0]
             if isinstance(outcome, Failed):
                 self._fail(job, outcome)

@@ -46,6 +46,15 @@ class Cache:
         with self._lock, self._database as database:
             database.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in keys])
 
+    def clear(self) -> None:
+        """Forget everything, down to the bytes, in the file and in its log; may be called again."""
+        with self._lock:
+            self._database.execute("PRAGMA secure_delete = ON")
+            with self._database as database:
+                database.execute("DELETE FROM entries")
+            self._database.execute("VACUUM")
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close the file; may be called again."""
         self._database.close()

@@ -1,9 +1,10 @@
-"""What a plug-in must meet. One contract: a connector, and the view of the ledger that it is given."""
+"""What a plug-in must meet. One contract: a connector, its view of the ledger, and what it may have besides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from catchment.model import Change, Item, KnownItem, RawContent
 from catchment.pacing import Limits, Pace
@@ -67,6 +68,17 @@ class Connector(Protocol):
 
 
 @runtime_checkable
+class Watchable(Protocol):
+    """What a connector has besides when somebody can see which items change, and need not compare the others then."""
+
+    def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
+        """As `changes`, of what is at these paths, below them, and directly in the folders that they are in; nothing else has
+        changed. Paths are relative to the root, as the system spells them; some may be gone, or not wanted.
+        """
+        ...
+
+
+@runtime_checkable
 class Paced(Protocol):
     """What a connector has besides when it asks a host: it does each exchange `with self.pace.transfer()`.
 
@@ -82,6 +94,25 @@ class Paced(Protocol):
 
 
 @runtime_checkable
+class Guarded(Protocol):
+    """What a connector has besides when it reads what a person must have agreed to: more than this machine's own files.
+
+    Of a connector that has none of it, adding the source is the consent; unless it asks a host (`Paced`): then a person is
+    asked about all of it at once.
+    """
+
+    def scopes(self) -> Mapping[str, str]:
+        """What a person must have agreed to before anything is read, by name, in words that say what. From the settings alone:
+        none where they lead to this machine's own files only, and a new one where they ask for more than before.
+        """
+        ...
+
+    def scope_of(self, locator: str) -> str:
+        """The scope that an item belongs to: what is purged with it when consent is taken back."""
+        ...
+
+
+@runtime_checkable
 class Connected(Protocol):
     """What a connector has besides when it reads over connections that it keeps."""
 
@@ -92,3 +123,28 @@ class Connected(Protocol):
     def close(self) -> None:
         """Give up the connections; may be called again, and whatever is asked next connects anew."""
         ...
+
+
+class Ended(NamedTuple):
+    """How a program ended: its exit code, None where it was stopped for taking too long, and all that it wrote."""
+
+    code: int | None
+    said: str
+
+
+class Shell(Protocol):
+    """Runs a program to its end. What goes into the environment is added to that of this process."""
+
+    def __call__(self, command: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended: ...
+
+
+@runtime_checkable
+class Mirrored(Protocol):
+    """What a connector has besides when it keeps a copy of its source on this machine, made by another program.
+
+    The engine says which `folder` is the source's own; it goes with the source. Who runs syncs may say by which `shell`
+    programs are run. Neither travels with a pickled connector.
+    """
+
+    folder: Path | None
+    shell: Shell

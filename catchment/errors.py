@@ -6,6 +6,7 @@
     │   │   └── ConfigError       2   … in a configuration file, with file and line
     │   ├── NotFound              4
     │   ├── Refused               5   a rule forbids it
+    │   │   └── NoConsent         5   nobody has agreed to what would be read
     │   └── TryAgain             10   busy or down now
     │       └── NotNow           10   the source is paused, held or throttled
     ├── SourceError               the source as a whole: its sync cannot go on
@@ -77,6 +78,10 @@ class Refused(UserError):
     """A rule forbids it."""
 
     exit_code = 5
+
+
+class NoConsent(Refused):
+    """Nobody has agreed to have this source read, or it was taken back; nothing is read."""
 
 
 class TryAgain(UserError):

@@ -3,41 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from catchment.ledger import BucketRow, Ledger, Source, SyncRow
+from catchment.ledger import BucketRow, Ledger, Source
 from catchment.pacing import Limits
 
 _DONE = ("succeeded", "unchanged", "skipped", "retrying", "quarantined")
 _HOUR = timedelta(hours=1)
 _LEARNED_FROM = 10
+_STEADIED_BY = 100
+"""What earlier syncs did counts as so many jobs of the one that runs: its first hundred say less, the rest says more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What was measured: the seconds and the requests that one job took, all in all."""
+    """What was measured: the seconds and the requests that one job took, all in all, and over how many jobs."""
 
     seconds: float
     requests: float
+    jobs: int = 1
 
     @classmethod
     def of(cls, jobs: int, seconds: float, requests: int) -> Pace | None:
         """The mean; None where nothing was done yet."""
-        return cls(seconds / jobs, requests / jobs) if jobs else None
+        return cls(seconds / jobs, requests / jobs, jobs) if jobs else None
+
+    def after(self, earlier: Pace | None) -> Pace:
+        """This pace, where a sync has just begun steadied by what earlier ones have taught."""
+        if earlier is None:
+            return self
+        weight = min(earlier.jobs, _STEADIED_BY)
+        jobs = self.jobs + weight
+        seconds = (self.seconds * self.jobs + earlier.seconds * weight) / jobs
+        return Pace(seconds, (self.requests * self.jobs + earlier.requests * weight) / jobs, jobs)
 
 
-def learned(syncs: Iterable[SyncRow]) -> Pace | None:
-    """The pace of earlier syncs, by all that they did together; None when none of them did anything."""
+def learned(ledger: Ledger, source: Source) -> Pace | None:
+    """The pace of the last syncs of a source, by all that they did together; None when none of them did anything."""
     jobs, seconds, requests = 0, 0.0, 0
-    for one in syncs:
+    for one in ledger.syncs.recent(source.id, _LEARNED_FROM):
         done = sum(one.summary.get(what, 0) for what in _DONE)
         if one.ended is not None and done:
             jobs += done
             seconds += (one.ended - one.began).total_seconds()
             requests += one.summary.get("requests", 0)
     return Pace.of(jobs, seconds, requests)
+
+
+def budget_of(ledger: Ledger, limits: Limits | None) -> BucketRow | None:
+    """What a host says that it allows; None where no host is asked, or it has not been asked yet."""
+    return next((row for row in ledger.pacing.buckets() if limits and row.key == limits.key), None)
 
 
 def done_at(now: datetime, jobs: int, pace: Pace, budget: BucketRow | None) -> datetime:
@@ -57,15 +73,21 @@ def done_at(now: datetime, jobs: int, pace: Pace, budget: BucketRow | None) -> d
 
 
 def forecast(
-    ledger: Ledger, source: Source, limits: Limits | None, now: datetime, so_far: Pace | None = None
+    ledger: Ledger,
+    source: Source,
+    limits: Limits | None,
+    now: datetime,
+    so_far: Pace | None = None,
+    at_work: int = 0,
 ) -> datetime | None:
-    """When what waits at a source will be done; None when nothing waits, or nothing is known of its pace yet.
+    """When what is ready at a source will be done; None when nothing is, or nothing is known of its pace yet.
 
-    `limits` are its connector's, None where it asks no host; `so_far` is the pace of the sync that runs.
+    `limits` are its connector's, None where it asks no host; `so_far` is the pace of the sync that runs, and `at_work` the
+    jobs that it is at.
     """
-    waiting = ledger.queue.waiting(source.id)
-    pace = so_far or learned(ledger.syncs.recent(source.id, _LEARNED_FROM))
-    if pace is None or not waiting.ready + waiting.later:
+    jobs = ledger.queue.waiting(source.id).ready + at_work
+    earlier = learned(ledger, source)
+    pace = so_far.after(earlier) if so_far else earlier
+    if pace is None or not jobs:
         return None
-    budget = next((row for row in ledger.pacing.buckets() if limits and row.key == limits.key), None)
-    return done_at(now, waiting.ready + waiting.later, pace, budget)
+    return done_at(now, jobs, pace, budget_of(ledger, limits))

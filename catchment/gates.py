@@ -1,22 +1,84 @@
-"""What a sync passes before it begins (the state of its source, rules, breakers, what its host said), and its pace then."""
+"""What a sync passes before it begins, and its pace then.
+
+Consent, the state of its source, rules, breakers, what its host said.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 
 from catchment import process
-from catchment.contracts import Connected, Connector, Paced
-from catchment.errors import NotNow
-from catchment.ledger import Ledger, Source
+from catchment.contracts import Connected, Connector, Guarded, Paced
+from catchment.errors import NoConsent, NotNow
+from catchment.ledger import ConsentState, Ledger, Source
 from catchment.pacing import Limits
-from catchment.pacing.breaker import Position
 from catchment.pacing.metered import Metered
 
 _FULL_QUEUE = 10_000
 """Jobs that wait at a source, at which more need not be looked for in a hurry: a slice of batches."""
+
+
+WHOLE = "content"
+"""The scope of a source whose kind knows no parts."""
+
+
+def scopes_of(connector: Connector) -> Mapping[str, str]:
+    """What a person has to agree to, in words, by scope; empty where adding the source is the consent."""
+    if isinstance(connector, Guarded):
+        return connector.scopes()
+    return {WHOLE: "everything that it is set to read"} if isinstance(connector, Paced) else {}
+
+
+class Permit:
+    """Consent to all that a source is set to read. It may end at any time, so whoever reads asks again whether it holds."""
+
+    def __init__(self, ledger: Ledger, source: Source, scopes: frozenset[str]) -> None:
+        self.ended = False
+        self._ledger = ledger
+        self._source = source
+        self._scopes = scopes
+
+    def holds(self) -> bool:
+        """Whether a person still agrees; once it has ended, it has for good."""
+        self.ended = self.ended or not self._scopes <= self._ledger.consents.valid(self._source.id)
+        return not self.ended
+
+
+def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
+    """The permit to read a source now.
+
+    Of this machine's own files, who wrote the source down has agreed, which is recorded here. Raises NoConsent when a scope
+    may not be read; it is remembered as asked for.
+    """
+    asked = scopes_of(connector)
+    needed = frozenset(asked or {WHOLE})
+    said = {consent.scope: consent for consent in ledger.consents.all(source.name, every=True)}
+    if not asked and WHOLE not in said:
+        ledger.consents.give(source.id, needed, "configuration", None)
+    elif {consent.scope for consent in said.values() if consent.wanted} != needed:
+        ledger.consents.ask(source.id, needed)
+    permit = Permit(ledger, source, needed)
+    if not permit.holds():
+        states = {scope: said[scope].state if scope in said else ConsentState.ASKED for scope in sorted(needed)}
+        raise NoConsent(_unread(source.name, states))
+    return permit
+
+
+def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
+    """Why a source is not read, of the first scope that keeps it from being so."""
+    # Should none do so any more, it has ended just now.
+    found = ((scope, state) for scope, state in states.items() if state is not ConsentState.GIVEN)
+    scope, state = next(found, (next(iter(states)), ConsentState.EXPIRED))
+    what = name if scope == WHOLE else f"{name} ({scope})"
+    if state is ConsentState.PURGING:
+        return f"{what} is being purged, which is not done; finish with `catchment consent revoke {name}`"
+    why = {
+        ConsentState.ASKED: "nobody has agreed to it",
+        ConsentState.EXPIRED: "the consent has ended",
+        ConsentState.WITHDRAWN: "the consent was withdrawn",
+    }[state]
+    return f"{what} is not read, for {why}; to agree: catchment consent give {name}"
 
 
 def limits_of(connector: Connector) -> Limits | None:
@@ -40,27 +102,6 @@ def gate(ledger: Ledger, source: Source, limits: Limits | None) -> NotNow | None
         moment, why = found
         return NotNow(f"{name} rests until {moment:%H:%M} UTC, because {why}; see `catchment throttle show`", moment)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """Why a source is left alone, and until when: aware UTC, None where that is for a person to say."""
-
-    why: str
-    until: datetime | None
-
-
-def resting(ledger: Ledger) -> dict[str, Rest]:
-    """Every source that a rule or its own breaker holds back at the moment, by name; asking changes nothing."""
-    opened = {row.key: row for row in ledger.pacing.breakers() if row.position is Position.OPEN}
-    found = {}
-    for source in ledger.sources.all():
-        if (row := opened.get(f"source:{source.name}")) is not None:
-            why = "the login was refused" if row.locked else "it failed several times in a row"
-            found[source.name] = Rest(why, row.until)
-        if (ruled := ledger.throttles.blocked(source.name)) is not None:
-            found[source.name] = Rest(ruled[1], ruled[0])
-    return found
 
 
 @contextmanager

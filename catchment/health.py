@@ -16,13 +16,14 @@ from pathlib import Path
 
 from catchment.errors import CatchmentError, NotFound
 from catchment.home import Home
-from catchment.ledger import Ledger
+from catchment.ledger import Consent, Ledger
 from catchment.places import Places
 
 _LITTLE = 5_000_000_000
 _FULL = 100_000_000
 """Bytes: below, a sync has no room to write."""
 _LATE = timedelta(minutes=1)
+_SOON = timedelta(days=7)
 _SILENT = timedelta(seconds=90)
 """A worker reports every 30 s."""
 _RESTART = "catchment down, then catchment up --detach"
@@ -189,6 +190,31 @@ def source(standing: Standing, now: datetime) -> Finding:
     if standing.watch:
         return Finding(probe, Verdict.WARN, f"{good}; {standing.watch}", standing.remedy)
     return Finding(probe, Verdict.OK, f"can be read; {good}")
+
+
+def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
+    """Whether what is to be read may be, and for how long yet: a finding for each source where there is something to say."""
+    findings: dict[str, Finding] = {}
+    for consent in found:
+        probe, give = f"consent {consent.source}", f"catchment consent give {consent.source}"
+        said = {
+            "asked": (Verdict.WARN, f"nobody has agreed to {consent.scope}, so nothing is read", give),
+            "expired": (Verdict.WARN, f"ended for {consent.scope}, so nothing is read", give),
+            "withdrawn": (Verdict.OK, f"{consent.scope} was withdrawn and deleted; nothing is read", ""),
+            "purging": (
+                Verdict.FAIL,
+                f"{consent.scope} was withdrawn and is not all deleted",
+                f"catchment consent revoke {consent.source}",
+            ),
+        }.get(consent.state)
+        if said is None and consent.expires is not None:
+            left = consent.expires - now
+            soon = left < _SOON
+            said = (Verdict.WARN if soon else Verdict.OK, f"ends in {_span(left)}", give if soon else "")
+        if said is not None:
+            finding = Finding(probe, *said)
+            findings[probe] = max(findings.get(probe, finding), finding, key=lambda f: list(Verdict).index(f.verdict))
+    return list(findings.values())
 
 
 def last_check(home: Home) -> LastCheck | None:

@@ -46,9 +46,18 @@ class Home:
         return self.path / "sources.yaml"
 
     @property
+    def plans(self) -> Path:
+        """Plans that syncs were asked to follow."""
+        return self.path / "plans"
+
+    @property
     def prefect(self) -> Path:
         """Prefect's own state: its database, its profile, its results."""
         return self.path / "prefect"
+
+    def copies(self, source: str) -> Path:
+        """Where a source keeps what it copied; it goes with the source, and is made again when it is missing."""
+        return self.path / "copies" / source
 
     @property
     def run(self) -> Path:

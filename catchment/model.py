@@ -109,9 +109,14 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """An item is there, new or in another version. Saying it of an unchanged item is allowed and does nothing."""
+    """An item is there, new or in another version. Saying it of an unchanged item is allowed and does nothing.
+
+    `came_from` is the locator where it was before, where the source itself tells so: it is the same item then, even if its
+    content has changed on the way. Nothing may be there any more: a `Tombstone` says so before.
+    """
 
     item: Item
+    came_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +211,13 @@ class Chunk(NamedTuple):
     heading: str = ""
 
 
+ASIDE = ">"
+"""The heading of a passage of mail that is quoted or a signature. It holds no word, so that nobody finds it by the heading."""
+
+PART = ";PART="
+"""What stands in the locator of an item between that of the message it is attached to, and the number of its part there."""
+
+
 class LinkKind(StrEnum):
     """How a link is written."""
 
@@ -251,7 +263,8 @@ class EntityKind(StrEnum):
 class Entity(NamedTuple):
     """Something named in a document, at `text[start:end]`; `value` is normalized, `detail` is kind-specific.
 
-    Details: task → its status character; field → its value; callout → its title; heading → its level; others "".
+    Details: task → its status character; field → its value; callout → its title; heading → its level;
+    symbol → what it is (class, function); others "".
     `confidence` is 1.0 where the syntax says it, lower where it was inferred.
     """
 

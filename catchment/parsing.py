@@ -16,6 +16,7 @@ import orjson
 from catchment.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.contracts import Connector
 from catchment.extract import EXTRACTOR, extract
+from catchment.masking import mask, masked
 from catchment.model import Document, Item, RawContent
 from catchment.normalize import NORMALIZER, media_type, normalize
 
@@ -93,7 +94,7 @@ def read(task: ReadTask) -> bytes:
         as_known = _read(task, raw, content_hash, None)
         if as_known.fate == "unchanged":
             return as_known.encode()
-    return _read(task, raw, content_hash, normalize(raw)).encode()
+    return _read(task, raw, content_hash, masked(normalize(raw))).encode()
 
 
 def take_apart(document: bytes) -> bytes:
@@ -116,7 +117,7 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
     return Read(
         content_hash,
         normalizer,
-        raw.title or (document and document.title) or "",
+        mask(raw.title or "") or (document and document.title) or "",
         PurePosixPath(raw.name).stem or raw.name,
         (document and document.modified) or raw.modified or task.item.modified,
         "unchanged" if (content_hash, normalizer) == task.known else fate,

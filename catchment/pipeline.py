@@ -1,4 +1,4 @@
-"""Bringing one source up to date: discovery, and then each job's way from its source into the library.
+"""Bringing one source up to date: its discovery, and then each job's way from its source into the library.
 
 `SourceSync` is the deep module that tasks, tests and benchmarks call. It knows no scheduler: whoever drives it decides the
 order, the concurrency and the waits. Its steps may be called from several threads; each is safe to repeat.
@@ -12,20 +12,23 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from catchment import __version__, process
 from catchment.batch import Bench, OpenBatch
 from catchment.cache import Cache
-from catchment.contracts import Connector, Known, Paced
+from catchment.circumstances import Circumstances, changed
+from catchment.contracts import Connector, Mirrored, Paced
+from catchment.dirty import DirtyFile
+from catchment.discovery import Discovery
 from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited
 from catchment.forecast import Pace, forecast
-from catchment.gates import gate, limits_of, paced
+from catchment.gates import Permit, consented, gate, limits_of, paced
 from catchment.ledger import Ledger, Source, Sync, SyncRow
 from catchment.ledger import Outcome as SyncOutcome
-from catchment.model import Change, Checkpoint, Failure, Priority, Root, Skip, Tombstone, Upsert
+from catchment.model import Priority, Reason
 from catchment.places import Places
 from catchment.privacy import redact
 from catchment.progress import Progress, Trouble
@@ -40,10 +43,11 @@ _UNTOLD_SECONDS = 600.0
 HELD_AFTER = 5
 """A source is held after this many failed syncs in a row."""
 
-_FLUSH = 5_000
 _SHARED_BATCH = 250
 """Jobs of a batch while other sources work too: a turn ends between two steps of a batch."""
 _LEAST_BATCH = 20
+_BATCH_BYTES = 4 * 1024 * 1024
+"""A batch that has so much to read takes no more: all of it is in memory at its delivery."""
 _PLACE_SECONDS = 5.0
 """A sync keeps its place at least so long: beginning one costs the machine most of a second."""
 _FEW = 100
@@ -53,7 +57,9 @@ _FEW = 100
 class SourceSync:
     """One sync of one source: `discover`, then claim, normalize, extract and deliver until nothing waits."""
 
-    def __init__(self, home: Home, bench: Bench, source: Source, sync: Sync, before: SyncRow | None) -> None:
+    def __init__(
+        self, home: Home, bench: Bench, source: Source, sync: Sync, before: SyncRow | None, permit: Permit
+    ) -> None:
         self.source = source
         self.sync = sync
         self.may_yield = False
@@ -62,15 +68,21 @@ class SourceSync:
         """Whether the sync gives up its place to others before it is done: it is to be ended by `end_yielded`."""
         self.unlisted = False
         """Whether `discover` did so before it had seen all of the source."""
+        self.permit = permit
+        """When it has `ended`, nothing more is read, and the sync is to be ended by `end_withdrawn`."""
         self._home = home
         self._begun = time.monotonic()
         self._working_since: float | None = None
-        self._turn = Turn(bench.ledger.turns, sync, bench.policy.resources.at_once)
+        self._turn = Turn(bench.ledger.turns, sync, bench.policy.resources.at_once, bench.pulse)
         self._bench = bench
         self._ledger = bench.ledger
+        follows_whole = before is not None and before.outcome == "completed"
+        dirty = DirtyFile(home, source.name)
+        self.discovery = Discovery(
+            bench, sync, self._turn, permit, dirty, self._must_yield, follows_whole=follows_whole
+        )
         self._owner = process.identity()
         self._open: dict[int, Steps] = {}
-        self._root_changed = False
         self._ended = False
         self._limits = limits_of(bench.connector)
         self._asked_back: datetime | None = None
@@ -97,75 +109,11 @@ class SourceSync:
         """The items that left their batch, by job."""
         return self._bench.troubles
 
-    # Discovery
-
-    @property
-    def is_first(self) -> bool:
-        """Whether no item of the source is known yet."""
-        return self._ledger.intake.known(self.source.id).is_empty()
-
     def discover(self, *, deep: bool = False) -> Progress:
-        """List the source and record what is different as jobs, moves and deletions.
-
-        What was recorded up to a checkpoint stays recorded when this raises SourceError. Ends early at a checkpoint, and sets
-        `unlisted`, when others wait for a place; what was recorded until then is listed quickly the next time.
-        """
-        known = self._ledger.intake.known(self.source.id)
-        pending: list[Change] = []
-        late: list[Change] = []
-        late_marks: dict[str, str | None] = {}
-        for change in self._changes(known, deep):
-            match change:
-                case Root(identity=identity):
-                    self._root_changed = self._ledger.sources.root_changed(self.source.id, identity)
-                case Checkpoint(marks=marks):
-                    now, maybe_moved = self._split(pending)
-                    late += maybe_moved
-                    if late:
-                        late_marks.update(marks)
-                        marks = {}
-                    self._record(now, marks)
-                    pending = []
-                    # What compares contents would begin anew each time.
-                    if now and not deep and self._must_yield():
-                        self.yields = self.unlisted = True
-                        return self.progress
-                case _:
-                    pending.append(change)
-        self._record(late, late_marks)
-        settled = self._ledger.intake.settle(self.sync.id, root_changed=self._root_changed)
-        self.progress.deleted += settled.deleted
-        self.progress.held += settled.held
+        """See `Discovery.run`; `unlisted` is set when it ends early because others wait for a place."""
+        if not self.discovery.run(deep=deep):
+            self.yields = self.unlisted = True
         return self.progress
-
-    def _changes(self, known: Known, deep: bool) -> Iterator[Change]:
-        connector = self._bench.connector
-        with connector.pace.intake() if isinstance(connector, Paced) else nullcontext():
-            yield from connector.changes(known, deep=deep)
-
-    def _split(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
-        """Changes to record now, and those that may turn out to be moves once the whole listing is known."""
-        changes = list(changes)
-        identities = {c.item.identity for c in changes if isinstance(c, Upsert) and c.item.identity}
-        known = self._ledger.intake.known_identities(self.source.id, identities) if identities else set()
-        if not known:
-            return changes, []
-        moved = [isinstance(c, Upsert) and c.item.identity in known for c in changes]
-        return [c for c, m in zip(changes, moved, strict=True) if not m], [
-            c for c, m in zip(changes, moved, strict=True) if m
-        ]
-
-    def _record(self, changes: Sequence[Change], marks: Mapping[str, str | None]) -> None:
-        """In parts that bound the memory and the time of one transaction; the marks go with the last part."""
-        recordable = [c for c in changes if isinstance(c, (Upsert, Tombstone, Skip, Failure))]
-        for start in range(0, len(recordable), _FLUSH):
-            part = recordable[start : start + _FLUSH]
-            last = start + _FLUSH >= len(recordable)
-            with self._turn.taken():
-                counts = self._ledger.intake.record(self.sync.id, part, marks if last else {})
-            self._bench.add(listed=len(part), jobs=counts.enqueued, moved=counts.moved, skipped=counts.skipped)
-        if marks and not recordable:
-            self._ledger.intake.record(self.sync.id, (), marks)
 
     # Fairness
 
@@ -249,8 +197,20 @@ class SourceSync:
     def forecast(self) -> datetime | None:
         """When what waits will be done, at the pace of this sync so far or of earlier ones; None when that is not known."""
         done = self.progress.done() - self._done_before
-        so_far = Pace.of(done, time.monotonic() - self._begun, self._requests())
-        return forecast(self._ledger, self.source, self._limits, datetime.now(UTC), so_far)
+        so_far = Pace.of(done, time.monotonic() - (self._working_since or self._begun), self._requests())
+        at_work = sum(len(opened.jobs) for opened in list(self._open.values()))
+        return forecast(self._ledger, self.source, self._limits, datetime.now(UTC), so_far, at_work)
+
+    def foretell(self) -> datetime | None:
+        """The forecast, which the ledger tells from then on to whoever asks how the source stands."""
+        moment = self.forecast()
+        self._ledger.syncs.expect(self.sync.id, moment)
+        return moment
+
+    def rule(self) -> str:
+        """What an operator ruled for this source, in words; empty where nothing is."""
+        rule = self._ledger.throttles.of(self.source.name)
+        return str(rule) if rule.as_json() else ""
 
     def _requests(self) -> int:
         connector = self._bench.connector
@@ -273,11 +233,20 @@ class SourceSync:
         attempts: int | None = None,
         jobs: Sequence[int] | None = None,
     ) -> int | None:
+        if not self.permit.holds():
+            return None
         if self._limits is not None and (left := self._ledger.pacing.room(self._limits)[0]) is not None:
             # What cannot be fetched now is not claimed: it would count an attempt for nothing.
             limit = min(limit, left)
         batch = self._ledger.queue.claim(
-            self.source.id, limit, owner=self._owner, lease=LEASE, fresh=fresh, attempts=attempts, jobs=jobs
+            self.source.id,
+            limit,
+            owner=self._owner,
+            lease=LEASE,
+            fresh=fresh,
+            attempts=attempts,
+            jobs=jobs,
+            most_bytes=_BATCH_BYTES,
         )
         if not batch.jobs:
             return None
@@ -290,14 +259,16 @@ class SourceSync:
         """Say that the sync has done all it could; the summary."""
         if self.progress.held and self.progress.succeeded:
             # Some of what was missing may have been found under another name meanwhile.
-            settled = self._ledger.intake.settle(self.sync.id, root_changed=self._root_changed)
-            self.progress.deleted += settled.deleted
-            self.progress.held = settled.held
+            self.discovery.settle()
         return self._done("completed")
 
     def end_yielded(self) -> dict[str, int]:
         """Say that the sync gave up its place to others, and that the next one goes on where it was; the summary so far."""
         return self._done("yielded")
+
+    def end_withdrawn(self) -> dict[str, int]:
+        """Say that the sync broke off because nobody agrees to it any more; the summary so far."""
+        return self._done("cancelled", "consent has ended or was withdrawn; nothing more was read")
 
     def end_failed(self, error: CatchmentError) -> bool:
         """Say that the source could not be read; whether it is held from now on.
@@ -334,18 +305,22 @@ class SourceSync:
                 self._end("cancelled")
 
     def renew(self) -> None:
-        """Keep the leases of the batches at hand."""
+        """Keep the leases of the batches at hand, unless nothing gets on any more."""
+        if self._bench.pulse.is_overdue():
+            return
         for token, opened in list(self._open.items()):
             self._ledger.queue.renew(token, [job.id for job in opened.jobs], LEASE)
 
-    def _done(self, outcome: SyncOutcome) -> dict[str, int]:
+    def _done(self, outcome: SyncOutcome, error: str | None = None) -> dict[str, int]:
         later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
         self.progress.retrying = later[True]
         self.progress.quarantined = self._quarantined_before + later[False]
-        self._end(outcome)
+        self._end(outcome, error)
         return self.progress.summary()
 
     def _end(self, outcome: SyncOutcome, error: str | None = None) -> None:
+        if outcome == "yielded":
+            self.foretell()
         self.progress.requests = self._requests_before + self._requests()
         self._ledger.syncs.end(self.sync.id, outcome, self.progress.summary(), error)
         self._ended = True
@@ -353,30 +328,52 @@ class SourceSync:
 
 @contextmanager
 def open_sync(
-    home: Home, connector: Connector, name: str, policy: Policy, priority: Priority, *, run: str | None = None
+    home: Home,
+    connector: Connector,
+    name: str,
+    policy: Policy,
+    priority: Priority,
+    *,
+    run: str | None = None,
+    now: Circumstances | None = None,
 ) -> Iterator[SourceSync]:
     """Begin a sync of a source and close what it opened afterwards; the caller says how it ended with `end` or `end_failed`.
 
-    Jobs that a dead process held are taken back first. Raises NotNow when a gate is closed (see `gates`), TryAgain when
-    another sync of it is running.
+    Jobs that a dead process held are taken back first. What was given up under other circumstances than those of `now`, as far
+    as they matter to it, is tried again. Raises NoConsent when nobody has agreed to it, NotNow when a gate is
+    closed (see `gates`), TryAgain when another sync of it is running.
     """
     ledger = Ledger.open(home.make().database_url)
     cache = Cache(home.cache)
     try:
         source = ledger.sources.put(name, connector.kind, priority)
+        permit = consented(ledger, source, connector)
+        if now is not None:
+            source = _released(ledger, source, now)
         if (reason := gate(ledger, source, limits_of(connector))) is not None:
             raise reason
+        if isinstance(connector, Mirrored):
+            connector.folder = home.copies(name)
         before = ledger.syncs.last(source.id)
-        # First, for closing a crashed sync lets all its jobs wait again, and asks none how often it was tried.
-        ledger.queue.recover(source.id, process.alive, policy.retry.attempts)
+        if before is None or before.outcome is not None or not process.alive(before.owner):
+            # First, for closing a crashed sync lets all its jobs wait again, and asks none how often it was tried. One that
+            # lives keeps its jobs, though its leases seem to have ended when the clock was set.
+            ledger.queue.recover(source.id, process.alive, policy.retry.attempts)
         sync = ledger.syncs.begin(
-            source.id, run=run, owner=process.identity(), code_version=__version__, alive=process.alive
+            source.id,
+            run=run,
+            owner=process.identity(),
+            code_version=__version__,
+            alive=process.alive,
+            circumstances=now,
         )
+        if now is not None:
+            ledger.quarantine.heal(source.id, now)
         with (
             Sandbox(min(2, os.cpu_count() or 1), preload=_modules(connector)) as sandbox,
             paced(connector, ledger, source),
         ):
-            opened = SourceSync(home, Bench(ledger, cache, sandbox, connector, policy), source, sync, before)
+            opened = SourceSync(home, Bench(ledger, cache, sandbox, connector, policy), source, sync, before, permit)
             try:
                 with _renewing(opened), _rarely_collecting():
                     yield opened
@@ -385,6 +382,15 @@ def open_sync(
     finally:
         cache.close()
         ledger.close()
+
+
+def _released(ledger: Ledger, source: Source, now: Circumstances) -> Source:
+    """The source, which is not held any more if its login or its settings are others than when it failed."""
+    before = ledger.syncs.circumstances(source.id) if source.state == "held" else {}
+    if changed(Reason.PERMISSION_DENIED, before, now) is None:
+        return source
+    ledger.sources.resume(source.name, "catchment")
+    return ledger.sources.get(source.name)
 
 
 def _modules(connector: Connector) -> tuple[str, ...]:

@@ -25,6 +25,10 @@ class Progress:
     skipped: int = 0
     retrying: int = 0
     quarantined: int = 0
+    left: int = 0
+    """Items that are not as they were planned, and were left to the next sync."""
+    masked: int = 0
+    """New documents in which secrets were masked."""
     requests: int = 0
     """Those that a host was asked, for sources that ask one."""
 
@@ -49,8 +53,10 @@ class Progress:
             "deletions held": self.held,
             "unchanged": self.unchanged,
             "skipped": self.skipped,
+            "with secrets masked": self.masked,
             "to retry": self.retrying,
             "quarantined": self.quarantined,
+            "left, for they changed since the plan": self.left,
         }
         return ", ".join(f"{n} {what}" for what, n in figures.items() if n) or "nothing to do"
 

@@ -33,7 +33,7 @@ KINDS = frozenset((READY, RESULT, ERROR, PROGRESS, LEAVING))
 
 MAX_RESULT = 256 * 1024 * 1024
 _TASKS_PER_WORKER = 5_000
-_GROWTH_PER_WORKER = 256 * 1024 * 1024
+_GROWTH_PER_WORKER = 64 * 1024 * 1024
 _TASKS_PER_LOOK, _SECONDS_WORTH_A_LOOK = 50, 0.02
 """How much memory the process has come to hold is looked at now and then, and after every task that took its time."""
 _PR_SET_PDEATHSIG = 1

@@ -6,11 +6,14 @@ one says how, by `read_blocks_with`.
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from tempfile import NamedTemporaryFile
+from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
@@ -29,6 +32,36 @@ def resolve(reference: str) -> str:
     if not secret:
         raise LoginFailed(f"the secret {scheme}:… is empty; put it where its reference leads to")
     return secret
+
+
+def replace(reference: str, secret: str) -> bool:
+    """Put a secret in the place of the one that the reference leads to; whether it is kept there.
+
+    A file keeps the old one or the new one, whatever happens. Nothing can be kept by `env:` and `block:`.
+    """
+    scheme, _, place = reference.partition(":")
+    if scheme == "file":
+        return _replace_file(Path(place).expanduser().resolve(), secret)
+    return scheme == "keyring" and _replace_in_keyring(place, secret)
+
+
+@contextmanager
+def alone(reference: str) -> Iterator[None]:
+    """Within this block nobody else on this machine who asks for it too is about to replace this secret.
+
+    Raises LoginFailed, with the remedy, where there is none.
+    """
+    resolve(reference)
+    scheme, _, place = reference.partition(":")
+    # A folder is there already, and nothing is left behind in it.
+    folder = Path(place).expanduser().resolve().parent if scheme == "file" else Path.home()
+    with ExitStack() as held:
+        # Some network disks know no such locks.
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def read_blocks_with(read: Callable[[str], str]) -> None:
@@ -55,12 +88,38 @@ def _file(place: str) -> str:
         raise LoginFailed(f"the file of the secret, {path.name}, cannot be read; correct its path or mode") from error
 
 
-def _keyring(place: str) -> str:
-    service, _, user = place.partition("/")
+def _replace_file(path: Path, secret: str) -> bool:
+    with ExitStack() as undone, suppress(OSError):
+        with NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8", delete=False) as new:
+            undone.callback(Path(new.name).unlink, missing_ok=True)
+            new.write(secret)
+            new.flush()
+            os.fsync(new.fileno())
+        Path(new.name).replace(path)
+        return True
+    return False
+
+
+def _library() -> Any:
     try:
-        keyring = import_module("keyring")
+        return import_module("keyring")
     except ModuleNotFoundError:
         raise LoginFailed("keyring: needs the package keyring; pip install keyring, or use env: or file:") from None
+
+
+def _replace_in_keyring(place: str, secret: str) -> bool:
+    service, _, user = place.partition("/")
+    keyring = _library()
+    try:
+        keyring.set_password(service, user, secret)
+    except keyring.errors.KeyringError:
+        return False
+    return True
+
+
+def _keyring(place: str) -> str:
+    service, _, user = place.partition("/")
+    keyring = _library()
     try:
         found: str | None = keyring.get_password(service, user)
     except keyring.errors.KeyringError as error:

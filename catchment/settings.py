@@ -17,6 +17,7 @@ __all__ = [
     "CachePolicy",
     "Home",
     "Limits",
+    "PlanId",
     "Policy",
     "ResourceChanges",
     "Resources",
@@ -25,6 +26,9 @@ __all__ = [
     "SourceSettings",
     "Strict",
 ]
+
+PlanId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+"""Names a plan that is kept in the home folder (`catchment.planning`)."""
 
 SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 

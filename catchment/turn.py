@@ -15,11 +15,14 @@ from catchment import process
 from catchment.errors import LedgerError, LedgerUnavailable, StaleLease
 from catchment.ledger import Sync
 from catchment.ledger.turns import Standing, Turns
+from catchment.pulse import Pulse
 
 _LOOK_SECONDS = 0.5
 """Between two looks at who else wants to work."""
 _POLL_SECONDS = 0.05
 """Between two looks whether the turn has come."""
+_WAIT_SECONDS = 3_600.0
+"""For so long others may keep a source waiting before it counts as stuck."""
 _ACCOUNT_SECONDS = 1.0
 """What a source is granted at least before it has to give way, unless it does nothing."""
 
@@ -27,8 +30,9 @@ _ACCOUNT_SECONDS = 1.0
 class Turn:
     """May be taken by several threads at once: a sync that has its turn works as it likes."""
 
-    def __init__(self, turns: Turns, sync: Sync, at_once: int) -> None:
+    def __init__(self, turns: Turns, sync: Sync, at_once: int, pulse: Pulse) -> None:
         self._turns = turns
+        self._pulse = pulse
         self._sync = sync
         self._at_once = at_once
         self._owner = process.identity()
@@ -43,7 +47,7 @@ class Turn:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Do something while it is this source's turn; waits until it is. Raises LedgerError, StaleLease when closed."""
-        with self._changed:
+        with self._changed, self._pulse.patient(_WAIT_SECONDS):
             while not self._held or self._gives_way:
                 self._wait()
             self._at_work += 1

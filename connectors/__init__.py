@@ -14,6 +14,7 @@ _CLASSES = {
     "local_files": "connectors.local_files:LocalFiles",
     "obsidian": "connectors.obsidian:Obsidian",
     "imap": "connectors.imap:Imap",
+    "github": "connectors.github:GitHub",
 }
 
 

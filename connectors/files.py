@@ -84,7 +84,7 @@ def identity(entry: Entry, path: str) -> str:
     tells the two apart. Size and time of writing are part of it too, so that a file that was moved *and* edited is read again.
     The device is left out: its number changes with every remount.
     """
-    return f"{entry.inode:x}.{entry.size:x}.{entry.mtime_ns:x}.{_birth_time(path, entry.inode):x}"
+    return f"{entry.inode:x}.{entry.size:x}.{entry.mtime_ns:x}.{birth_time(path, entry.inode):x}"
 
 
 def item_error(error: OSError) -> ItemError:
@@ -220,7 +220,7 @@ _AT_SYMLINK_NOFOLLOW = 0x100
 _statx = getattr(ctypes.CDLL(None), "statx", None)
 
 
-def _birth_time(path: str, inode: int) -> int:
+def birth_time(path: str, inode: int) -> int:
     """When the file was made, in nanoseconds; 0 where the system cannot tell. Python's own stat leaves it out on Linux."""
     if _statx is None:
         try:

@@ -88,6 +88,21 @@ class Lister:
         """The root as the first folder to list."""
         return Folder(str(self._root), "", rules.top())
 
+    def at(self, relative: str, top: Folder) -> Folder | None:
+        """The folder at a path relative to the root; None where there is none, or none that is wanted."""
+        folder = top
+        for name in relative.split("/") if relative else ():
+            layer = folder.above.enter(folder.relative, folder.path)
+            path, inner = f"{folder.path}/{name}", folder.child(name)
+            try:
+                device, found = os.stat(folder.path).st_dev, os.lstat(path)  # noqa: PTH116 - as in `list`
+            except OSError:
+                return None
+            if not stat.S_ISDIR(found.st_mode) or path == self._own_state or layer.why_not(inner, folder=True):
+                return None
+            folder = Folder(path, inner, layer, device)
+        return folder
+
     def list(self, folder: Folder) -> Listing:
         """Look at every file of a folder once. Raises OSError when the folder cannot be listed."""
         layer = folder.above.enter(folder.relative, folder.path)

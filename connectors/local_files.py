@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -103,6 +103,10 @@ class LocalFiles:
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         """As `Connector.changes`."""
         return self._tree.changes(known, deep=deep)
+
+    def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
+        """As `Watchable.changes_at`. A link that is followed leads to what may have changed elsewhere: then all is compared."""
+        return self.changes(known) if self._tree.follow_links else self._tree.changes_at(known, paths)
 
     def fetch(self, item: Item) -> RawContent:
         """As `Connector.fetch`."""

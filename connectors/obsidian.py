@@ -6,7 +6,7 @@ What a note means is not here: it is read like any other Markdown, links include
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import PurePath
 from typing import ClassVar
@@ -58,13 +58,13 @@ class Obsidian:
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         """As `Connector.changes`. A vault that has lost its `.obsidian` folder is not listed: it may be half there."""
-        self._tree.probe()
-        if not self._is_vault():
-            raise SourceUnavailable(
-                f"{self._tree.name} has no {_MARKER} folder any more; nothing was changed: bring the vault back, "
-                "open it once in Obsidian, or remove the source"
-            )
+        self._check()
         return self._tree.changes(known, deep=deep)
+
+    def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
+        """As `Watchable.changes_at`; as `changes` where the vault has lost its `.obsidian` folder."""
+        self._check()
+        return self._tree.changes_at(known, paths)
 
     def fetch(self, item: Item) -> RawContent:
         """As `Connector.fetch`; the title is the one that Obsidian shows."""
@@ -85,6 +85,14 @@ class Obsidian:
     def why_not(self, path: str) -> str | None:
         """Why a path relative to the vault is not listed, for a person; None if no rule speaks against it."""
         return self._tree.why_not(path)
+
+    def _check(self) -> None:
+        self._tree.probe()
+        if not self._is_vault():
+            raise SourceUnavailable(
+                f"{self._tree.name} has no {_MARKER} folder any more; nothing was changed: bring the vault back, "
+                "open it once in Obsidian, or remove the source"
+            )
 
     def _is_vault(self) -> bool:
         return (self._tree.root / _MARKER).is_dir()

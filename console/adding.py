@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from catchment.errors import BadInput, NotFound
 from console import session, values
 
 if TYPE_CHECKING:
+    from catchment.ledger import Ledger, Source
+    from console.consent import Agreement
     from deployments.sources_file import SourceEntry, SourcesFile
 
 
@@ -44,6 +47,14 @@ def entry(name: str) -> SourceEntry:
     raise NotFound(f"there is no source {name!r}; {hint}")
 
 
+def known(ledger: Ledger, entry: SourceEntry) -> Source:
+    """The source as the ledger knows it; one that a person wrote into the file themselves is made known now."""
+    try:
+        return ledger.sources.get(entry.name)
+    except NotFound:
+        return ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
+
+
 def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timing: Timing) -> SourceEntry:
     """Make a source of what was typed. Nothing is written; raises BadInput with the remedy."""
     from connectors import connector_class
@@ -65,8 +76,11 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
     return SourceEntry(name, kind, settings, schedules, timing.watch, paused=False, quiet=quiet)
 
 
-def commit(entry: SourceEntry) -> str:
-    """Write a source down, deploy it if the server runs, and say what its probe said. A failure changes nothing."""
+def commit(entry: SourceEntry, agreed: Agreement) -> str:
+    """Write a source down with the consent to it, deploy it if the server runs, and say what its probe said.
+
+    A failure changes nothing.
+    """
     told = probe(entry)
     home = session.home()
     with session.writing() as ledger:
@@ -78,7 +92,8 @@ def commit(entry: SourceEntry) -> str:
                 from deployments.deploy import deploy
 
                 deploy(home, server, [entry.name])
-            ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
+            source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
+            ledger.consents.give(source.id, agreed.scopes, session.operator(), agreed.until)
         except BaseException:
             file.remove(entry.name)
             file.save()
@@ -90,11 +105,30 @@ def probe(entry: SourceEntry) -> str:
     """What the source says of itself now. Raises SourceError or BadInput with the remedy."""
     from connectors import connector_class
 
+    read_blocks()
+    return connector_class(entry.kind)(entry.settings).probe()
+
+
+def read_blocks() -> None:
+    """Let secrets in blocks of the server be read by this process, if a server runs."""
     if server := session.running():
         from deployments.blocks import read_blocks_of
 
         read_blocks_of(server)
-    return connector_class(entry.kind)(entry.settings).probe()
+
+
+def require_consent(entry: SourceEntry) -> None:
+    """Raise NoConsent unless the source may be read now."""
+    with suppress(NotFound), session.reading() as ledger:
+        # What was agreed to is all that is ever wanted, but for settings that were changed: of those the sync itself tells.
+        if ledger.consents.agreed(entry.name):
+            return
+    from catchment.gates import consented
+    from connectors import connector_class
+
+    with session.writing() as ledger:
+        source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
+        consented(ledger, source, connector_class(entry.kind)(entry.settings))
 
 
 def withdraw(name: str, actor: str, reason: str) -> None:
@@ -112,6 +146,7 @@ def withdraw(name: str, actor: str, reason: str) -> None:
         # A source that a person wrote into the file and that was never synced is not in the ledger.
         with suppress(NotFound):
             ledger.sources.remove(name, actor, reason)
+        shutil.rmtree(home.copies(name), ignore_errors=True)
 
 
 def _file() -> SourcesFile:

@@ -18,7 +18,7 @@ import typer
 from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.home import Home
 from catchment.model import JobState
-from console import adding, render, session
+from console import adding, consent, render, session
 from console.adding import Timing
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _add(source: _Source) -> None:
     if source.name not in adding.entries():
         given = {"exclude": list(source.exclude)} if source.exclude else {}
         entry = adding.prepare(source.kind, str(source.folder), source.name, given, Timing())
-        render.say(f"Added {source.name}: {adding.commit(entry)}")
+        render.say(f"Added {source.name}: {adding.commit(entry, consent.agreement(entry))}")
 
 
 def _sync(server: Running, sources: Sequence[_Source]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.model import EntityKind, LinkKind
-from console import render, session, values, vault
+from console import message, render, session, values, vault
 
 if TYPE_CHECKING:
     from catchment.ledger import Hit, Named, Shown
@@ -24,6 +24,7 @@ def search(
         str | None, typer.Option(help="Only in this source.", autocompletion=session.source_names)
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many hits.")] = 20,
+    threads: Annotated[bool, typer.Option("--threads", help="Of each conversation only the best hit.")] = False,
     as_json: values.Json = False,
 ) -> None:
     """Find documents by their words, best first.
@@ -33,7 +34,7 @@ def search(
     with session.reading() as ledger:
         if source:
             ledger.sources.get(source)
-        hits = ledger.library.search(" ".join(words), source=source, limit=limit)
+        hits = ledger.library.search(" ".join(words), source=source, limit=limit, by_thread=threads)
     if as_json:
         render.show_json([_hit(hit) for hit in hits])
     elif hits:
@@ -43,24 +44,39 @@ def search(
         render.note("nothing found")
 
 
-def show(document: Document, as_json: values.Json = False) -> None:
-    """Show a document: its text and what is known of it."""
+def show(
+    document: Document,
+    full: Annotated[
+        bool, typer.Option("--full", help="Of a message also what it quotes, and how it is signed.")
+    ] = False,
+    as_json: values.Json = False,
+) -> None:
+    """Show a document: its text and what is known of it.
+
+    Of a message: who wrote it to whom, the writer's own words, what is attached, and its place in the conversation.
+    """
     with session.reading() as ledger:
         shown = ledger.library.show(document)
     if as_json:
         render.show_json(_shown(shown))
         return
     content = shown.content
+    is_message = message.is_message(shown)
+    said = content.properties if is_message else {}
     render.show_fields(
         {
             "title": shown.title,
+            "from": "; ".join(said.get("from", ())),
+            "to": "; ".join(said.get("to", ())),
+            "copy to": "; ".join(said.get("cc", ())),
             "document": shown.document,
+            "attached to": shown.carrier,
             "found in": "; ".join(f"{source}: {item}" for source, item in shown.places),
             "type": content.media_type,
             "language": content.language,
-            "author": content.author,
-            "created": content.created,
-            "modified": shown.modified or content.modified,
+            "author": None if is_message else content.author,
+            "sent" if is_message else "created": content.created,
+            "received" if is_message else "modified": shown.modified or content.modified,
             "also called": ", ".join(shown.aliases),
             "tags": ", ".join(sorted({e.value for e in shown.entities if e.kind is EntityKind.TAG})),
             "links": len(shown.links) or None,
@@ -68,20 +84,26 @@ def show(document: Document, as_json: values.Json = False) -> None:
         }
     )
     render.say()
-    render.say(render.clean_block(content.text))
+    if full or not is_message:
+        render.say(render.clean_block(content.text))
+    else:
+        message.show_words(content.text)
+    message.show_attached(shown)
+    message.show_thread(shown)
 
 
 def related(document: Document, as_json: values.Json = False) -> None:
     """Show what a document links to and what links to it.
 
-    Also where else the same content lies.
+    Also the conversation that a message belongs to, what is attached to it, and where else the same content lies.
     """
     with session.reading() as ledger:
         shown = ledger.library.show(document)
-        source = ledger.sources.get(shown.source).id
-        named = {name.locator: name for name in ledger.library.names(source)}
-        paths = vault.files(ledger, source)
-    relations = _relations(shown, named, paths)
+        relations = [*message.relations(shown), *_same(shown)]
+        if shown.mentions or any(link.kind is not LinkKind.URL for link in shown.links):
+            source = ledger.sources.get(shown.source).id
+            named = {name.locator: name for name in ledger.library.names(source)}
+            relations = [*_linked(shown, named, vault.files(ledger, source)), *relations]
     if as_json:
         render.show_json(relations)
     elif relations:
@@ -91,7 +113,7 @@ def related(document: Document, as_json: values.Json = False) -> None:
         render.note("nothing is related")
 
 
-def _relations(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> list[dict[str, Any]]:
+def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> list[dict[str, Any]]:
     from catchment.extract.vault import VaultIndex
 
     index = VaultIndex(paths)
@@ -99,13 +121,16 @@ def _relations(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -
     targets = dict.fromkeys(path for link in written if (path := index.resolve(link.target, shown.item)))
     sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)
     found = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
-    relations = [
+    return [
         {"relation": how, "document": named[item].document, "title": named[item].title, "item": item}
         for how, item in found
         if item in named and item != shown.item
     ]
+
+
+def _same(shown: Shown) -> list[dict[str, Any]]:
     same = [place for place in shown.places if place != (shown.source, shown.item)]
-    return relations + [
+    return [
         {"relation": "same content", "document": None, "title": shown.title, "item": f"{source}: {item}"}
         for source, item in same
     ]
@@ -120,11 +145,15 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "snippet": hit.snippet,
         "score": round(hit.score, 4),
         "places": [{"source": source, "item": item} for source, item in hit.places],
+        "thread": hit.thread,
+        "alike": hit.alike,
     }
 
 
 def _print_hit(hit: Hit) -> None:
     place = f"{hit.source}: {hit.item}"
+    if hit.alike > 1:
+        place += f"  and {render.count(hit.alike - 1, 'more message')} of this conversation"
     render.say(
         f"{render.paint(render.clean(hit.title) or '(no title)', 'bold')}  {render.paint(str(hit.document), 'dim')}"
     )
@@ -158,4 +187,5 @@ def _shown(shown: Shown) -> dict[str, Any]:
             {"kind": entity.kind, "value": entity.value, "detail": entity.detail} for entity in shown.entities
         ],
         "text": content.text,
+        **message.as_json(shown),
     }

@@ -33,6 +33,12 @@ _STATE_COLOURS: Final = {
     "quarantined": "red",
     "held": "yellow",
     "paused": "yellow",
+    "no consent": "yellow",
+    "given": "green",
+    "asked": "yellow",
+    "expired": "yellow",
+    "purging": "red",
+    "rests": "yellow",
     "retrying": "yellow",
     "ok": "green",
     "warn": "yellow",
@@ -147,6 +153,12 @@ def local(moment: datetime) -> str:
     return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
+def clock(moment: datetime, now: datetime | None = None) -> str:
+    """The moment as one says when something will be done: "14:20", with its day where that is not today."""
+    there, here = moment.astimezone(), (now or datetime.now(UTC)).astimezone()
+    return f"{there:%H:%M}" if there.date() == here.date() else f"{there:%Y-%m-%d %H:%M}"
+
+
 def span(seconds: float) -> str:
     """A length of time in its largest unit, rounded down."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -158,6 +170,22 @@ def span(seconds: float) -> str:
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun: "1 document", "1 204 documents"."""
     return f"{number:,}".replace(",", " ") + " " + (noun if number == 1 else plural or noun + "s")
+
+
+def size(number: int) -> str:
+    """A number of bytes as a person says it: "340 B", "1.2 MB"."""
+    told, unit = float(number), "B"
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if told < 1_000 or unit == "TB":
+            break
+        told /= 1_000
+    return f"{told:.0f} {unit}" if unit == "B" or told >= 100 else f"{told:.1f} {unit}"
+
+
+def bar(share: float, width: int = 20) -> str:
+    """How much of something is done, from 0 to 1, as a bar."""
+    full = round(min(1.0, max(0.0, share)) * width)
+    return f"[{'#' * full}{'-' * (width - full)}]"
 
 
 def interactive() -> bool:

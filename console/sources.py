@@ -9,7 +9,7 @@ import typer
 
 from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
-from console import adding, render, session, upcoming, values
+from console import adding, consent, render, session, upcoming, values
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Source, SyncRow
@@ -32,8 +32,12 @@ def _kinds(incomplete: str) -> list[str]:
 @app.command()
 def add(
     *,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="local_files, obsidian or imap.", autocompletion=_kinds)],
-    location: Annotated[str, typer.Argument(metavar="LOCATION", help="The folder or the vault; for mail user@host.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="local_files, obsidian, imap or github.", autocompletion=_kinds)
+    ],
+    location: Annotated[
+        str, typer.Argument(metavar="LOCATION", help="The folder or the vault; user@host; owner/repo.")
+    ],
     name: Annotated[str, typer.Option("--name", help="A short name: lower-case letters, digits, - and _.")],
     every: Annotated[str | None, typer.Option(help="Sync every so often: 15m, 2h, 1d.")] = None,
     cron: Annotated[str | None, typer.Option(help='Sync at these times: "0 7 * * *".')] = None,
@@ -52,16 +56,25 @@ def add(
         list[str] | None,
         typer.Option("--secret", metavar="NAME=REF", help="Where a secret is kept: env:VAR, file:PATH, keyring:S/U."),
     ] = None,
+    agreed: Annotated[
+        bool,
+        typer.Option("--consent", help="Agree to what will be read, without being asked: see `catchment consent`."),
+    ] = False,
+    agreed_for: Annotated[
+        str | None,
+        typer.Option("--for", metavar="LENGTH", help="How long the consent holds: 90d. For good if not given."),
+    ] = None,
 ) -> None:
     """Add a source, after a check that it can be read.
 
+    What is not on this machine, mail for one, is read only with your consent: you are asked, or give --consent.
     Written down at once; deployed at once if the server runs, else by `catchment up`.
     """
     given = {**values.settings(assignments or []), **values.secrets(secrets or [])}
     if priority:
         given["priority"] = priority
     entry = adding.prepare(kind, location, name, given, adding.Timing(every, cron, rrule, watch, debounce))
-    told = adding.commit(entry)
+    told = adding.commit(entry, consent.agreement(entry, given=agreed, length=agreed_for))
     render.say(f"added {name}: {render.clean(told)}")
     if session.running():
         render.say(f"Bring it in now: `catchment sync {name} --wait`")
@@ -154,16 +167,16 @@ def remove(
 @app.command("test")
 def probe(name: Name) -> None:
     """Check that a source can be read now."""
-    render.say(render.clean(adding.probe(adding.entry(name))))
+    entry = adding.entry(name)
+    adding.require_consent(entry)
+    render.say(render.clean(adding.probe(entry)))
 
 
 def _known(ledger: Ledger, name: str) -> Source:
-    """The source as the ledger knows it; one that a person wrote into the file themselves is made known now."""
     try:
         return ledger.sources.get(name)
     except NotFound:
-        entry = adding.entry(name)
-        return ledger.sources.put(name, entry.kind, entry.settings.priority)
+        return adding.known(ledger, adding.entry(name))
 
 
 def _switch(source: Source, *, on: bool) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catchment.errors import NotFound
-from console import render, session
+from console import render, resting, session
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from deployments.server import Running
     from deployments.watch.report import WatchState
 
+_SOON_DAYS = 7
 _UNFINISHED = ("pending", "running", "retrying")
 
 
@@ -26,29 +29,36 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for 
     Answers from the ledger, so it works while nothing is running.
     """
     server = session.running()
-    try:
-        with session.reading() as ledger:
-            sources = overview(ledger)
-    except NotFound:
-        sources = []
-    places = None
-    if server:
-        places = _add_what_runs(server, sources)
+    with ThreadPoolExecutor(1) as aside:
+        # The server thinks about its answer while this process loads what reads the ledger.
+        planned = aside.submit(_planned_runs, server) if server else None
+        hosts = []
+        try:
+            with session.reading() as ledger:
+                sources, hosts = overview(ledger), resting.of_hosts(ledger)
+        except NotFound:
+            sources = []
+    places = _add_what_runs(sources, planned.result()) if planned else None
     if as_json:
-        render.show_json({"server": _server(server), "worker": _worker(places), "sources": sources})
+        told = {"server": _server(server), "worker": _worker(places), "sources": sources, "hosts": hosts}
+        render.show_json(told)
     else:
-        _print(server, places, sources)
+        _print(server, places, sources, hosts)
 
 
-def _add_what_runs(server: Running, sources: list[dict[str, Any]]) -> Places | None:
+def _planned_runs(server: Running) -> dict[str, PlannedRun]:
+    from deployments.planned import next_runs
+
+    return next_runs(server) or {}
+
+
+def _add_what_runs(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRun]) -> Places | None:
     """Add to each source how it is watched and when it runs next; what the worker says of itself."""
     from catchment.places import Places
-    from deployments.planned import next_runs
     from deployments.watch import report
 
     home = session.home()
     watched = report.read(home) or {}
-    planned = next_runs(server, {source["name"] for source in sources}) or {}
     for source in sources:
         source["watch"] = _watch(watched.get(source["name"]))
         source["next_run"] = _planned(planned.get(source["name"]))
@@ -60,6 +70,8 @@ def overview(ledger: Ledger) -> list[dict[str, Any]]:
     documents = ledger.library.counts()
     jobs = ledger.queue.counts()
     held = {hold.source: hold.count for hold in ledger.intake.holds()}
+    rests = resting.of_sources(ledger)
+    consents = _consents(ledger)
     return [
         {
             "name": source.name,
@@ -69,12 +81,29 @@ def overview(ledger: Ledger) -> list[dict[str, Any]]:
             "documents": documents[source.name].documents if source.name in documents else 0,
             "jobs": jobs.get(source.name, {}),
             "held_deletions": held.get(source.name, 0),
+            "consent": consents.get(source.name),
+            "rule": None,
+            "rests": None,
+            "quota": None,
+            **rests.get(source.name, {}),
             "last_sync": _sync(ledger, source.id),
             "watch": None,
             "next_run": None,
         }
         for source in ledger.sources.all()
     ]
+
+
+def _consents(ledger: Ledger) -> dict[str, dict[str, Any]]:
+    """How the consent to each source stands: that of its scope which keeps it from being read, or ends first."""
+    found: dict[str, dict[str, Any]] = {}
+    for consent in ledger.consents.all():
+        told = {"state": consent.state, "until": consent.expires}
+        before = found.setdefault(consent.source, told)
+        ends_first = consent.expires is not None and (before["until"] is None or consent.expires < before["until"])
+        if before["state"] == "given" and (consent.state != "given" or ends_first):
+            found[consent.source] = told
+    return found
 
 
 def _sync(ledger: Ledger, source_id: int) -> dict[str, Any] | None:
@@ -84,6 +113,7 @@ def _sync(ledger: Ledger, source_id: int) -> dict[str, Any] | None:
     return {
         "outcome": last.outcome,
         "began": last.began,
+        "expected": last.expected if last.outcome in (None, "yielded") else None,
         "ended": last.ended,
         "summary": dict(last.summary),
         "error": last.error,
@@ -117,7 +147,9 @@ def _planned(run: PlannedRun | None) -> dict[str, Any] | None:
     return {"at": run.at, "why": run.why} if run else None
 
 
-def _print(server: Running | None, places: Places | None, sources: list[dict[str, Any]]) -> None:
+def _print(
+    server: Running | None, places: Places | None, sources: list[dict[str, Any]], hosts: list[dict[str, Any]]
+) -> None:
     if server:
         render.say(f"Server running at {server.url}")
     else:
@@ -136,6 +168,8 @@ def _print(server: Running | None, places: Places | None, sources: list[dict[str
         [_row(source) for source in sources],
         states={"STATE"},
     )
+    for line in resting.lines(sources, hosts):
+        render.say(render.clean(line))
     for warning in _warnings(sources):
         render.say(render.paint(warning, "yellow"))
 
@@ -144,10 +178,14 @@ def _row(source: Mapping[str, Any]) -> tuple[object, ...]:
     jobs, last, planned, watch = source["jobs"], source["last_sync"], source["next_run"], source["watch"]
     waiting = sum(jobs.get(state, 0) for state in _UNFINISHED)
     told = f"{last['outcome'] or 'running'} {render.when(last['ended'] or last['began'])}" if last else "never"
+    if last and last["expected"] and last["expected"] > datetime.now(UTC):
+        told = f"{last['outcome'] or 'running'}, done about {render.clock(last['expected'])}"
+    unread = source["state"] == "active" and source["consent"] and source["consent"]["state"] != "given"
+    rests = source["state"] == "active" and source["rests"]
     return (
         source["name"],
         source["kind"],
-        source["state"],
+        "no consent" if unread else "rests" if rests else source["state"],
         source["documents"],
         waiting,
         jobs.get("quarantined", 0),
@@ -157,10 +195,27 @@ def _row(source: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
+def _consent(name: str, consent: Mapping[str, Any]) -> str:
+    """What a person may want to do about the consent to a source; nothing while it holds for long."""
+    agree = f"`catchment consent give {name}`"
+    match consent["state"]:
+        case "given":
+            ends = consent["until"]
+            soon = ends is not None and (ends - datetime.now(UTC)).days < _SOON_DAYS
+            return f"{name}: the consent ends {render.when(ends)}; agree anew with {agree}" if soon else ""
+        case "purging":
+            return f"{name}: not all that came from there is deleted; finish with `catchment consent revoke {name}`"
+        case state:
+            why = {"asked": "nobody has agreed to have it read", "expired": "the consent has ended"}
+            return f"{name}: {why.get(state, 'consent was withdrawn')}; agree with {agree}"
+
+
 def _warnings(sources: list[dict[str, Any]]) -> list[str]:
     warnings = []
     for source in sources:
         name, quarantined = source["name"], source["jobs"].get("quarantined", 0)
+        if source["consent"] and (consent := _consent(name, source["consent"])):
+            warnings.append(consent)
         if source["state"] in ("held", "paused"):
             why = f": {render.clean(source['state_reason'])}" if source["state_reason"] else ""
             warnings.append(f"{name} is {source['state']}{why}; go on with `catchment sources resume {name}`")

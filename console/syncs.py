@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +25,9 @@ def sync(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done and say what it did.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Compare contents, not only sizes and times.")] = False,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Do what this plan says and nothing else; see `catchment plan`.")
+    ] = None,
     as_json: values.Json = False,
 ) -> int:
     """Bring a source up to date now.
@@ -32,11 +37,13 @@ def sync(
     """
     entry = adding.entry(name)
     _may_run(name)
+    adding.require_consent(entry)
     server = session.needs_server()
     from deployments import runs
 
     started = datetime.now(UTC)
-    run = runs.start_sync(server, entry.kind, name, deep=deep)
+    followed, deep = (None, deep) if plan is None else _follow(plan, name)
+    run = runs.start_sync(server, entry.kind, name, deep=deep, plan=followed)
     if not wait:
         if as_json:
             render.show_json({"source": name, "run": run})
@@ -50,6 +57,19 @@ def sync(
         render.note(f"the sync of {name} goes on in the background; see `catchment status`")
         raise
     return _report(name, view, started, as_json)
+
+
+def _follow(file: Path, name: str) -> tuple[str, bool]:
+    """Keep a plan for the run; what it is called there, and whether it was made by comparing contents."""
+    from catchment import planning
+
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {file.name}; make a plan with `catchment plan {name} --out FILE`") from None
+    home = session.home()
+    kept = planning.keep(home, data)
+    return kept, planning.kept(home, kept, name).deep
 
 
 def _may_run(name: str) -> None:
@@ -76,6 +96,7 @@ def _report(name: str, view: RunView, started: datetime, as_json: bool) -> int:
     last = _last(source, started)
     held = source is not None and source.state == "held"
     if view.state_name == "Skipped":
+        adding.require_consent(adding.entry(name))
         raise TryAgain(f"{name} was left alone: {render.clean(view.message)}")
     completed = view.state_type == "COMPLETED" and view.state_name != "Skipped"
     if as_json:
@@ -116,6 +137,7 @@ class _Progress:
     def __init__(self, name: str) -> None:
         self._name = name
         self._state = "asked for"
+        self._most = 0
         self._ended = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True) if sys.stderr.isatty() else None
 
@@ -138,18 +160,26 @@ class _Progress:
 
     def _tick(self) -> None:
         while not self._ended.wait(0.5):
-            self._write(f"{self._name}: {render.clean(self._state)}{self._jobs()}")
+            self._write(f"{self._name}: {render.clean(self._state)}{self._how_far()}")
 
     def _write(self, line: str) -> None:
         sys.stderr.write(f"\r\x1b[K{line}")
         sys.stderr.flush()
 
-    def _jobs(self) -> str:
-        try:
-            with session.reading() as ledger:
-                jobs = ledger.queue.counts().get(self._name, {})
-        except CatchmentError:
-            return ""  # a line of progress is not worth an error; the next one may tell
-        left = sum(jobs.get(state, 0) for state in (JobState.PENDING, JobState.RUNNING, JobState.RETRYING))
-        done = sum(jobs.get(state, 0) for state in (JobState.SUCCEEDED, JobState.SKIPPED, JobState.QUARANTINED))
-        return f", {done} done, {left} to go" if left else ""
+    def _how_far(self) -> str:
+        # A line of progress is not worth an error; the next one may tell.
+        with suppress(CatchmentError), session.reading() as ledger:
+            source = ledger.sources.get(self._name).id
+            jobs, last = ledger.queue.counts(source)[self._name], ledger.syncs.last(source)
+            left = jobs[JobState.PENDING] + jobs[JobState.RUNNING]
+            self._most = max(self._most, left)
+            return how_far(left, self._most, last.expected if last and last.outcome is None else None)
+        return ""
+
+
+def how_far(left: int, most: int, expected: datetime | None) -> str:
+    """How many jobs of a sync are done, when so many are left of the `most` there were at once, and when it will be done."""
+    if not left:
+        return ""
+    ends = f", done about {render.clock(expected)}" if expected and expected > datetime.now(UTC) else ""
+    return f" {render.bar(1 - left / most)} {most - left} of {most}{ends}"

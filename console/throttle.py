@@ -10,7 +10,7 @@ import typer
 
 from catchment.errors import BadInput, NotFound
 from catchment.pacing import Profile
-from console import render, session, values
+from console import jobs, render, session, values
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
@@ -21,6 +21,8 @@ Scope = Annotated[
     str,
     typer.Argument(metavar="SCOPE", help="all, a kind, or a source.", autocompletion=session.source_names),
 ]
+_EVENTS = ("throttle set", "throttle cleared", "paused", "resumed", "breaker opened", "breaker closed", "breaker reset")
+
 Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
 
@@ -125,6 +127,22 @@ def reset_breaker(
         for key in keys:
             ledger.pacing.reset(key, session.operator())
     render.say(f"{', '.join(keys)}: closed")
+
+
+@app.command()
+def history(
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the latest.")] = 50,
+    as_json: values.Json = False,
+) -> None:
+    """Show who ruled what and when, and which breakers opened."""
+    with session.reading() as ledger:
+        events = [jobs.event_json(event) for event in ledger.history.decisions(_EVENTS, limit)]
+    if as_json:
+        render.show_json(events)
+    elif events:
+        jobs.show_events(events)
+    else:
+        render.note("no rule was set yet, and no breaker has opened")
 
 
 def overview(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:

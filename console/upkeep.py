@@ -38,6 +38,22 @@ def check(
     return 1 if broken else 0
 
 
+@ledger_app.command()
+def vacuum(as_json: values.Json = False) -> None:
+    """Give room that the ledger does not need back to the disk.
+
+    Takes as much room again while it goes on, and refuses while a sync runs.
+    """
+    from catchment.process import alive
+
+    with session.writing() as ledger:
+        before, after = ledger.vacuum(alive)
+    if as_json:
+        render.show_json({"before": before, "after": after})
+    else:
+        render.say(f"the ledger takes {render.size(after)}; before it was {render.size(before)}")
+
+
 @config_app.command()
 def validate() -> None:
     """Check every key, value and schedule of the sources."""

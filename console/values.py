@@ -31,6 +31,7 @@ _SUMMARY: Final = {
     "skipped": "skipped",
     "retrying": "to be tried again",
     "quarantined": "quarantined",
+    "left": "left to the next sync, for they changed since the plan",
 }
 _REFERENCES: Final = ("env:", "keyring:", "file:", "block:")
 
@@ -103,6 +104,8 @@ def typed(model: type[Settings], given: Mapping[str, Any]) -> Settings:
 
 def summary(counts: Mapping[str, int]) -> str:
     """What a sync did, in words: "3 in the library, 1 moved"; "nothing to do" when it did nothing."""
+    if "undoes" in counts:
+        return f"took sync {counts['undoes']} back"
     told = [f"{counts[what]} {words}" for what, words in _SUMMARY.items() if counts.get(what)]
     return ", ".join(told) or "nothing to do"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import NotFound
+from catchment.errors import NoConsent, NotFound
 from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
 from console import adding, jobs, render, session, values
 
@@ -111,6 +111,7 @@ def _told(ledger: Ledger, item: ItemRow) -> dict[str, Any]:
         "version": item.version,
         "content_hash": item.content_hash,
         "size": item.size,
+        "consent": _consent(ledger, item.source),
         "first_seen": item.first_seen,
         "changed": item.changed,
         "gone": item.gone,
@@ -121,9 +122,21 @@ def _told(ledger: Ledger, item: ItemRow) -> dict[str, Any]:
     }
 
 
+def _consent(ledger: Ledger, source: str) -> str | None:
+    """How the consent stands by which its source is read: of several scopes, the one that keeps it from being so."""
+    found = ledger.consents.all(source)
+    first = next((consent for consent in found if consent.state != "given"), found[0] if found else None)
+    if first is None or first.state != "given":
+        return None if first is None else f"{first.state}: {first.scope}"
+    ends = min((consent.expires for consent in found if consent.expires), default=None)
+    return f"given by {first.by}" + (f" until {render.local(ends)}" if ends else "")
+
+
 def _because(ledger: Ledger, item: ItemRow) -> str:
     if item.state == "missing":
         return f"it was gone at the last look; the deletion is held: `catchment deletions list {item.source}`"
+    if item.state == "kept":
+        return f"it was deleted at the source and brought back by `catchment undo`; it is document {item.document}"
     if item.state == "deleted":
         return "it was deleted at the source"
     match item.job_state:
@@ -131,7 +144,9 @@ def _because(ledger: Ledger, item: ItemRow) -> str:
             return f"it is in the library as document {item.document}"
         case JobState.SKIPPED:
             kept = f"; document {item.document} stands" if item.document is not None else ""
-            return f"it was skipped: {_plain(item.job_reason)}{kept}"
+            # What a listing knows of a file that it skips: a link, a submodule, vendored.
+            what = f" ({item.attributes['type']})" if "type" in item.attributes else ""
+            return f"it was skipped: {_plain(item.job_reason)}{what}{kept}"
         case JobState.QUARANTINED if item.job is not None:
             entry = ledger.quarantine.show(item.job)
             return f"it is in quarantine: {entry.reason}: {entry.message}; `catchment quarantine show {item.job}`"
@@ -160,6 +175,7 @@ def _print(told: Mapping[str, Any]) -> None:
             "item": told["item"],
             "source": told["source"],
             "because": told["because"],
+            "consent": told["consent"],
             "first seen": told["first_seen"],
             "changed": told["changed"],
             "gone": told["gone"],
@@ -178,6 +194,8 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
     """Every reason that can be told; NotFound when the path is neither here nor anywhere on this machine."""
     exists = os.path.lexists(_spelled(Path(path).expanduser()))
     if not inside:
+        if not exists and (reasons := _unread(entries)):
+            return reasons
         if not exists:
             raise NotFound(f"nothing is known of {path!r}: no item is called so, and there is no such file here")
         roots = ", ".join(entries) or "there is none"
@@ -188,9 +206,21 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
     return reasons
 
 
+def _unread(entries: Mapping[str, SourceEntry]) -> list[str]:
+    """Of which of these sources nothing may be read, and so nothing be known."""
+    unread = []
+    for entry in entries.values():
+        try:
+            adding.require_consent(entry)
+        except NoConsent as reason:
+            unread.append(str(reason))
+    return unread
+
+
 def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> list[str]:
     """What keeps this path of a source out of the library, as far as its state, its last sync and its listing tell."""
-    reasons = []
+    if reasons := _unread({name: entry}):
+        return reasons
     known = last = None
     with suppress(NotFound), session.reading() as ledger:
         known = ledger.sources.get(name)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+
+from catchment import health
 from catchment.errors import CatchmentError, TryAgain
 from catchment.health import Finding, Verdict
 from catchment.home import Home
-from deployments import leftovers, machine
+from catchment.ledger import Ledger
+from deployments import leftovers, logins, machine
 from deployments.server import running
 from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.watch import report
@@ -15,7 +20,8 @@ def examine(home: Home) -> list[Finding]:
     """Examine the machine, this home, and what the server remembers if it is up. Changes nothing."""
     state = running(home)
     entries, findings = _entries(home)
-    findings += [_inotify(home, entries), *machine.disks(home, entries)]
+    findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home)]
+    findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
     mine = homes.pop(home.path, [])
     findings += [leftovers.files(home), leftovers.processes(home, mine), machine.port(home, state is not None, homes)]
@@ -42,6 +48,13 @@ def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:
     except CatchmentError as error:
         said, _, remedy = str(error).partition("; ")
         return (), [Finding("sources", Verdict.FAIL, said, remedy or "catchment config validate")]
+
+
+def _consents(home: Home) -> list[Finding]:
+    # A ledger that cannot be read, or is not there yet, is told by its own probe.
+    with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
+        return health.consents(ledger.consents.all(), datetime.now(UTC))
+    return []
 
 
 def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Finding:

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from catchment.home import Home
 
 POOL = "catchment"
+TRIED_PREFECT = "3.8."
+"""How the versions begin on whose inner parts the worker and the server rely, as far as they were tried."""
 
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {

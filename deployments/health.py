@@ -13,6 +13,7 @@ import httpx
 
 from catchment import health
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
+from catchment.gates import scopes_of
 from catchment.health import Finding, Plan, Standing, Verdict
 from catchment.home import Home
 from catchment.ledger import Ledger, Source
@@ -116,12 +117,29 @@ def _moment(text: str | None) -> datetime | None:
 def _standings(
     home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None
 ) -> list[Standing]:
-    reached = within(_PROBE_SECONDS, {entry.name: _prober(entry) for entry in entries})
+    unread = _unread(home, entries)
+    probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unread}
+    reached = dict.fromkeys(unread) | within(_PROBE_SECONDS, probers)
     # A ledger that cannot be read is told by its own probe.
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
         return [_standing(entry, known.get(entry.name), ledger, reached, watched) for entry in entries]
     return [_standing(entry, None, None, reached, watched) for entry in entries]
+
+
+def _unread(home: Home, entries: tuple[SourceEntry, ...]) -> set[str]:
+    """The sources that may not even be asked whether they answer; `catchment doctor` says why."""
+    from connectors import connector_class
+
+    said: dict[str, list[bool]] = {}
+    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
+        for consent in ledger.consents.all():
+            said.setdefault(consent.source, []).append(consent.state == "given")
+    return {
+        entry.name
+        for entry in entries
+        if not all(said.get(entry.name) or [not scopes_of(connector_class(entry.kind)(entry.settings))])
+    }
 
 
 def _standing(

@@ -13,6 +13,8 @@ from prefect.server.database.configurations import AioSqliteConfiguration
 from prefect.server.database.dependencies import MODELS_DEPENDENCIES
 from prefect.settings import get_current_settings
 
+from deployments.environment import TRIED_PREFECT
+
 
 class ImmediateSqlite(AioSqliteConfiguration):
     """Prefect's own configuration, but every transaction is begun as the one that will write."""
@@ -25,7 +27,7 @@ class ImmediateSqlite(AioSqliteConfiguration):
 
 def begin_immediately() -> None:
     """Use it in this process, with the versions of Prefect that it was tried with; others run as they are."""
-    if prefect.__version__.startswith("3.8."):
+    if prefect.__version__.startswith(TRIED_PREFECT):
         url = get_current_settings().server.database.connection_url
         assert url is not None
         MODELS_DEPENDENCIES["database_config"] = ImmediateSqlite(connection_url=url.get_secret_value())

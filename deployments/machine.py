@@ -22,6 +22,7 @@ from catchment.home import Home
 from catchment.ledger import Ledger
 from connectors.local_files import FolderSettings
 from deployments.api import api
+from deployments.environment import TRIED_PREFECT
 from deployments.ports import is_free, kept_port
 from deployments.server import Running
 from deployments.sources_file import SourceEntry
@@ -141,9 +142,7 @@ def clocks(home: Home, state: Running | None) -> Finding:
         said = f"the clock of the server differs by {skew:+.0f} s; runs begin at the wrong time"
         return Finding("clock", Verdict.WARN, said, f"{_SET_CLOCK}; catchment down; catchment up --detach")
     if (ahead := _ahead(home)) > _SKEW:
-        said = (
-            f"the last sync began {ahead:.0f} s in the future: the clock was set back, and retries wait so much longer"
-        )
+        said = f"the last sync began {ahead:.0f} s in the future: the clock was set back since, or is wrong now"
         return Finding("clock", Verdict.WARN, said, _SET_CLOCK)
     return Finding("clock", Verdict.OK, "the clocks of this machine, its disk and the server agree")
 
@@ -212,6 +211,10 @@ def versions(home: Home) -> list[Finding]:
     except CatchmentError:
         # `catchment health` says what is wrong with it.
         pass
+    if not (installed := version("prefect")).startswith(TRIED_PREFECT):
+        said = f"the worker was tried with Prefect {TRIED_PREFECT}x, and {installed} is installed"
+        remedy = "make setup; or give the deployments a pool of type process, which is slower"
+        found.append(Finding("versions", Verdict.WARN, said, remedy))
     locked = _locked()
     for name, wanted in _needed().items():
         try:

@@ -33,17 +33,16 @@ def planned(state: Running, name: str, most: int) -> list[PlannedRun] | None:
     return None if found is None else [_planned(run) for run in found]
 
 
-def next_runs(state: Running, names: set[str]) -> dict[str, PlannedRun] | None:
-    """The next run of each source of these names that has one; None when the server does not answer in time."""
+def next_runs(state: Running) -> dict[str, PlannedRun] | None:
+    """The next run of each source that has one; None when the server does not answer in time."""
     soonest: dict[str, PlannedRun] = {}
     for page in range(_PAGES):
         found = _ask(state, {"limit": _PAGE, "offset": page * _PAGE})
         if found is None:
             return None
         for run in map(_planned, found):
-            if run.source in names:
-                soonest.setdefault(run.source, run)
-        if len(found) < _PAGE or soonest.keys() == names:
+            soonest.setdefault(run.source, run)
+        if len(found) < _PAGE:
             break
     return soonest
 

@@ -56,12 +56,11 @@ def settle(state: Running, *, still_for: float = 0) -> Settled:
     start has no process yet.
     """
     executing = executing_flow_runs()
-    changed_before = datetime.now(UTC) - timedelta(seconds=still_for)
     with api(state) as client:
         lost = [
             (run, _true_state(run))
             for run in _runs(client, {"state": _NEEDS_PROCESS})
-            if run["id"] not in executing and _changed(run) <= changed_before
+            if run["id"] not in executing and _stands(run, still_for)
         ]
         parts = _runs(client, {"state": _NEEDS_PROCESS, "parent_task_run_id": {"is_null_": False}}, {})
         lost += [(part, _crashed(_NO_PROCESS)) for part in parts if _is_lost(client, part, executing)]
@@ -99,12 +98,32 @@ def drop_overdue(state: Running) -> None:
     }
     kept: set[str] = set()
     with api(state) as client:
-        for run in _runs(client, overdue):
-            if not run["auto_scheduled"]:
+        planned = [run for run in _runs(client, overdue) if run["auto_scheduled"]]
+        executing = executing_flow_runs() if planned else frozenset()
+        for run in planned:
+            if run["id"] in executing:
+                # It has just begun, and the server is yet to hear of it.
                 continue
             if run["deployment_id"] in kept:
                 client.delete(f"/flow_runs/{run['id']}").raise_for_status()
             kept.add(run["deployment_id"])
+
+
+def replan(state: Running, back: float) -> None:
+    """Bring the runs that are still to begin into a time that is `back` seconds earlier: the clock was set back by that.
+
+    What a schedule planned is dropped, and planned anew by the server; what was asked for begins as soon as it was to.
+    """
+    with api(state) as client:
+        for run in _runs(client, {"state": {"type": {"any_": ["SCHEDULED"]}}}):
+            planned = datetime.fromisoformat(run["next_scheduled_start_time"] or run["expected_start_time"])
+            if planned <= datetime.now(UTC):
+                continue
+            if run["auto_scheduled"]:
+                client.delete(f"/flow_runs/{run['id']}").raise_for_status()
+                continue
+            sooner = {"scheduled_time": (planned - timedelta(seconds=back)).isoformat()}
+            _set_state(client, "flow_runs", run, {"type": "SCHEDULED", "state_details": sooner})
 
 
 def cancel_active(state: Running, *, patience: float, hurry: Callable[[], bool]) -> bool:
@@ -181,7 +200,9 @@ def _end_of_task(run_ended: str | None) -> dict[str, str]:
 
 def _resume(client: httpx.Client, deployment: str) -> Crashed | None:
     of_source = {"deployments": {"id": {"any_": [deployment]}, "tags": {"all_": ["source"]}}}
-    last = {**of_source, "flow_runs": {"state": {"type": {"any_": _FINAL}}}, "sort": "END_TIME_DESC"}
+    # Before the clock was set back, some may have ended in what is the future again.
+    until_now = {"state": {"type": {"any_": _FINAL}}, "end_time": {"before_": datetime.now(UTC).isoformat()}}
+    last = {**of_source, "flow_runs": until_now, "sort": "END_TIME_DESC"}
     ended = client.post("/flow_runs/filter", json={**last, "limit": GIVEN_UP_AFTER}).raise_for_status().json()
     if not ended or ended[0]["state_type"] != "CRASHED" or _is_coming(client, of_source):
         return None
@@ -191,8 +212,8 @@ def _resume(client: httpx.Client, deployment: str) -> Crashed | None:
     if len(ended) == GIVEN_UP_AFTER and {run["state_type"] for run in ended} == {"CRASHED"}:
         return Crashed(there["name"], ended[0]["id"], resumed=False)
     body: dict[str, Any] = {"state": {"type": "SCHEDULED", "message": "The last run crashed; this one goes on"}}
-    if "deep" in ended[0]["parameters"]:
-        body["parameters"] = {"deep": ended[0]["parameters"]["deep"]}
+    if asked := {name: ended[0]["parameters"][name] for name in ("deep", "plan") if name in ended[0]["parameters"]}:
+        body["parameters"] = asked
     client.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
     return Crashed(there["name"], ended[0]["id"], resumed=True)
 
@@ -208,8 +229,10 @@ def _is_coming(client: httpx.Client, of_source: dict[str, Any]) -> bool:
     return any(client.post("/flow_runs/filter", json=query).raise_for_status().json() for query in queries)
 
 
-def _changed(run: dict[str, Any]) -> datetime:
-    return datetime.fromisoformat(run["state"]["timestamp"])
+def _stands(run: dict[str, Any], seconds: float) -> bool:
+    """Whether a run has been in its state for so long; a state of the future is one from before the clock was set back."""
+    age = (datetime.now(UTC) - datetime.fromisoformat(run["state"]["timestamp"])).total_seconds()
+    return age >= seconds or age < -_SOON_SECONDS
 
 
 def _runs(client: httpx.Client, flow_runs: dict[str, Any], where: dict[str, Any] = _OUR_POOL) -> list[dict[str, Any]]:
@@ -229,10 +252,12 @@ def _runs(client: httpx.Client, flow_runs: dict[str, Any], where: dict[str, Any]
             return runs
 
 
-def _set_state(client: httpx.Client, kind: str, run: dict[str, Any], state: dict[str, str]) -> bool:
+def _set_state(client: httpx.Client, kind: str, run: dict[str, Any], state: dict[str, Any]) -> bool:
     """Whether the run is as it should be now: so is one that was deleted meanwhile."""
     # The server drops the connection, or fails, where a slot that the run held is in the way; the next sweep tries again.
+    # A connection that it is about to drop must not be the one of the next question.
+    last = {"Connection": "close"}
     with contextlib.suppress(httpx.RemoteProtocolError, httpx.ReadError):
-        answer = client.post(f"/{kind}/{run['id']}/set_state", json={"state": state, "force": True})
+        answer = client.post(f"/{kind}/{run['id']}/set_state", json={"state": state, "force": True}, headers=last)
         return answer.is_success or answer.status_code == httpx.codes.NOT_FOUND
     return False

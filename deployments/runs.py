@@ -40,11 +40,17 @@ class RunView:
         return self.state_type in _FINAL
 
 
-def start_sync(running: Running, kind: str, name: str, *, deep: bool = False) -> str:
-    """Ask for a sync of a source now; the id of its run. Raises NotFound when it is not deployed."""
+def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
+    """Ask for a sync of a source now, that follows a plan if one is named; the id of its run.
+
+    Raises NotFound when it is not deployed.
+    """
     body: dict[str, Any] = {"state": {"type": "SCHEDULED"}}
-    if deep:
-        body["parameters"] = {"deep": True}
+    parameters: dict[str, Any] = {"deep": True} if deep else {}
+    if plan is not None:
+        parameters["plan"] = plan
+    if parameters:
+        body["parameters"] = parameters
     with api(running) as client:
         deployment = _deployment(client, kind, name)
         answer = client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()

@@ -7,7 +7,6 @@ import fcntl
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -20,15 +19,18 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.process import alive, identity
 from catchment.settings import Home
 from deployments.api import api
+from deployments.background import start_in_background
+from deployments.clock import WallClock
 from deployments.deploy import deploy, is_deployed
 from deployments.environment import auth_string, child_environment
 from deployments.logs import BoundedLog
-from deployments.ports import is_free, listen
+from deployments.ports import listen
 from deployments.prefect_database import prepare
 from deployments.reconcile import ensure_pool, worker_online
-from deployments.recovery import cancel_active, drop_overdue, settle
+from deployments.recovery import cancel_active, drop_overdue, replan, settle
 from deployments.server import Running, record, running, state_file, ui_login
 from deployments.service import Service
+from deployments.silence import Silence
 from deployments.sweep import Sweep
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]
@@ -51,7 +53,7 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
         announce(f"Catchment is running already: {state.url}")
         return 0
     if detach:
-        return _detached(home, port, announce)
+        return start_in_background(home, port, announce)
     with _only_one(home) as alone:
         if not alone:
             announce("Catchment is being started already")
@@ -99,6 +101,8 @@ class _Supervisor:
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._stops = 0
         self._sweep = Sweep(home, announce, self._reclaim)
+        self._clock = WallClock()
+        self._silence = Silence(self._answers)
 
     def stop(self) -> None:
         """Ask for the end; the second time, ask for it at once."""
@@ -114,6 +118,9 @@ class _Supervisor:
             self._open()
             while not self._stopping.wait(0.25):
                 self._revive()
+                self._end_silence()
+                if set_by := self._clock.set_by():
+                    self._follow_clock(set_by)
                 self._sweep.now_and_then(self._state)
         finally:
             self._close()
@@ -193,7 +200,26 @@ class _Supervisor:
             self._sweep.resume(self._state)
         self._record()
 
+    def _end_silence(self) -> None:
+        """Kill a server that lives and answers nothing: it is started again like one that died."""
+        if self._server.process and self._silence.is_long():
+            self._announce("the server lives and answers nothing; it is killed")
+            self._server.process.kill()
+            self._silence.end()
+
+    def _follow_clock(self, seconds: float) -> None:
+        """Make good what Prefect does not bear: the clock was set by so many seconds, back when negative."""
+        self._announce(f"the clock was set {'forward' if seconds > 0 else 'back'} by {abs(seconds):.0f} s")
+        self._sweep.soon()
+        if seconds < 0:
+            # The server's own services sleep until the old time is reached again.
+            self._server.end(grace=4)
+            with contextlib.suppress(CatchmentError):
+                self._again(self._server)
+                replan(self._state, -seconds)
+
     def _start_server(self) -> None:
+        self._silence.end()
         # A server that was killed may have left it, and its pid may be another's by now: then nobody could ever take it.
         (self._home.prefect / "concurrency_leases" / "expirations.lock").unlink(missing_ok=True)
         self._server.start()
@@ -228,38 +254,6 @@ class _Supervisor:
 
     def _in_a_hurry(self) -> bool:
         return self._stops > 1
-
-
-def _detached(home: Home, port: int | None, announce: Announce) -> int:
-    """Run `up` in a process of its own and wait until it is ready."""
-    if port is not None and not is_free(port):
-        raise TryAgain(f"port {port} is taken by another program; choose another with --port, or leave it out")
-    log = home.logs / "up.log"
-    command = [sys.executable, "-P", "-m", "deployments.detached", *([str(port)] if port is not None else [])]
-    with open(log, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, "CATCHMENT_HOME": str(home.path)},
-            cwd=home.path,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    # It outlives this call, and is no zombie should it end before the caller does.
-    threading.Thread(target=process.wait, daemon=True).start()
-    _until(lambda: process.poll() is not None or running(home) is not None, _READY_SECONDS)
-    state = running(home)
-    if state is None:
-        if process.poll() is None:
-            raise TryAgain(
-                "Catchment is still starting, for this machine is busy; `catchment status` tells when it is up"
-            )
-        said = log.read_text(encoding="utf-8").strip().splitlines()
-        raise TryAgain(said[-1] if said else "Catchment did not start; try again without --detach to see why")
-    for line in log.read_text(encoding="utf-8").splitlines():
-        announce(line)
-    return 0
 
 
 @contextlib.contextmanager

@@ -54,6 +54,10 @@ class Sweep:
             self._shrink_due = now + _SHRINK_SECONDS
             shrink(self._home)
 
+    def soon(self) -> None:
+        """Look at the next opportunity."""
+        self._due = time.monotonic()
+
     def settle(self, state: Running, *, still_for: float = 0) -> None:
         """See `recovery.settle`; the ledger is made to agree."""
         settled = settle(state, still_for=still_for)

@@ -5,14 +5,22 @@ from __future__ import annotations
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from catchment.settings import SourceName
+from catchment.settings import PlanId, SourceName
 from connectors.local_files import LocalFilesSettings
 from flows.sync import bring_up_to_date
 
 
 @flow(name="sync-local_files", flow_run_name="{name}: syncing", retries=0, persist_result=False)
 async def sync_local_files(
-    name: SourceName, settings: LocalFilesSettings, deep: bool = False
+    name: SourceName,
+    settings: LocalFilesSettings,
+    deep: bool = False,
+    plan: PlanId | None = None,
+    changed_only: bool = False,
 ) -> State | dict[str, int]:
-    """Bring a folder of files up to date in the library. `deep` compares contents, not only sizes and times."""
-    return await bring_up_to_date("local_files", name, settings, deep=deep)
+    """Bring a folder of files up to date in the library. `deep` compares contents, not only sizes and times.
+
+    `plan` names one that `catchment sync --plan` has kept: what it foresaw is done, and nothing else. With `changed_only` only
+    what the watcher saw change is looked at, where it told.
+    """
+    return await bring_up_to_date("local_files", name, settings, deep=deep, plan=plan, changed_only=changed_only)

@@ -12,6 +12,9 @@ from tasks.quiet import in_thread
 from tasks.session import SourceSync, current
 from tasks.work import cached, extract_batch, normalize_batch
 
+BATCH = 1_000
+"""Jobs that a sync claims at a time, at most."""
+_BATCHES_PER_SLICE = 10
 _AT_ONCE = 2
 """Batches that each subflow works on side by side: one is in the parsers while another is written."""
 
@@ -22,10 +25,9 @@ _Numbered = tuple[int, int]
 class _Slice:
     """The batches of one slice on their way through this process: claimed when `normalize` has room, passed on to `extract`."""
 
-    def __init__(self, sync: SourceSync, first: int, size: int, most: int) -> None:
+    def __init__(self, sync: SourceSync, first: int) -> None:
         self._sync = sync
-        self._size = size
-        self._unclaimed = most - 1
+        self._unclaimed = _BATCHES_PER_SLICE - 1
         self._number = 1
         self._claimed = [(1, first)]
         self._claiming = asyncio.Lock()
@@ -54,7 +56,7 @@ class _Slice:
         async with self._claiming:
             if self._claimed:
                 return self._claimed.pop()
-            token = await in_thread(self._sync.claim, self._size) if self._unclaimed else None
+            token = await in_thread(self._sync.claim, BATCH) if self._unclaimed else None
             if token is None:
                 self._unclaimed = 0
                 return None
@@ -67,12 +69,12 @@ _slices: dict[int, _Slice] = {}
 """The slice that each sync of this process is at."""
 
 
-async def chain(sync: int, number: int, first: int, *, size: int, most: int) -> None:
-    """Bring a slice into the library: the batch that was claimed first, and up to `most` batches of `size` jobs in all.
+async def chain(sync: int, number: int, first: int) -> None:
+    """Bring a slice into the library: the batch that was claimed first, and those that follow.
 
     Each is claimed when there is room for it, and extracted as soon as it is normalized.
     """
-    _slices[sync] = at_work = _Slice(current(sync), first, size, most)
+    _slices[sync] = at_work = _Slice(current(sync), first)
 
     async def normalized() -> None:
         try:

@@ -13,39 +13,53 @@ from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import deployment, flow_run
 
-from catchment.errors import NotNow, RateLimited, SourceError, TryAgain
-from catchment.settings import SourceSettings
-from flows.slices import chain
+from catchment.errors import NoConsent, NotNow, RateLimited, SourceError, TryAgain
+from catchment.settings import PlanId, SourceSettings
+from flows.slices import BATCH, chain
 from tasks.handing_on import answer_the_waiting, ask_for_another, handed_on
 from tasks.quiet import Reported, in_thread
 from tasks.report import name_run, report, schedule_next, showing_progress
 from tasks.session import SourceSync, session
 from tasks.work import QUARANTINED, discover, process_item
 
-BATCH = 1_000
-BATCHES_PER_SLICE = 10
 _AGAIN_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02
+_QUIET_SECONDS = 2.0
 _ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
 """Troubled items of one sync that get a task run of their own; the rest is worked on in batches, and listed by the ledger."""
 
 
-async def bring_up_to_date(kind: str, name: str, settings: SourceSettings, *, deep: bool) -> State | dict[str, int]:
+async def bring_up_to_date(
+    kind: str,
+    name: str,
+    settings: SourceSettings,
+    *,
+    deep: bool,
+    plan: PlanId | None = None,
+    changed_only: bool = False,
+) -> State | dict[str, int]:
     """One sync of a source, from its listing to the last item; the figures of what it did.
+
+    `changed_only`: once nothing changes any more, only what the watcher saw change is looked at, where it told.
+    One that follows a plan is done in one run: another could not know what was left of it.
 
     A source that is paused or held is left alone; one that keeps failing ends `Quarantined` and is held. One that another run
     is at work on is asked for again: that run may have passed by what this one was asked for.
     """
     try:
-        with session(kind, name, settings, flow_run.id) as sync:
+        with session(kind, name, settings, flow_run.id, plan) as sync:
             try:
-                return await _sync(sync, deep)
+                may_yield = deployment.id is not None and plan is None
+                return await _sync(sync, deep, may_yield=may_yield, changed_only=changed_only)
             except Reported as reported:
                 if isinstance(reported.error, SourceError):
                     return await _failed(sync, reported.error)
                 sync.end_broken(reported.error or reported)
                 raise
+    except NoConsent as reason:
+        await name_run(f"{name}: left alone without consent")
+        return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
     except NotNow as reason:
         await name_run(f"{name}: left alone")
         await schedule_next(name, reason.until)
@@ -54,16 +68,19 @@ async def bring_up_to_date(kind: str, name: str, settings: SourceSettings, *, de
         if deployment.id is None:
             raise
         await name_run(f"{name}: asked for again, for another run is at work")
-        return handed_on(await ask_for_another(name, _AGAIN_SECONDS, deep=deep))
+        return handed_on(await ask_for_another(name, _AGAIN_SECONDS, deep=deep, plan=plan))
 
 
-async def _sync(sync: SourceSync, deep: bool) -> State | dict[str, int]:
-    sync.may_yield = deployment.id is not None
+async def _sync(sync: SourceSync, deep: bool, *, may_yield: bool, changed_only: bool) -> State | dict[str, int]:
+    sync.may_yield = may_yield
+    sync.discovery.changed_only = changed_only
     answering = asyncio.create_task(answer_the_waiting())
     async with showing_progress(sync):
         await _work(sync, deep)
         await _troubled(sync)
     await answering
+    if sync.permit.ended:
+        return await _withdrawn(sync)
     if sync.yields:
         return await _yielded(sync, deep)
     summary = sync.end()
@@ -81,14 +98,23 @@ async def _work(sync: SourceSync, deep: bool) -> None:
     if sync.continues and not deep:
         await _slices(sync, numbers)
     if not sync.yields:
+        await _quiet(sync)
         await _listed(sync, numbers, deep)
     if not sync.yields:
         await _slices(sync, numbers)
 
 
+async def _quiet(sync: SourceSync) -> None:
+    """Wait until what changes is written; a run that was asked for early. Not for what goes on changing."""
+    clock = asyncio.get_running_loop()
+    last = clock.time() + _QUIET_SECONDS
+    while sync.discovery.changed_only and (seconds := min(sync.discovery.quiet_in(), last - clock.time())) > 0:
+        await asyncio.sleep(seconds)
+
+
 async def _listed(sync: SourceSync, numbers: Iterable[int], deep: bool) -> None:
     """List the source; what a first listing has found is worked on meanwhile, for nothing of it can turn out to be a move."""
-    first = sync.is_first
+    first = sync.discovery.is_first
     listing = asyncio.create_task(discover(sync.sync.id, deep))
     begun_at = 0
     try:
@@ -107,7 +133,7 @@ async def _slices(sync: SourceSync, numbers: Iterable[int]) -> None:
         first = await in_thread(sync.claim, BATCH)
         if first is None:
             return
-        await chain(sync.sync.id, number, first, size=BATCH, most=BATCHES_PER_SLICE)
+        await chain(sync.sync.id, number, first)
 
 
 async def _yielded(sync: SourceSync, deep: bool) -> State:
@@ -118,9 +144,16 @@ async def _yielded(sync: SourceSync, deep: bool) -> State:
     return handed_on(following)
 
 
+async def _withdrawn(sync: SourceSync) -> State:
+    """End where consent did: what was read is the purge's to delete, and the next run says why it reads nothing."""
+    sync.end_withdrawn()
+    await report(sync, "until consent ended")
+    return State(type=StateType.COMPLETED, name="Skipped", message="Consent has ended or was withdrawn meanwhile")
+
+
 async def _troubled(sync: SourceSync) -> None:
-    """A task run of its own for each item that left its batch or failed before; of a sync that yields, for the hopeless."""
-    if sync.yields:
+    """A task run of its own for each item that left its batch or failed before; of a sync that ends early, for the hopeless."""
+    if sync.yields or sync.permit.ended:
         jobs = [job for job, trouble in sync.troubles.items() if trouble.retry_at is None][:ITEMS_SHOWN]
     else:
         jobs = [*sync.troubles, *sync.tried_before(ITEMS_SHOWN)][:ITEMS_SHOWN]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
@@ -25,6 +26,7 @@ HANDED_ON = "Handed on"
 _WAITED = timedelta(seconds=3)
 """A run that began so late after its time may have others of its source behind it."""
 _ENDING = timedelta(seconds=1)
+_ORDINARY = {"deep": False, "plan": None, "changed_only": False}
 
 
 def handed_on(run: UUID) -> State[None]:
@@ -32,13 +34,13 @@ def handed_on(run: UUID) -> State[None]:
     return State(type=StateType.COMPLETED, name=HANDED_ON, message=f"What is left is done by the run {run}")
 
 
-async def ask_for_another(name: str, seconds: float, *, deep: bool) -> UUID:
+async def ask_for_another(name: str, seconds: float, *, deep: bool, plan: str | None = None) -> UUID:
     """Have one more run of this run's deployment, when this one has ended and so many seconds have passed; its id."""
     async with get_client() as client:
         run = await client.create_flow_run_from_deployment(
             UUID(deployment.id),
             name=f"{name}: goes on",
-            parameters={"deep": deep},
+            parameters={"deep": deep, "plan": plan},
             state=Scheduled(scheduled_time=datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)),
             idempotency_key=f"after {flow_run.id}",
         )
@@ -57,14 +59,20 @@ async def answer_the_waiting() -> None:
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
         expected_start_time=FlowRunFilterExpectedStartTime(before_=now),
     )
-    mine = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
+    of_source = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
     state = handed_on(UUID(flow_run.id))
     async with get_client() as client:
-        wanted = _wanted(await client.read_flow_run(UUID(flow_run.id)))
-        for other in await client.read_flow_runs(flow_run_filter=waiting, deployment_filter=mine):
-            if _wanted(other) in (wanted, wanted | {"deep": False}):
+        mine = (await client.read_flow_run(UUID(flow_run.id))).parameters
+        for other in await client.read_flow_runs(flow_run_filter=waiting, deployment_filter=of_source):
+            if stands_for(mine, other.parameters):
                 await client.set_flow_run_state(other.id, state)
 
 
-def _wanted(run: FlowRun) -> dict[str, Any]:
-    return {"deep": False, **run.parameters}
+def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether a run with these parameters does all that one with the others would.
+
+    Who compares contents does what one does who does not, and who looks at everything what one does who looks at less.
+    """
+    mine, other = {**_ORDINARY, **mine}, {**_ORDINARY, **other}
+    alike = mine | {"deep": other["deep"], "changed_only": other["changed_only"]} == other
+    return alike and other["deep"] <= mine["deep"] and mine["changed_only"] <= other["changed_only"]

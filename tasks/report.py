@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
+from catchment.errors import LedgerUnavailable
 from catchment.pipeline import SourceSync
 
 _EVERY_SECONDS = 2.0
@@ -29,7 +30,7 @@ async def showing_progress(sync: SourceSync) -> AsyncIterator[None]:
         shower.cancel()
         await asyncio.gather(shower, return_exceptions=True)
     for artifact in shown:
-        await aupdate_progress_artifact(artifact, 100.0)
+        await aupdate_progress_artifact(artifact, 100.0, description=f"{sync.source.name}: done")
 
 
 async def _show_progress(sync: SourceSync, shown: list[UUID]) -> None:
@@ -37,7 +38,15 @@ async def _show_progress(sync: SourceSync, shown: list[UUID]) -> None:
         await asyncio.sleep(_EVERY_SECONDS)
         if not shown:
             shown.append(await acreate_progress_artifact(0.0, key=_key(sync, "progress"), description=sync.source.name))
-        await aupdate_progress_artifact(shown[0], sync.progress.share() * 100)
+        await aupdate_progress_artifact(shown[0], sync.progress.share() * 100, description=await described(sync))
+
+
+async def described(sync: SourceSync) -> str:
+    """What a sync is called while it runs: its source, and when it will be done."""
+    with suppress(LedgerUnavailable):  # It is busy; the next look may tell.
+        if (moment := await asyncio.to_thread(sync.foretell)) is not None:
+            return f"{sync.source.name}: done about {moment.astimezone():%H:%M}"
+    return sync.source.name
 
 
 async def report(sync: SourceSync, more: str = "") -> None:
@@ -54,6 +63,8 @@ def _headline(sync: SourceSync) -> str:
     words = [f"Sync {sync.sync.id} of {sync.source.name}: took {took:.1f} s"]
     if done := sync.progress.done():
         words.append(f"{done / took:.0f} items a second")
+    if rule := sync.rule():
+        words.append(f"ruled: {rule}")
     if (due := flow_run.scheduled_start_time) is not None:
         words.append(f"waited {max((began - due).total_seconds(), 0.0):.1f} s")
     return ", ".join(words)

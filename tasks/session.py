@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from catchment.circumstances import circumstances
+from catchment.contracts import Mirrored
 from catchment.pipeline import SourceSync, open_sync
+from catchment.planning import Followed, kept
 from catchment.secrets import read_blocks_with
 from catchment.settings import Home, SourceSettings
 from connectors import connector_class
 from tasks.blocks import read_block
+from tasks.shell import run_in_flow
 
 __all__ = ["SourceSync", "current", "session"]
 
@@ -17,12 +21,23 @@ _open: dict[int, SourceSync] = {}
 
 
 @contextmanager
-def session(kind: str, name: str, settings: SourceSettings, run: str | None) -> Iterator[SourceSync]:
-    """Begin a sync of the source and make it known to the tasks of this process until it ends."""
+def session(
+    kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None = None
+) -> Iterator[SourceSync]:
+    """Begin a sync of the source, by a plan if one is named, and make it known to the tasks of this process until it ends.
+
+    Raises NotFound when the plan is not kept any more.
+    """
     read_blocks_with(read_block)
-    connector = connector_class(kind)
+    followed = None if plan is None else kept(Home.default(), plan, name)
+    connector = connector_class(kind)(settings)
+    if isinstance(connector, Mirrored):
+        connector.shell = run_in_flow
     policy = settings.policy(connector.policy)
-    with open_sync(Home.default(), connector(settings), name, policy, settings.priority, run=run) as sync:
+    now = circumstances(settings)
+    with open_sync(Home.default(), connector, name, policy, settings.priority, run=run, now=now) as sync:
+        if followed is not None:
+            sync.discovery.through = Followed(followed, sync.progress)
         _open[sync.sync.id] = sync
         try:
             yield sync

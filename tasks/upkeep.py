@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from datetime import timedelta
 
@@ -14,18 +15,23 @@ from catchment.settings import CachePolicy, Home
 from tasks.quiet import in_thread
 
 TOMBSTONE = timedelta(days=30)
+_MOST_TEXT = 1_000_000_000
+"""Characters of text that are kept to undo syncs and that no document has any more."""
 _RESULTS = timedelta(days=CachePolicy.model_fields["days"].default)
 
 
 @task(name="forget-deleted", task_run_name="forget what was deleted {days} days ago", persist_result=False)
 async def forget_deleted(days: int) -> int:
-    """Delete for good the items that are gone for so long, with their withdrawn documents; how many."""
+    """Delete for good the items that are gone for so long, with their withdrawn documents; how many.
+
+    What was kept to undo syncs of that age is let go as well.
+    """
     return await in_thread(_forget_deleted, timedelta(days=days))
 
 
 @task(name="forget-results", task_run_name="forget old results", persist_result=False)
 async def forget_results() -> int:
-    """Delete the result files that no cache policy asks for any more; how many."""
+    """Delete the result files that no cache policy asks for any more, and plans of that age; how many."""
     return await asyncio.to_thread(_forget_results, _RESULTS)
 
 
@@ -38,15 +44,18 @@ async def check_ledger() -> int:
 def _forget_deleted(age: timedelta) -> int:
     ledger = Ledger.open(Home.default().make().database_url)
     try:
-        return ledger.intake.purge(age)
+        forgotten = ledger.intake.purge(age)
+        ledger.undo.purge(age, _MOST_TEXT)
+        return forgotten
     finally:
         ledger.close()
 
 
 def _forget_results(age: timedelta) -> int:
     before = time.time() - age.total_seconds()
-    files = (path for path in (Home.default().prefect / "storage").rglob("*") if path.is_file())
-    old = [path for path in files if path.stat().st_mtime < before]
+    home = Home.default()
+    files = itertools.chain((home.prefect / "storage").rglob("*"), home.plans.glob("*"))
+    old = [path for path in files if path.is_file() and path.stat().st_mtime < before]
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)

@@ -1,19 +1,19 @@
 """Documents to what is in them: chunks, links and entities. Pure: no files, no network, no library.
 
 `mask` blanks out code and comments; `markdown`, `notes` and `plain` find what is written in the text, `properties` what the
-frontmatter says; `chunks` cuts passages, `mail` those of messages; `resolve` tells where links lead, `vault` how well a
-vault is kept.
+frontmatter says, `code` what programs define; `chunks` cuts passages, `mail` those of messages; `resolve` tells where links
+lead, `vault` how well a vault is kept.
 """
 
 from __future__ import annotations
 
-from catchment.extract import mail, markdown, notes, plain, properties
+from catchment.extract import code, mail, markdown, notes, plain, properties
 from catchment.extract.chunks import chunks
 from catchment.extract.mask import mask
 from catchment.model import Document, Entity, Extraction, Link, LinkKind
 from catchment.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
 
-EXTRACTOR = "2"
+EXTRACTOR = "3"
 """Changes whenever the extraction of some document changes."""
 
 
@@ -34,7 +34,8 @@ def extract(document: Document) -> Extraction:
     entities = list(headings)
     if is_note:
         entities += notes.entities(text, masked, prose)
-    entities += plain.symbols(text, document.media_type)
+    defined = code.definitions(text, document.media_type)
+    entities += code.symbols(defined)
     entities += plain.emails(masked)
     entities += plain.dates(masked)
     if document.media_type == CANVAS:
@@ -44,8 +45,11 @@ def extract(document: Document) -> Extraction:
     if said:
         links = [*properties.links(said), *links]
         entities = [*properties.entities(said), *entities]
-    passages = mail.passages if document.media_type == MAIL else chunks
-    return Extraction(passages(text, headings), tuple(links), tuple(entities))
+    if defined:
+        passages = code.passages(text, defined)
+    else:
+        passages = (mail.passages if document.media_type == MAIL else chunks)(text, headings)
+    return Extraction(passages, tuple(links), tuple(entities))
 
 
 def _place(found: Link | Entity) -> tuple[int, int]:

@@ -6,10 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from catchment.extract.chunks import chunks
-from catchment.model import Chunk, Entity
-
-ASIDE = ">"
-"""The heading of a passage that is quoted or a signature. It holds no word, so that nobody finds it by the heading."""
+from catchment.model import ASIDE, Chunk, Entity
 
 _SIGNATURE = "-- "
 _LEAST_ASIDE = 200
@@ -32,6 +29,11 @@ def passages(text: str, headings: Sequence[Entity]) -> tuple[Chunk, ...]:
         for chunk in chunks(text[start:stop], moved):
             found.append(Chunk(chunk.start + start, chunk.end + start, ASIDE if is_aside else chunk.heading))
     return tuple(found)
+
+
+def stretches(text: str) -> list[tuple[str, bool]]:
+    """The text of a message in parts, in turn the writer's own words and what is quoted or a signature (True)."""
+    return [(text[start:stop], is_aside) for start, stop, is_aside in _runs(text)]
 
 
 def _start(heading: Entity) -> int:

@@ -1,4 +1,4 @@
-"""What any text may hold: addresses of pages and of people, dates; and the names that source code defines."""
+"""What any text may hold: addresses of pages and of people, and dates."""
 
 from __future__ import annotations
 
@@ -16,15 +16,6 @@ _AFTER_AT = re.compile(r"@((?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24})(?![\w-])
 _MAILBOX = re.compile(r"(?<![\w.%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}\Z")
 _MONTH_AND_DAY = re.compile(r"-[01][0-9]-[0-3][0-9](?![0-9-]|[^\WT]|\.[0-9])")
 _YEAR = re.compile(r"(?<![\w.-])[12][0-9]{3}\Z")
-
-_SYMBOLS = {
-    "text/x-python": re.compile(r"\n[ \t]*+(?:async +)?(?:def|class) +(\w+)"),
-    "text/javascript": re.compile(
-        r"\n[ \t]*+(?:export +)?(?:default +)?(?:async +)?(?:function\*?|class|interface|enum|type) +([\w$]+)"
-        r"|\n(?:export +)?(?:const|let|var) +([\w$]+) *= *(?:async *)?(?:function\b|\([^()\n]*\) *=>|\w+ *=>)"
-    ),
-}
-_SYMBOLS["text/typescript"] = _SYMBOLS["text/javascript"]
 
 
 def urls(text: str) -> Iterator[Link]:
@@ -64,13 +55,3 @@ def dates(text: str) -> Iterator[Entity]:
         except ValueError:
             continue
         yield Entity(EntityKind.DATE, value, "", year.start(), found.end())
-
-
-def symbols(text: str, media_type: str) -> Iterator[Entity]:
-    """Functions, classes and types that source code defines; inferred from the look of the line."""
-    pattern = _SYMBOLS.get(media_type)
-    if pattern is None:
-        return
-    for found in pattern.finditer("\n" + text):
-        group = 1 if found[1] else 2
-        yield Entity(EntityKind.SYMBOL, found[group], "", found.start(group) - 1, found.end(group) - 1, 0.9)

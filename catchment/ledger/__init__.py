@@ -7,14 +7,18 @@ source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from catchment.ledger import opening
 from catchment.ledger.check import check
+from catchment.ledger.consents import Consent, Consents, ConsentState
 from catchment.ledger.history import History
 from catchment.ledger.intake import Intake
 from catchment.ledger.library import Library
 from catchment.ledger.pacing import BucketRow, Pacing
+from catchment.ledger.purging import Purging
 from catchment.ledger.quarantine import Quarantine
 from catchment.ledger.queue import Queue
 from catchment.ledger.rows import (
@@ -53,6 +57,11 @@ from catchment.ledger.timeline import Timeline
 from catchment.ledger.turns import Turns
 from catchment.pacing.steady import Steady, steady
 
+if TYPE_CHECKING:
+    from catchment.ledger.plan import Step
+    from catchment.ledger.proof import Proof
+    from catchment.ledger.undo import Undo
+
 
 class Ledger:
     """One ledger, for all threads of one process. Made by `open` or `inspect`; open it after a fork, not before."""
@@ -68,6 +77,8 @@ class Ledger:
         self.library = Library(store)
         self.quarantine = Quarantine(store)
         self.history = History(store)
+        self.consents = Consents(store)
+        self.purging = Purging(store)
         self.pacing = Pacing(store, timeline)
         self.throttles = Throttles(store, timeline)
 
@@ -112,6 +123,44 @@ class Ledger:
         """
         return check(self._store, deep)
 
+    def back_up(self, target: Path, files: Mapping[str, bytes]) -> list[str]:
+        """See `catchment.ledger.backup`."""
+        from catchment.ledger import backup
+
+        return backup.back_up(self._store, target, files)
+
+    def scratch(self, source_id: int, file: Path) -> Ledger:
+        """A new ledger in this file that knows one source as this one does; see `catchment.ledger.plan`."""
+        from catchment.ledger.plan import scratch
+
+        return Ledger(scratch(self._store, source_id, file))
+
+    def steps(self, sync_id: int) -> list[Step]:
+        """What a listing did to the items of a scratch ledger; see `catchment.ledger.plan`."""
+        from catchment.ledger.plan import steps
+
+        return steps(self._store, sync_id)
+
+    @property
+    def undo(self) -> Undo:
+        """Undoing what a sync did to the library; see `catchment.ledger.undo`."""
+        from catchment.ledger.undo import Undo
+
+        return Undo(self._store)
+
+    @property
+    def proof(self) -> Proof:
+        """What the ledger and the library say of a source, item by item; see `catchment.ledger.proof`."""
+        from catchment.ledger.proof import Proof
+
+        return Proof(self._store)
+
+    def vacuum(self, alive: Callable[[str], bool]) -> tuple[int, int]:
+        """See `catchment.ledger.vacuum`."""
+        from catchment.ledger.vacuum import vacuum
+
+        return vacuum(self._store, alive)
+
 
 __all__ = [
     "Acks",
@@ -119,6 +168,8 @@ __all__ = [
     "BucketRow",
     "ClaimedJob",
     "Cluster",
+    "Consent",
+    "ConsentState",
     "Delivered",
     "Entry",
     "Event",

@@ -10,6 +10,7 @@ from sqlalchemy import text
 from catchment.errors import LedgerError, LedgerUnavailable
 from catchment.ledger import history, search
 from catchment.ledger.store import Store
+from catchment.ledger.threads import MAIL
 
 _FINISHED = "('succeeded', 'quarantined', 'skipped', 'cancelled', 'superseded')"
 
@@ -74,7 +75,14 @@ _INVARIANTS = (
     ),
     (
         "Content {} is in no document",
-        "SELECT id FROM contents WHERE NOT EXISTS (SELECT 1 FROM documents WHERE content_id = contents.id)",
+        "SELECT id FROM contents WHERE NOT EXISTS (SELECT 1 FROM documents WHERE content_id = contents.id)"
+        " AND NOT EXISTS (SELECT 1 FROM formers WHERE content_id = contents.id)",
+    ),
+    (
+        "Content {} is a message of mail and has no thread",
+        f"SELECT id FROM contents WHERE media_type = '{MAIL}' AND NOT EXISTS"
+        " (SELECT 1 FROM mails JOIN mail_names ON mail_names.content_id = mails.content_id AND mail_names.name = mails.name"
+        " WHERE mails.content_id = contents.id)",
     ),
     (
         "Document {} has other names than one with the same content",
@@ -106,7 +114,7 @@ def check(store: Store, deep: bool) -> list[str]:
         return _shallow(store, _INVARIANTS)
     with ThreadPoolExecutor(1) as beside:
         # Half of the time goes into the words, and SQLite lets Python go on meanwhile.
-        words = beside.submit(_words, store)
+        words = beside.submit(check_words, store)
         return [*_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_letters(store), *_pages(store), *words.result()]
 
 
@@ -136,13 +144,14 @@ def _pages(store: Store) -> list[str]:
     with store.read() as reading:
         verdict = reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one()
         if verdict != "ok":
-            findings.append("The file is damaged; put a backup in its place")
+            findings.append("The file is damaged; bring a backup back with `catchment restore FILE`")
         if reading.connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
             findings.append("A row refers to another that is not there")
     return findings
 
 
-def _words(store: Store) -> list[str]:
+def check_words(store: Store) -> list[str]:
+    """Whether the index of words says what the texts say; a sentence if not. Waits for a moment in which nobody writes."""
     if store.file is None:
         return []
     try:

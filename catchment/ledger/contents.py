@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
 
-from catchment.ledger import search
+from catchment.ledger import formers, search, threads
 from catchment.ledger.rows import Delivered
 from catchment.ledger.schema import chunks, contents, documents, entities, links
 from catchment.ledger.store import Writing, among, maybe_micros, to_json
@@ -53,18 +53,24 @@ def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, C
 
 
 def _kept(writing: Writing, wanted: Iterable[Key]) -> dict[Key, Content]:
-    """Those that the library has; as long as it has one, some document has it too and tells its names."""
+    """Those that the library has; as long as it has one, some document has or had it and tells its names."""
     its = documents.alias()
     first = select(func.min(its.c.id)).where(its.c.content_id == contents.c.id).scalar_subquery()
     statement = select(
         contents.c.hash, contents.c.normalizer, contents.c.id, documents.c.aliases, documents.c.properties
-    ).join_from(contents, documents, documents.c.id == first)
-    found = {}
+    ).join_from(contents, documents, documents.c.id == first, isouter=True)
+    found: dict[Key, Content] = {}
+    formerly: dict[int, Key] = {}
     for part in in_parts({digest for digest, _ in wanted}):
         for digest, normalizer, number, aliases, properties in writing.execute(
             statement.where(among(writing, contents.c.hash, part))
         ):
-            found[digest, normalizer] = Content(number, False, aliases, properties)
+            if aliases is None:
+                formerly[number] = digest, normalizer
+            else:
+                found[digest, normalizer] = Content(number, False, aliases, properties)
+    for number, names in formers.names(writing, formerly).items():
+        found[formerly[number]] = Content(number, False, *names)
     return found
 
 
@@ -89,10 +95,11 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
-    rows, extractions = [], []
+    rows, extractions, said = [], [], []
     for number, outcome in new:
         if (document := outcome.document) is None:
             continue
+        said.append((number, document))
         rows.append(
             (
                 number,
@@ -112,6 +119,7 @@ def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
         if outcome.extraction is not None:
             extractions.append((number, document.text, outcome.extraction))
     writing.insert(contents, rows)
+    threads.add(writing, said)
     _add_chunks(writing, extractions)
     _add_links(writing, extractions)
     _add_entities(writing, extractions)

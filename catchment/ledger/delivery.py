@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
 from catchment.errors import IllegalTransition
-from catchment.ledger import removal, search
+from catchment.ledger import formers, removal, search
 from catchment.ledger.contents import Content, put_contents, storable
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Acks, Delivered, SkippedOutcome
@@ -145,22 +145,27 @@ def _put_documents(
         }
         for n, outcome in delivered.items()
     }
+    live = {n for n in changed if mine[n].removed_at is None}
+    formers.keep_absent(writing, [(mine[n].source_id, mine[n].locator) for n in delivered if n not in live])
     _change_documents(writing, [rows[n] for n in changed])
     writing.insert_named(documents, [rows[n] for n in added])
     search.add_names(writing, [tuple(row[name] for name in search.NAMES) for row in rows.values()])
-    _set_hashes(writing, [row["item_id"] for row in rows.values()])
+    set_hashes(writing, [row["item_id"] for row in rows.values()])
     removal.drop_unused(writing, {mine[n].content_id for n in changed} - {content[n].id for n in changed})
 
 
 def _change_documents(writing: Writing, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
-    search.forget_names(writing, among(writing, documents.c.id, [row["id"] for row in rows]))
+    old = among(writing, documents.c.id, [row["id"] for row in rows])
+    formers.keep(writing, old & documents.c.removed_at.is_(None))
+    search.forget_names(writing, old)
     which = documents.c.id == bindparam("document")
     writing.execute(update(documents).where(which), [{**row, "document": row["id"]} for row in rows])
 
 
-def _set_hashes(writing: Writing, item_ids: Sequence[int]) -> None:
+def set_hashes(writing: Writing, item_ids: Sequence[int]) -> None:
+    """Let items say which content their documents have."""
     its_hash = (
         select(contents.c.hash)
         .join(documents, documents.c.content_id == contents.c.id)

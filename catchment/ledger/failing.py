@@ -47,10 +47,10 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
         notes |= as_map(writing.execute(select(quarantine.c.job_id, quarantine.c.notes).where(mine)))
         writing.execute(delete(quarantine).where(mine))
     source_ids = {job["source_id"] for job, _ in failed}
-    open_syncs = select(syncs.c.source_id, syncs.c.run).where(
+    open_syncs = select(syncs.c.source_id, syncs.c.run, syncs.c.circumstances).where(
         syncs.c.source_id.in_(source_ids), syncs.c.outcome.is_(None)
     )
-    runs = as_map(writing.execute(open_syncs))
+    its_sync = {row.source_id: (row.run, row.circumstances) for row in writing.execute(open_syncs)}
     rows = [
         {
             "job_id": job["id"],
@@ -64,9 +64,10 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
             "first_failed_at": job["failed_at"] or writing.now,
             "last_failed_at": writing.now,
             "notes": notes.get(job["id"]),
-            "run": runs.get(job["source_id"]),
+            "run": its_sync.get(job["source_id"], (None, None))[0],
             "resolved_at": None,
             "resolution": None,
+            "circumstances": its_sync.get(job["source_id"], (None, None))[1],
         }
         for job, failure in failed
     ]

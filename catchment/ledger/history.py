@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, select
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from catchment.ledger.rows import Event
-from catchment.ledger.schema import chain, history
+from catchment.ledger.schema import chain, history, moves
 from catchment.ledger.store import Reading, Store, from_micros, link
 
 _SQLITE = tuple(
@@ -44,16 +46,34 @@ class History:
             item_id = reading.execute(statement).scalar()
         return self._events((history.c.item_id == item_id) & (history.c.job_id == job_id))
 
+    def decisions(self, events: Collection[str], limit: int) -> list[Event]:
+        """The latest of these events that concern no item, but a source, a host or a rule; oldest first."""
+        which = history.c.item_id.is_(None) & history.c.event.in_(events)
+        with self._store.read() as reading:
+            latest = select(history.c.id).where(which).order_by(history.c.id.desc()).limit(limit)
+            numbers = reading.execute(latest).scalars().all()
+        return self._events(history.c.id.in_(numbers))
+
     def verify(self) -> list[str]:
         """Where the chain is broken: the first row that was changed, is missing or out of order. Empty when it holds."""
         with self._store.read() as reading:
             return verify(reading)
 
     def _events(self, where: ColumnElement[bool]) -> list[Event]:
-        columns = [column for column in history.c if column.name != "hash"]
+        columns = [column for column in history.c if column.name not in ("reason", "hash")]
+        statement = (
+            select(*columns, moved_from())
+            .outerjoin(moves, moves.c.history_id == history.c.id)
+            .where(where)
+            .order_by(history.c.id)
+        )
         with self._store.read() as reading:
-            rows = reading.execute(select(*columns).where(where).order_by(history.c.id))
-            return [Event(row[0], from_micros(row[1]), *row[2:]) for row in rows]
+            return [Event(row[0], from_micros(row[1]), *row[2:]) for row in reading.execute(statement)]
+
+
+def moved_from() -> ColumnElement[str | None]:
+    """The reason of an event; of a move, the place that was left, unless it is forgotten."""
+    return func.coalesce(history.c.reason, "from " + moves.c.locator)
 
 
 def verify(reading: Reading) -> list[str]:

@@ -19,7 +19,7 @@ from catchment.ledger.store import AnyRow, Reading, Store, Writing, among, from_
 from catchment.ledger.transitions import in_parts
 from catchment.model import Failure, JobState, Skip, Tombstone, Upsert
 
-_STATES = ("present", "missing", "deleted")
+_STATES = ("present", "missing", "kept", "deleted")
 _MOST_FOUND = 50
 
 

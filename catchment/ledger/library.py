@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, func, select
 
 from catchment.errors import NotFound
-from catchment.ledger import naming, search
+from catchment.ledger import messages, naming, search
 from catchment.ledger.contents import file_name
 from catchment.ledger.query import parse, snippet
 from catchment.ledger.rows import Hit, LibraryCounts, Named, Shown, Told
@@ -50,14 +50,17 @@ class Library:
                 found |= as_map(reading.execute(understood.where(among(reading, documents.c.item_id, part))))
         return found
 
-    def search(self, words: str, *, source: str | None = None, limit: int = 20) -> list[Hit]:
-        """The contents that have all these words, best first. Takes "phrases", prefix* and -without; never a syntax error."""
+    def search(self, words: str, *, source: str | None = None, limit: int = 20, by_thread: bool = False) -> list[Hit]:
+        """The contents that have all these words, best first; `by_thread`: of each conversation only the best.
+
+        Takes "phrases", prefix* and -without; never a syntax error.
+        """
         query = parse(words)
         if not query.wanted:
             return []
         with self._store.read() as reading:
             source_id = None if source is None else find_source(reading, source).id
-            found = search.find(reading, query, source_id, limit)
+            found = search.find(reading, query, source_id, limit, by_thread=by_thread)
             passages = _passages(reading, [f.chunk_id for f in found if f.chunk_id is not None])
             places = _places(reading, [f.content_id for f in found])
             openings = _openings(reading, [f.content_id for f in found if f.chunk_id is None])
@@ -68,7 +71,19 @@ class Library:
                 passage = openings[one.content_id] if one.chunk_id is None else passages[one.chunk_id]
                 everywhere = tuple((p.source, p.locator) for p in mine)
                 line = snippet(passage, query)
-                hits.append(Hit(first.id, first.title, first.source, first.locator, line, one.score, everywhere))
+                hits.append(
+                    Hit(
+                        document=first.id,
+                        title=first.title,
+                        source=first.source,
+                        item=first.locator,
+                        snippet=line,
+                        score=one.score,
+                        places=everywhere,
+                        thread=one.thread,
+                        alike=one.alike,
+                    )
+                )
             return hits
 
     def show(self, document_or_locator: str) -> Shown:
@@ -225,6 +240,9 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         entities=tuple(named),
         places=tuple((p.source, p.locator) for p in _places(reading, [row.content_id])[row.content_id]),
         mentions=tuple((r.locator, _link(r)) for r in mentions),
+        thread=messages.thread(reading, row.content_id, row.id),
+        attached=messages.attached(reading, row.source_id, row.locator, content),
+        carrier=messages.carrier(reading, row.source_id, row.locator),
     )
 
 

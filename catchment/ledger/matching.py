@@ -50,10 +50,12 @@ class Have:
         return unchanged or self.job_state is JobState.SUCCEEDED
 
     def looks_like(self, item: Item) -> bool:
-        """Whether size and time are as they were, and the new name says no other type.
+        """Whether identity, size and time are as they were, and the new name says no other type.
 
-        A move alone changes neither size nor time, though it may change the version.
+        A move alone changes none of them, though it may change the version.
         """
+        if item.version != self.version and (item.identity is None or item.identity != self.identity):
+            return False
         # What it loads is 18 ms, and most commands never see a move.
         from catchment.normalize.formats import alike
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, inspect, select
 from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
 from catchment.ledger import history, search
 from catchment.ledger.schema import COUNTED, REVISION, chain, counters, metadata, revision
-from catchment.ledger.store import Reading, Store, make_file
+from catchment.ledger.store import DAMAGED, Reading, Store, make_file
 
 _CHECKED_WHOLE = 16 * 1024 * 1024
 """Up to this size, in bytes, every page of a SQLite file is looked at when it is opened."""
@@ -24,10 +24,10 @@ def prepare(store: Store) -> None:
         make_file(store.file)
     require_whole(store)
     with store.read() as reading:
-        found = _revision(reading)
+        found = revision_of(reading)
     if found is None:
         with store.write() as writing:
-            if _revision(writing) is None:
+            if revision_of(writing) is None:
                 make(writing.connection)
     elif found != REVISION:
         from catchment.ledger import migrations
@@ -40,7 +40,7 @@ def require_current(store: Store) -> None:
     found = None
     if store.file is None or (store.file.exists() and store.file.stat().st_size):
         with store.read() as reading:
-            found = _revision(reading)
+            found = revision_of(reading)
     if found is None:
         raise NotFound("There is no ledger yet; add a source with `catchment sources add` first")
     if found != REVISION:
@@ -57,7 +57,8 @@ def make(connection: Connection) -> None:
     connection.execute(insert(revision), {"version_num": REVISION})
 
 
-def _revision(reading: Reading) -> str | None:
+def revision_of(reading: Reading) -> str | None:
+    """The revision of the tables; None where there is no ledger."""
     if not inspect(reading.connection).has_table("revision"):
         return None
     found: str | None = reading.execute(select(revision.c.version_num)).scalar()
@@ -72,7 +73,7 @@ def require_whole(store: Store) -> None:
     with store.read() as reading:
         reading.connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
         if size <= _CHECKED_WHOLE and reading.connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() != "ok":
-            raise LedgerCorrupt("The ledger's file is damaged; it was left as it is: put a backup in its place")
+            raise LedgerCorrupt(DAMAGED)
 
 
 def back_up(file: Path) -> Path:

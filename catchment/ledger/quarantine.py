@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Select, delete, func, literal_column, select, update
 
+from catchment.circumstances import CHANGED, Circumstances, changed
 from catchment.errors import NotFound
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Cluster, Entry
@@ -16,6 +18,9 @@ from catchment.ledger.schema import documents, items, jobs, quarantine, sources
 from catchment.ledger.store import AnyRow, Store, Writing, from_json, from_micros, to_json
 from catchment.ledger.transitions import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.model import FailureClass, Reason
+
+_LOGIN_AGAIN = 86_400_000_000
+"""Microseconds."""
 
 
 class Quarantine:
@@ -57,18 +62,31 @@ class Quarantine:
                 job_ids = (
                     writing.execute(select(jobs.c.id).where(literal_column("state = 'quarantined'"))).scalars().all()
                 )
-            moved = 0
-            for part in in_parts(job_ids):
-                values = {"not_before": writing.now, "due": writing.now, "finished_at": None}
-                mine = jobs.c.id.in_(part) & jobs.c.current
-                rows = move(
-                    writing, mine, {QUARANTINED}, PENDING, actor=actor, reason=reason or "operator retry", **values
-                )
-                resolve(writing, [row.id for row in rows], "retried")
-                moved += len(rows)
+            moved = _release(writing, job_ids, actor, reason or "operator retry")
             if not moved and len(job_ids) == 1:
                 raise refuse(writing, job_ids[0], "retried")
             return moved
+
+    def heal(self, source_id: int, now: Circumstances) -> int:
+        """Let items of a source run once more whose failure may be over, since something that mattered to it changed; how many.
+
+        Each is released once for each change. A login that changed counts once a day: some services replace it all the time.
+        """
+        mine = (
+            select(quarantine.c.job_id, quarantine.c.reason, quarantine.c.circumstances, quarantine.c.last_failed_at)
+            .join(jobs, jobs.c.id == quarantine.c.job_id)
+            .where(jobs.c.source_id == source_id, quarantine.c.resolved_at.is_(None))
+        )
+        found: defaultdict[str, builtins.list[int]] = defaultdict(list)
+        with self._store.read() as reading:
+            for job_id, reason, then, failed_at in reading.execute(mine):
+                what = changed(Reason(reason), from_json(then), now)
+                if what is not None and (what != "login" or failed_at <= reading.now - _LOGIN_AGAIN):
+                    found[what].append(job_id)
+        if not found:
+            return 0
+        with self._store.write() as writing:
+            return sum(_release(writing, ids, "catchment", CHANGED[what]) for what, ids in found.items())
 
     def note(self, job_id: int, text: str, actor: str) -> None:
         """Add a note to an entry. Raises NotFound."""
@@ -136,6 +154,17 @@ class Quarantine:
     def _tell(self, writing: Writing, job_id: int, event: str, actor: str) -> None:
         job = writing.execute(select(jobs.c.source_id, jobs.c.item_id).where(jobs.c.id == job_id)).one()
         writing.record(event, actor=actor, source_id=job.source_id, item_id=job.item_id, job_id=job_id)
+
+
+def _release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) -> int:
+    moved = 0
+    for part in in_parts(job_ids):
+        values = {"not_before": writing.now, "due": writing.now, "finished_at": None}
+        mine = jobs.c.id.in_(part) & jobs.c.current
+        rows = move(writing, mine, {QUARANTINED}, PENDING, actor=actor, reason=reason, **values)
+        resolve(writing, [row.id for row in rows], "retried")
+        moved += len(rows)
+    return moved
 
 
 def _entries() -> Select[Any]:

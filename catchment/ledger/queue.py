@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, update
+from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, union_all, update
 
 from catchment.errors import StaleLease
 from catchment.ledger import delivery, schema
@@ -78,21 +78,24 @@ class Queue:
         fresh: bool | None = None,
         attempts: int | None = None,
         jobs: Sequence[int] | None = None,
+        most_bytes: int | None = None,
     ) -> Batch:
         """Take up to `limit` jobs that are ready, the longest due first, under one new token; each counts an attempt.
 
         `fresh`: only jobs that did not fail (True), only those that failed before (False), or either. `jobs`: only these.
-        `attempts`: only jobs that were claimed fewer times. Two claims never share a job. An empty batch when nothing is ready,
-        or when the quotas let nothing begin.
+        `attempts`: only jobs that were claimed fewer times. `most_bytes`: no further job once the items before it have so many.
+        Two claims never share a job. An empty batch when nothing is ready, or when the quotas let nothing begin.
         """
         with self._store.write() as writing:
+            # A clock that was set back must not keep jobs waiting.
+            self._timeline.now(writing)
             quota = Quota(writing, self._timeline, source_id)
             limit = quota.left(limit)
             token = writing.ids("token")[0]
             until = writing.now + lease // timedelta(microseconds=1)
             move(
                 writing,
-                _ready(writing, source_id, limit, fresh, jobs, attempts),
+                _ready(writing, source_id, limit, fresh, jobs, attempts, most_bytes),
                 {PENDING, RETRYING},
                 RUNNING,
                 actor=owner,
@@ -276,7 +279,7 @@ _jobs = jobs.c
 
 
 def _ready_in(which: str, source_id: int, now: int, only: Sequence[int] | None) -> Select[Any]:
-    statement = select(_jobs.id, _jobs.due).where(
+    statement = select(_jobs.id, _jobs.due, _jobs.item_id).where(
         _jobs.source_id == source_id,
         literal_column(which),
         _jobs.not_before <= now,
@@ -292,6 +295,7 @@ def _ready(
     fresh: bool | None,
     only: Sequence[int] | None,
     attempts: int | None,
+    most_bytes: int | None,
 ) -> ColumnElement[bool]:
     """The condition that a job is among the first that are ready; either kind has an index of its own."""
     if only is not None and not only:
@@ -306,10 +310,16 @@ def _ready(
         .subquery()
         for which in kinds
     ]
-    if len(parts) == 1:
-        return _jobs.id.in_(select(parts[0].c.id))
-    both = select(parts[0]).union_all(select(parts[1])).subquery()
-    return _jobs.id.in_(select(both.c.id).order_by(both.c.due, both.c.id).limit(limit))
+    first = parts[0]
+    if len(parts) > 1:
+        both = union_all(*map(select, parts)).subquery()
+        first = select(both).order_by(both.c.due, both.c.id).limit(limit).subquery()
+    if most_bytes is None:
+        return _jobs.id.in_(select(first.c.id))
+    size = func.coalesce(items.c.size, 0)
+    before = func.sum(size).over(order_by=(first.c.due, first.c.id), rows=(None, 0)) - size
+    sized = select(first.c.id, before.label("before")).join(items, items.c.id == first.c.item_id).subquery()
+    return _jobs.id.in_(select(sized.c.id).where(sized.c.before < most_bytes))
 
 
 def _claimed(reading: Reading, token: int) -> list[ClaimedJob]:

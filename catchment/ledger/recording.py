@@ -57,19 +57,22 @@ class Recording:
         """Apply the rules to all changes; tombstones first, because a move is a tombstone and an upsert."""
         latest = {c.locator if isinstance(c, Tombstone) else c.item.locator: c for c in changes}
         mine = items.c.source_id == self._source_id
-        have = {h.locator: h for h in self._load(mine & (items.c.state != "deleted"), items.c.locator, latest)}
+        origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
+        places = {*latest, *origins.values()}
+        have = {h.locator: h for h in self._load(mine & (items.c.state != "deleted"), items.c.locator, places)}
         self._bury(have[locator] for locator, c in latest.items() if isinstance(c, Tombstone) and locator in have)
-        seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
-        unknown = [c.item for c in seen if c.item.locator not in have]
         self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in have for n, c in latest.items())
-        gone = self._gone(unknown, {c.item.locator for c in seen})
+        seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
+        came = {new: have.pop(old) for new, old in origins.items() if new not in have and _left(have.get(old))}
+        unknown = [c.item for c in seen if c.item.locator not in have and c.item.locator not in came]
+        gone = self._gone(unknown, {c.item.locator for c in seen} | {h.locator for h in came.values()})
         moving = places_changed(have, [c.item for c in seen if isinstance(c, Upsert)])
         self._vacate(moving.values())
         for mover in moving.values():
             del have[mover.locator]
         have |= moving
         for change in seen:
-            known = have.get(change.item.locator) or gone.take(change.item)
+            known = have.get(place := change.item.locator) or came.get(place) or gone.take(change.item)
             if known is None:
                 self._add(change)
             else:
@@ -143,7 +146,7 @@ class Recording:
             self._items.append(row)
         if moved:
             self._moved.append((have.id, have.locator, change.item.locator))
-            self._tell("moved", have.id, reason=f"from {have.locator}")
+            self._tell("moved", have.id, was_at=have.locator)
         elif returned:
             self._tell("returned", have.id)
         if have.state == "deleted" and not wanted and have.is_done:
@@ -270,7 +273,14 @@ class Recording:
         move(self._writing, where, expected, to, actor=self._actor, reason=reason, sync_id=self._sync_id)
 
     def _tell(
-        self, event: str, item: int, *, job: int | None = None, attempt: int | None = None, reason: str | None = None
+        self,
+        event: str,
+        item: int,
+        *,
+        job: int | None = None,
+        attempt: int | None = None,
+        reason: str | None = None,
+        was_at: str | None = None,
     ) -> None:
         self._writing.record(
             event,
@@ -281,7 +291,12 @@ class Recording:
             sync_id=self._sync_id,
             attempt=attempt,
             reason=reason,
+            was_at=was_at,
         )
+
+
+def _left(have: Have | None) -> bool:
+    return have is not None and have.state == "missing"
 
 
 def _verdict(moved: bool, returned: bool, wanted: str, different: bool) -> str:

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 
 from sqlalchemy import ColumnElement, bindparam, delete, exists, select, update
 
-from catchment.ledger import search
-from catchment.ledger.schema import chunks, contents, documents, entities, items, jobs, links, quarantine
+from catchment.ledger import formers, search, threads
+from catchment.ledger.schema import chunks, contents, documents, entities, items, jobs, links, moves, quarantine
 from catchment.ledger.store import Writing
 from catchment.ledger.transitions import in_parts
 
@@ -22,6 +22,7 @@ def withdraw_items(writing: Writing, item_ids: Iterable[int]) -> None:
 
 def _withdraw(writing: Writing, which: ColumnElement[bool]) -> None:
     live = which & documents.c.removed_at.is_(None)
+    formers.keep(writing, live)
     search.forget_names(writing, live)
     writing.execute(update(documents).where(live).values(removed_at=writing.now))
 
@@ -31,20 +32,24 @@ def restore_items(writing: Writing, item_ids: Iterable[int]) -> None:
     for part in in_parts(item_ids):
         withdrawn = documents.c.item_id.in_(part) & documents.c.removed_at.is_not(None)
         found = writing.execute(
-            select(documents.c.item_id, contents.c.hash)
+            select(documents.c.item_id, contents.c.hash, documents.c.source_id, documents.c.path)
             .join(contents, contents.c.id == documents.c.content_id)
             .where(withdrawn)
         ).all()
         if not found:
             continue
+        formers.keep_absent(writing, [(row.source_id, row.path) for row in found])
         writing.execute(update(documents).where(withdrawn).values(removed_at=None))
-        search.learn_names(writing, documents.c.item_id.in_([item_id for item_id, _ in found]))
+        search.learn_names(writing, documents.c.item_id.in_([row.item_id for row in found]))
         statement = update(items).where(items.c.id == bindparam("item_id")).values(content_hash=bindparam("hash"))
-        writing.execute(statement, [{"item_id": item_id, "hash": digest} for item_id, digest in found])
+        writing.execute(statement, [{"item_id": row.item_id, "hash": row.hash} for row in found])
 
 
 def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
     """Let documents follow their items (id, old locator, new locator); a title that was the file's name follows too."""
+    for part in in_parts([item_id for item_id, _, _ in moves]):
+        # All of them first: they may have taken one another's places.
+        formers.keep(writing, documents.c.item_id.in_(part) & documents.c.removed_at.is_(None))
     for part in in_parts(moves):
         names = {item_id: (old, new) for item_id, old, new in part}
         mine = documents.c.item_id.in_(names)
@@ -59,7 +64,13 @@ def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
             live = mine & documents.c.removed_at.is_(None)
             search.forget_names(writing, live)
             writing.execute(update(documents).where(documents.c.id == bindparam("document")), rows)
+            formers.keep_absent(writing, _places(writing, live))
             search.learn_names(writing, live)
+
+
+def _places(writing: Writing, which: ColumnElement[bool]) -> list[tuple[int, str]]:
+    rows = writing.execute(select(documents.c.source_id, documents.c.path).where(which))
+    return [(row.source_id, row.path) for row in rows]
 
 
 def forget_items(writing: Writing, item_ids: Iterable[int]) -> None:
@@ -72,18 +83,27 @@ def forget_items(writing: Writing, item_ids: Iterable[int]) -> None:
         writing.execute(delete(documents).where(mine))
         writing.execute(delete(quarantine).where(quarantine.c.job_id.in_(old_jobs)))
         writing.execute(delete(jobs).where(jobs.c.item_id.in_(part)))
+        writing.execute(delete(moves).where(moves.c.item_id.in_(part)))
         writing.execute(delete(items).where(items.c.id.in_(part)))
         drop_unused(writing, content_ids)
 
 
+def forget_formers(writing: Writing, which: ColumnElement[bool]) -> None:
+    """Let go of what was kept to undo syncs, and of the contents that nothing else has."""
+    drop_unused(writing, formers.forget(writing, which))
+
+
 def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:
-    """Delete those of these contents that no document has any more, with their passages and index rows."""
+    """Delete those of these contents that no document has or had, as far as is kept, with their passages and index rows."""
     for part in in_parts(content_ids):
-        used = exists(select(documents.c.id).where(documents.c.content_id == contents.c.id))
+        used = exists(select(documents.c.id).where(documents.c.content_id == contents.c.id)) | formers.has(
+            contents.c.id
+        )
         unused = list(writing.execute(select(contents.c.id).where(contents.c.id.in_(part), ~used)).scalars())
         if not unused:
             continue
         search.forget_chunks(writing, unused)
+        threads.forget(writing, unused)
         for table in (chunks, links, entities):
             writing.execute(delete(table).where(table.c.content_id.in_(unused)))
         writing.execute(delete(contents).where(contents.c.id.in_(unused)))

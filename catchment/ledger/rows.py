@@ -49,7 +49,10 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class SyncRow:
-    """A sync as it went; `outcome` is None while it runs. `run` is the id of its Prefect flow run."""
+    """A sync as it went; `outcome` is None while it runs. `run` is the id of its Prefect flow run.
+
+    `expected` is when it thought last that it would be done, None where it did not know.
+    """
 
     id: int
     source_id: int
@@ -59,6 +62,7 @@ class SyncRow:
     code_version: str
     outcome: Outcome | None
     began: datetime
+    expected: datetime | None
     ended: datetime | None
     summary: Mapping[str, int]
     error: str | None
@@ -115,7 +119,7 @@ class ItemRow:
     size: int | None
     modified: datetime | None
     attributes: Mapping[str, Any]
-    state: Literal["present", "missing", "deleted"]
+    state: Literal["present", "missing", "deleted", "kept"]
     content_hash: str | None
     first_seen: datetime
     changed: datetime
@@ -290,7 +294,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One content that was found. The words in `snippet` stand in [brackets]; a higher `score` is a better match."""
+    """One content that was found. The words in `snippet` stand in [brackets]; a higher `score` is a better match.
+
+    `thread` is the number of a message's thread, None for what is no message. Where only the best of each thread was asked
+    for, `alike` is how many contents of it were found, this one among them.
+    """
 
     document: int
     title: str
@@ -299,6 +307,28 @@ class Hit:
     snippet: str
     score: float
     places: tuple[tuple[str, str], ...]
+    thread: int | None
+    alike: int
+
+
+class InThread(NamedTuple):
+    """One message of a thread; `sent` is aware UTC, None where its date makes no sense."""
+
+    document: int
+    title: str
+    author: str | None
+    sent: datetime | None
+    source: str
+    item: str
+
+
+class Attached(NamedTuple):
+    """A file in a message; `document` is what became of it, None where nothing did."""
+
+    part: str
+    name: str
+    media_type: str
+    document: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +336,8 @@ class Shown:
     """One document with all that is known of it. `places` are all the (source, item) that have this content.
 
     `mentions` are links elsewhere in the source whose target has this item's file name: candidates for backlinks.
+    Of a message, `thread` are all messages of its conversation, the earliest first and itself among them, and `attached` what
+    it carries; of a file in a message, `carrier` is the document of that message.
     """
 
     document: int
@@ -323,6 +355,9 @@ class Shown:
     entities: tuple[Entity, ...]
     places: tuple[tuple[str, str], ...]
     mentions: tuple[tuple[str, Link], ...]
+    thread: tuple[InThread, ...]
+    attached: tuple[Attached, ...]
+    carrier: int | None
 
 
 class Named(NamedTuple):

@@ -81,6 +81,20 @@ sources = Table(
     _one_of("state", "active", "paused", "held", "removed"),
 )
 
+consents = Table(
+    "consents",
+    metadata,
+    Column("source_id", ForeignKey("sources.id"), primary_key=True),
+    Column("scope", Text, primary_key=True),
+    Column("wanted", Boolean(create_constraint=False), nullable=False),
+    Column("given_at", BigInteger),
+    Column("given_by", Text),
+    Column("expires_at", BigInteger),
+    Column("withdrawn_at", BigInteger),
+    Column("purged_at", BigInteger),
+    sqlite_with_rowid=False,
+)
+
 syncs = Table(
     "syncs",
     metadata,
@@ -91,9 +105,11 @@ syncs = Table(
     Column("code_version", Text, nullable=False),
     Column("outcome", Text),
     Column("began_at", BigInteger, nullable=False),
+    Column("expected_at", BigInteger),
     Column("ended_at", BigInteger),
     Column("summary", Text),
     Column("error", Text),
+    Column("circumstances", Text),
 )
 Index("syncs_by_source", syncs.c.source_id, syncs.c.id)
 _partial("syncs_open", syncs.c.source_id, where="outcome IS NULL", unique=True)
@@ -198,7 +214,7 @@ items = Table(
     Column("changed_at", BigInteger, nullable=False),
     Column("gone_at", BigInteger),
     Column("sync_id", BigInteger),
-    _one_of("state", "present", "missing", "deleted"),
+    _one_of("state", "present", "missing", "deleted", "kept"),
 )
 _partial("items_by_locator", items.c.source_id, items.c.locator, where="state <> 'deleted'", unique=True)
 Index("items_by_container", items.c.source_id, items.c.container, items.c.state)
@@ -257,6 +273,15 @@ history = Table(
 )
 Index("history_by_item", history.c.item_id)
 
+moves = Table(
+    "moves",
+    metadata,
+    Column("history_id", _Number, primary_key=True, autoincrement=False),
+    Column("item_id", BigInteger, nullable=False),
+    Column("locator", Text, nullable=False),
+)
+Index("moves_by_item", moves.c.item_id)
+
 chain = Table(
     "chain",
     metadata,
@@ -283,6 +308,7 @@ quarantine = Table(
     Column("run", Text),
     Column("resolved_at", BigInteger),
     Column("resolution", Text),
+    Column("circumstances", Text),
 )
 _partial("quarantine_open", quarantine.c.cluster, where="resolved_at IS NULL")
 
@@ -345,6 +371,30 @@ entities = Table(
     sqlite_with_rowid=False,
 )
 
+mails = Table(
+    "mails",
+    metadata,
+    Column("content_id", ForeignKey("contents.id"), primary_key=True, autoincrement=False),
+    Column("name", BigInteger, nullable=False),
+    Column("base", BigInteger),
+    Column("sent", BigInteger),
+    Column("thread", BigInteger, nullable=False),
+    Column("orphan", Boolean(create_constraint=False), nullable=False),
+)
+ORPHAN = "mails.orphan"
+Index("mails_by_thread", mails.c.thread)
+Index("mails_by_base", mails.c.base, mails.c.sent)
+_partial("mails_orphaned", mails.c.base, where="orphan")
+
+mail_names = Table(
+    "mail_names",
+    metadata,
+    Column("name", BigInteger, primary_key=True, autoincrement=False),
+    Column("content_id", ForeignKey("contents.id"), primary_key=True),
+    sqlite_with_rowid=False,
+)
+Index("mail_names_by_content", mail_names.c.content_id)
+
 documents = Table(
     "documents",
     metadata,
@@ -362,6 +412,23 @@ documents = Table(
 )
 Index("documents_by_content", documents.c.content_id)
 _partial("documents_live", documents.c.source_id, documents.c.content_id, where="removed_at IS NULL")
+
+formers = Table(
+    "formers",
+    metadata,
+    Column("source_id", ForeignKey("sources.id"), primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("sync_id", BigInteger, primary_key=True),
+    Column("content_id", ForeignKey("contents.id")),
+    Column("title", Text),
+    Column("aliases", Text),
+    Column("properties", Text),
+    Column("modified", BigInteger),
+    Column("metadata", Text),
+    Column("kept_at", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+_partial("formers_by_content", formers.c.content_id, where="content_id IS NOT NULL")
 
 holds = Table(
     "holds",

@@ -18,6 +18,7 @@ from catchment.ledger import pairs
 from catchment.ledger.query import Query, Term, plain_words
 from catchment.ledger.schema import chunks, contents, documents
 from catchment.ledger.store import AnyRow, Reading, Writing
+from catchment.model import ASIDE
 
 _TOKENS = "tokenize = 'unicode61 remove_diacritics 2'"
 
@@ -51,8 +52,22 @@ _POSTGRES = (
 NAMES = ("id", "title", "aliases", "path", "properties")
 """The columns of a document that its names are indexed from."""
 
+_ASIDE_WEIGHT = 0.5
+"""What a passage counts in which a message only quotes, or is signed: who says it comes before those who quote it."""
+
 _ALL_NAMES = "title || ' ' || aliases || ' ' || path || ' ' || properties"
 _WEIGHTS = {"title": "A", "aliases": "B", "path": "D", "properties": "D"}
+
+
+_EACH = """SELECT found.content_id, chunk_id, score, mails.thread, 1 AS alike
+    FROM found LEFT JOIN mails ON mails.content_id = found.content_id"""
+# A thread has the number of a content in it, so that no other content has the same.
+_OF_THREAD = "OVER (PARTITION BY coalesce(mails.thread, found.content_id)"
+_BY_THREAD = f"""SELECT content_id, chunk_id, score, thread, alike FROM (
+        SELECT found.content_id, chunk_id, score, mails.thread AS thread, count(*) {_OF_THREAD}) AS alike,
+               row_number() {_OF_THREAD} ORDER BY score DESC, found.content_id) AS place
+        FROM found LEFT JOIN mails ON mails.content_id = found.content_id
+    ) AS each_one WHERE place = 1"""
 
 
 def create(connection: Connection) -> None:
@@ -153,16 +168,24 @@ def _names(reading: Reading, which: ColumnElement[bool]) -> list[tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A content that matches, with its best passage (None when only a name matched)."""
+    """A content that matches, with its best passage (None when only a name matched).
+
+    `thread` is that of a message, None for other contents; `alike` are the contents of it that match, where they were counted.
+    """
 
     content_id: int
     chunk_id: int | None
     score: float
+    thread: int | None
+    alike: int
 
 
-def find(reading: Reading, query: Query, source_id: int | None, limit: int) -> list[Found]:
-    """The contents that have every wanted term somewhere (in a passage or a name) and no unwanted one, best first."""
-    parameters: dict[str, Any] = {"limit": limit, "source": source_id}
+def find(reading: Reading, query: Query, source_id: int | None, limit: int, *, by_thread: bool) -> list[Found]:
+    """The contents that have every wanted term somewhere (in a passage or a name) and no unwanted one, best first.
+
+    `by_thread`: of each thread only the best.
+    """
+    parameters: dict[str, Any] = {"limit": limit, "source": source_id, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
     wanted = [_ask(reading, f"w{n}", term, parameters) for n, term in enumerate(query.wanted)]
     unwanted = [_ask(reading, f"u{n}", term, parameters) for n, term in enumerate(query.unwanted)]
     conditions = [_content_in(chunk, name) for chunk, name in wanted] if len(wanted) > 1 else []
@@ -172,7 +195,8 @@ def find(reading: Reading, query: Query, source_id: int | None, limit: int) -> l
     WITH passage AS MATERIALIZED ({" UNION ALL ".join(chunk for chunk, _ in wanted)}),
     named AS MATERIALIZED ({" UNION ALL ".join(name for _, name in wanted)}),
     scored AS (
-        SELECT chunks.content_id AS content_id, passage.id AS chunk_id, sum(passage.score) AS score
+        SELECT chunks.content_id AS content_id, passage.id AS chunk_id,
+               sum(passage.score * CASE WHEN chunks.heading = :aside THEN :weight ELSE 1.0 END) AS score
         FROM passage JOIN chunks ON chunks.id = passage.id GROUP BY chunks.content_id, passage.id
     ),
     best AS (
@@ -189,14 +213,17 @@ def find(reading: Reading, query: Query, source_id: int | None, limit: int) -> l
             SELECT content_id, chunk_id, score FROM best WHERE place = 1
             UNION ALL SELECT content_id, NULL, 2 * score FROM called
         ) AS both_kinds GROUP BY content_id
+    ),
+    found AS (
+        SELECT content_id, chunk_id, score FROM candidate
+        WHERE {narrowed} AND EXISTS (
+            SELECT 1 FROM documents WHERE documents.content_id = candidate.content_id AND documents.removed_at IS NULL
+            {"" if source_id is None else "AND documents.source_id = :source"}
+        )
     )
-    SELECT content_id, chunk_id, score FROM candidate
-    WHERE {narrowed} AND EXISTS (
-        SELECT 1 FROM documents WHERE documents.content_id = candidate.content_id AND documents.removed_at IS NULL
-        {"" if source_id is None else "AND documents.source_id = :source"}
-    )
-    ORDER BY score DESC, content_id LIMIT :limit"""
-    return [Found(row.content_id, row.chunk_id, row.score) for row in reading.execute(text(statement), parameters)]
+    {_BY_THREAD if by_thread else _EACH}
+    ORDER BY 3 DESC, 1 LIMIT :limit"""
+    return [Found(*row) for row in reading.execute(text(statement), parameters)]
 
 
 def _content_in(chunk: str, name: str) -> str:

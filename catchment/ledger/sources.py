@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import delete, insert, select, update
 
 from catchment.errors import NotFound, Refused
-from catchment.ledger import breakers, removal
+from catchment.ledger import breakers, consents, removal
 from catchment.ledger.rows import Source, SourceState
-from catchment.ledger.schema import holds, items, jobs, marks, sources, throttles
+from catchment.ledger.schema import formers, holds, items, jobs, marks, sources, throttles
 from catchment.ledger.store import AnyRow, Reading, Store, Writing
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, move
 from catchment.model import Priority
@@ -91,9 +91,11 @@ class Sources:
             move(writing, mine, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="source removed")
             numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
             removal.forget_items(writing, numbers)
+            removal.forget_formers(writing, formers.c.source_id == source.id)
             breakers.reset(writing, breakers.of_source(name), actor)
             writing.execute(delete(throttles).where(throttles.c.scope == f"source:{name}"))
             writing.execute(delete(marks).where(marks.c.source_id == source.id))
+            consents.forget(writing, source.id)
             writing.execute(
                 update(holds)
                 .where(holds.c.source_id == source.id, holds.c.resolved_at.is_(None))

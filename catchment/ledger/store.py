@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,7 @@ _SQLITE_BUSY = (5, 6)
 _SQLITE_DAMAGED = (11, 26)
 _SQLITE_FULL = 13
 _SQLITE_UNWRITABLE = (8, 10, 14)
+DAMAGED = "The ledger's file is damaged; it was left as it is: bring a backup back with `catchment restore FILE`"
 _POSTGRES_LOCK = 7_221_836
 """Any number, the same in every process: who holds it writes."""
 
@@ -127,6 +129,7 @@ class Writing(Reading):
     def __init__(self, connection: Connection, now: int) -> None:
         super().__init__(connection, now)
         self._events: list[tuple[Any, ...]] = []
+        self._places: list[tuple[Any, ...]] = []
 
     def insert(self, table: Table, rows: Sequence[tuple[Any, ...]], names: Sequence[str] = ()) -> None:
         """Insert rows of values for these columns, or for all; past SQLAlchemy's bookkeeping, which costs as much again."""
@@ -169,8 +172,14 @@ class Writing(Reading):
         sync_id: int | None = None,
         attempt: int | None = None,
         reason: str | None = None,
+        was_at: str | None = None,
     ) -> None:
-        """Say in the history what this transaction does."""
+        """Say in the history what this transaction does.
+
+        `was_at`: the place that an item left. What things are called is no part of the chain, for it may have to be forgotten.
+        """
+        if was_at is not None:
+            self._places.append((len(self._events), item_id, was_at))
         self._events.append((actor, event, source_id, item_id, job_id, sync_id, attempt, reason))
 
     def write_history(self) -> None:
@@ -184,13 +193,14 @@ class Writing(Reading):
             previous = link(previous, row)
             rows.append((*row, previous))
         self.insert(schema.history, rows)
+        self.insert(schema.moves, [(length + 1 + index, *place) for index, *place in self._places])
         self.execute(update(schema.chain).values(length=length + len(rows), hash=previous))
 
 
 class Store:
     """One database, shared by the threads of one process. Open it after a fork, never before."""
 
-    def __init__(self, url: str, clock: Callable[[], float]) -> None:
+    def __init__(self, url: str | URL, clock: Callable[[], float]) -> None:
         self.url = _parse(url)
         self._clock = clock
         self.engine = _engine(self.url)
@@ -201,7 +211,7 @@ class Store:
     @property
     def file(self) -> Path | None:
         """The SQLite file; None on PostgreSQL."""
-        return Path(str(self.url.database)) if self.url.get_backend_name() == "sqlite" else None
+        return sqlite_file(self.url)
 
     def now(self) -> int:
         """The moment, in microseconds."""
@@ -245,11 +255,19 @@ class Store:
             yield
         except DBAPIError as error:
             raise _meaning(error) from error
+        except sqlite3.Error as error:
+            raise _sqlite_meaning(error) from error
         except SQLAlchemyError as error:
             raise LedgerError(f"The ledger could not do this ({type(error).__name__}); see the traceback") from error
 
 
-def _parse(url: str) -> URL:
+def sqlite_file(url: str | URL) -> Path | None:
+    """The file of a ledger's address; None where it is on PostgreSQL. Raises BadInput where it is no address of a ledger."""
+    parsed = _parse(url)
+    return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
+
+
+def _parse(url: str | URL) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -305,10 +323,12 @@ def make_file(path: Path) -> None:
 
 
 def _meaning(error: DBAPIError) -> CatchmentError:
-    code = getattr(error.orig, "sqlite_errorcode", None)
-    if code is None:
-        return _postgres_meaning(error)
-    kind = code & 0xFF
+    return _sqlite_meaning(error.orig) if isinstance(error.orig, sqlite3.Error) else _postgres_meaning(error)
+
+
+def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
+    # Errors of the module itself, such as a closed connection, have no code.
+    kind = getattr(error, "sqlite_errorcode", 1) & 0xFF
     if kind in _SQLITE_BUSY:
         return LedgerUnavailable("The ledger is locked by another process; try again, or stop that process")
     if kind == _SQLITE_FULL:
@@ -316,10 +336,8 @@ def _meaning(error: DBAPIError) -> CatchmentError:
     if kind in _SQLITE_UNWRITABLE:
         return LedgerUnavailable("The ledger's file cannot be read or written; check the disk and the file's owner")
     if kind in _SQLITE_DAMAGED:
-        return LedgerCorrupt("The ledger's file is damaged; it was left as it is: put a backup in its place")
-    return LedgerError(
-        f"The ledger refused this ({getattr(error.orig, 'sqlite_errorname', 'unknown')}); see the traceback"
-    )
+        return LedgerCorrupt(DAMAGED)
+    return LedgerError(f"The ledger refused this ({getattr(error, 'sqlite_errorname', 'unknown')}); see the traceback")
 
 
 def _postgres_meaning(error: DBAPIError) -> CatchmentError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from sqlalchemy import insert, select, update
 
 from catchment.errors import IllegalTransition, TryAgain
 from catchment.ledger.rows import Outcome, Sync, SyncRow
 from catchment.ledger.schema import jobs, sources, syncs
-from catchment.ledger.store import Store, Writing, from_json, from_micros, maybe_time, to_json
+from catchment.ledger.store import Store, Writing, from_json, from_micros, maybe_micros, maybe_time, to_json
 from catchment.ledger.transitions import PENDING, RUNNING, move
 
 
@@ -27,8 +28,11 @@ class Syncs:
         owner: str,
         code_version: str,
         alive: Callable[[str], bool],
+        circumstances: Mapping[str, str] | None = None,
     ) -> Sync:
         """Open a sync of a source. `alive` tells whether the owner of an open one still runs.
+
+        `circumstances` are kept with it, and with what it quarantines (see `Quarantine.heal`).
 
         Raises TryAgain when it does; else that one is closed as crashed and the jobs it was doing are released.
         """
@@ -52,6 +56,7 @@ class Syncs:
                     owner=owner,
                     code_version=code_version,
                     began_at=writing.now,
+                    circumstances=to_json(circumstances or {}),
                 )
             )
             return Sync(number, source_id, from_micros(writing.now))
@@ -82,6 +87,11 @@ class Syncs:
             not_before=writing.now,
         )
 
+    def expect(self, sync_id: int, moment: datetime | None) -> None:
+        """Say when a sync that is open will be done, as far as it is known; may be called again."""
+        with self._store.write() as writing:
+            writing.execute(update(syncs).where(syncs.c.id == sync_id).values(expected_at=maybe_micros(moment)))
+
     def end(self, sync_id: int, outcome: Outcome, summary: Mapping[str, int], error: str | None = None) -> None:
         """Close a sync and say how it went. Raises IllegalTransition when it is closed already."""
         with self._store.write() as writing:
@@ -98,6 +108,14 @@ class Syncs:
                 writing.execute(update(sources).where(mine, sources.c.failures != 0).values(failures=0))
             elif outcome in ("failed", "quarantined"):
                 writing.execute(update(sources).where(mine).values(failures=sources.c.failures + 1))
+
+    def circumstances(self, source_id: int) -> Mapping[str, str]:
+        """Those of the last sync of a source that began with any; empty where there is none."""
+        mine = (syncs.c.source_id == source_id) & syncs.c.circumstances.is_not(None)
+        with self._store.read() as reading:
+            statement = select(syncs.c.circumstances).where(mine).order_by(syncs.c.id.desc()).limit(1)
+            found: Mapping[str, str] = from_json(reading.execute(statement).scalar())
+            return found
 
     def recent(self, source_id: int | None = None, limit: int = 20) -> list[SyncRow]:
         """The latest syncs, newest first."""
@@ -120,6 +138,7 @@ class Syncs:
                     row.code_version,
                     row.outcome,
                     from_micros(row.began_at),
+                    maybe_time(row.expected_at),
                     maybe_time(row.ended_at),
                     from_json(row.summary),
                     row.error,

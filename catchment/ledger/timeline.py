@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, literal_column, select, update
 
-from catchment.ledger.schema import buckets, timeline
+from catchment.ledger.schema import RUNNING, buckets, jobs, timeline, turns
 from catchment.ledger.store import Reading, Writing
+from catchment.ledger.transitions import PENDING, RETRYING, states
 from catchment.pacing.steady import Steady, steady
 
 _CORRECTED = 1_000_000
@@ -34,16 +35,14 @@ class Timeline:
         self._known: _Known | None = None
 
     def now(self, reading: Reading) -> int:
-        """The moment. A writing transaction notes what is needed after the next boot."""
+        """The moment. A writing transaction notes how far the wall's clock is off, and what follows when that was set back."""
         said = self._clock()
         known = self._known
         if known is None or known.boot != said.boot:
             known = self._find(reading, said)
         ticks = said.micros + known.ahead
         if isinstance(reading, Writing) and abs(ticks - reading.now - known.wall_ahead) > _CORRECTED:
-            known = known._replace(wall_ahead=ticks - reading.now)
-            reading.execute(update(timeline).values(wall_ahead=known.wall_ahead))
-            self._known = known
+            self._known = _follow(reading, known, ticks - reading.now)
         return ticks
 
     def wall(self, ticks: int, reading: Reading) -> int:
@@ -66,3 +65,19 @@ class Timeline:
             # If this transaction is undone, another process finds no row and comes to the same within milliseconds.
             self._known = known
         return known
+
+
+def _follow(writing: Writing, known: _Known, wall_ahead: int) -> _Known:
+    """Note that the wall's clock was set. Set back, what waits in the queue would wait so much longer: it is set back too."""
+    noted = writing.execute(select(timeline.c.wall_ahead)).scalar()
+    # Another process may have been the first to follow.
+    back = wall_ahead - (known.wall_ahead if noted is None else noted)
+    if back > _CORRECTED:
+        later, held, turn = jobs.c.not_before, jobs.c.lease_until, turns.c.counts_until
+        waiting = states({PENDING, RETRYING}) & (later > writing.now)
+        writing.execute(update(jobs).where(waiting).values(not_before=later - back, due=jobs.c.due - back))
+        too_long = literal_column(RUNNING) & (held > writing.now + back)
+        writing.execute(update(jobs).where(too_long).values(lease_until=held - back))
+        writing.execute(update(turns).where(turn > writing.now + back).values(counts_until=turn - back))
+    writing.execute(update(timeline).values(wall_ahead=wall_ahead))
+    return known._replace(wall_ahead=wall_ahead)

@@ -26,7 +26,10 @@ ARROWS: dict[JobState, frozenset[JobState]] = {
     CANCELLED: frozenset(),
     SUPERSEDED: frozenset(),
 }
-"""Where a job may go from each state. From `quarantined` to `pending` it goes only when a person says so."""
+"""Where a job may go from each state.
+
+From `quarantined` to `pending` it goes when a person says so, or when something changed that mattered to its failure.
+"""
 
 UNFINISHED = frozenset({PENDING, RUNNING, RETRYING})
 BORN = frozenset({PENDING, SKIPPED, RETRYING, QUARANTINED})

@@ -15,7 +15,7 @@ from catchment.normalize.markdown import markdown
 
 __all__ = ["NORMALIZER", "media_type", "normalize"]
 
-NORMALIZER = "2"
+NORMALIZER = "3"
 """Changes whenever the document of some content changes, by our code or by a library's."""
 
 _MAX_DEPTH = 2

@@ -32,7 +32,9 @@ def html(data: bytes, media_type: str = "text/html", declared: str | None = None
     text, warnings = decode(data, declared or charset_of(data))
     from selectolax.lexbor import LexborHTMLParser
 
-    tree = LexborHTMLParser(text)
+    page = text.encode("utf-8", "replace")
+    del text  # a large page and its tree are the most memory that any text takes
+    tree = LexborHTMLParser(page)
     body = markdown_of(tree)
     said = _meta(tree)
     heading = tree.css_first("h1")

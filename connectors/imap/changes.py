@@ -1,13 +1,13 @@
 """What is different in an account: its folders one by one, each compared with its mark, and told in parts.
 
-A folder whose status equals its mark costs one round trip. What is told of a folder goes by UIDs: those that vanished first,
-then those whose flags changed, then the new ones in rising order, with a checkpoint after each part.
+A folder whose status equals its mark is not opened. What is told of a folder goes by UIDs: those that vanished first, then
+those whose flags changed, then the new ones in rising order, with a checkpoint after each part.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import islice
 from typing import TypeVar
@@ -15,16 +15,20 @@ from typing import TypeVar
 from catchment.contracts import Known
 from catchment.errors import FetchFailed, ItemError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, SkipReason, Tombstone, Upsert
-from connectors.imap.folders import TROUBLED, Folder, Mark, Status
-from connectors.imap.names import Place, identity, matches, place
+from connectors.imap.answers import Message
+from connectors.imap.folders import TROUBLED, Mark, Status, chosen
+from connectors.imap.login import MARK, Login
+from connectors.imap.names import Place, identity, place
 from connectors.imap.pool import Ask
-from connectors.imap.session import Message, Session
+from connectors.imap.session import Session
 from connectors.imap.settings import ImapSettings
 from connectors.imap.structure import files
 
 T = TypeVar("T")
 
 _PART = 500
+_AT_ONCE = 20
+"""Folders whose status is asked for before the first answer is read."""
 _FLAGS_WATCHED = 500
 """Messages whose flags are told again where the server counts no changes: the newest; a deep sync tells all."""
 _ODD_AT_MOST = 20
@@ -32,47 +36,35 @@ _ODD_AT_MOST = 20
 _VERSION = "1"
 _EXCLUDED = f"{_VERSION}+{SkipReason.EXCLUDED}"
 _GENERATION = "generation"
+_FOLDER = "folder "
 _CLOSED = "excluded"
 
 
-def wanted(settings: ImapSettings, folder: Folder) -> bool:
-    """Whether the messages of a folder are wanted."""
-    name = folder.name
-    if matches(name, settings.exclude):
-        return False
-    if settings.include:
-        return matches(name, settings.include)
-    return settings.trash or not folder.is_trash
-
-
 class Changes:
-    """One listing of an account. `ask` puts a question to the server; `max_bytes` is the size up to which a thing is read."""
+    """One listing of an account. `ask` puts a question to the server; `max_bytes` is the size up to which a thing is read.
 
-    def __init__(self, settings: ImapSettings, ask: Ask, known: Known, max_bytes: int, *, deep: bool) -> None:
+    How long the `login` lasts is marked, for whoever wants to know.
+    """
+
+    def __init__(
+        self, settings: ImapSettings, ask: Ask, known: Known, max_bytes: int, login: Login, *, deep: bool
+    ) -> None:
         self._settings = settings
         self._ask = ask
         self._known = known
         self._marks = known.marks()
         self._max_bytes = max_bytes
+        self._login = login
         self._deep = deep
 
     def tell(self) -> Iterator[Change]:
         """As `Connector.changes`."""
-        folders = {folder.name: folder for folder in self._folders() if folder.holds_messages}
-        statuses: dict[str, Status | ItemError] = {}
-        for folder in list(folders.values()):
-            if wanted(self._settings, folder):
-                status = self._status(folder.name)
-                if isinstance(status, Vanished):
-                    # Deleted just now, or listed for the sake of what is below it.
-                    del folders[folder.name]
-                else:
-                    statuses[folder.name] = status
+        there, statuses = self._stand()
         generation = self._generation(statuses)
         account = hashlib.sha256(f"{self._settings.user}@{self._settings.host}".encode()).hexdigest()[:16]
         yield Root(f"{account}.{generation}")
-        yield Checkpoint({_GENERATION: str(generation)})
-        yield from self._gone(folders)
+        yield Checkpoint({_GENERATION: str(generation), MARK: self._login.standing.mark()})
+        yield from self._gone(there, statuses)
         for name, status in statuses.items():
             if isinstance(status, ItemError):
                 yield from self._in_trouble(name, status)
@@ -80,11 +72,32 @@ class Changes:
                 yield from self._tell_folder(name, status)
         yield Checkpoint()
 
-    def _folders(self) -> list[Folder]:
+    def _stand(self) -> tuple[set[str], dict[str, Status | ItemError]]:
+        """The folders that there are, and how those stand that are wanted."""
         try:
-            return self._ask(lambda session: session.folders())
+            told, by_label = self._ask(lambda session: (session.survey(), session.has_labels))
         except FetchFailed as error:
             raise SourceUnavailable(f"its folders cannot be listed: {error}") from error
+        there = {folder.name for folder in told if folder.holds_messages}
+        statuses: dict[str, Status | ItemError] = {}
+        silent: list[str] = []
+        for folder in chosen(self._settings, told, by_label=by_label):
+            if status := told[folder]:
+                statuses[folder.name] = status
+            else:
+                silent.append(folder.name)
+        for names in _parts(silent, _AT_ONCE):
+            statuses |= self._statuses(names)
+        # Deleted just now, or listed for the sake of what is below it.
+        gone = {name for name, status in statuses.items() if isinstance(status, Vanished)}
+        return there - gone, {name: status for name, status in statuses.items() if name not in gone}
+
+    def _statuses(self, names: Sequence[str]) -> dict[str, Status | ItemError]:
+        try:
+            told = self._ask(lambda session: session.statuses(names), cost=len(names))
+        except ItemError:
+            told = {}
+        return {name: told.get(name) or self._status(name) for name in names}
 
     def _status(self, name: str) -> Status | ItemError:
         try:
@@ -103,13 +116,13 @@ class Changes:
 
     # Folders that are not read
 
-    def _gone(self, there: Mapping[str, Folder]) -> Iterator[Change]:
+    def _gone(self, there: Set[str], wanted: Container[str]) -> Iterator[Change]:
         """What is known in folders that are not there any more, or not wanted any more."""
-        for name in sorted(self._known.containers()):
-            folder = there.get(name)
-            if folder is not None and wanted(self._settings, folder):
+        known = self._known.containers()
+        for name in sorted(known):
+            if name in wanted:
                 continue
-            if folder is None:
+            if name not in there:
                 yield from (Tombstone(locator) for locator in sorted(self._known.within(name)))
                 yield Checkpoint({_mark(name): None})
             elif self._marks.get(_mark(name)) != _CLOSED:
@@ -117,7 +130,8 @@ class Changes:
                     yield Skip(Item(locator, name, _EXCLUDED), SkipReason.EXCLUDED)
                 yield Checkpoint({_mark(name): _CLOSED})
         for key in self._marks:
-            if key != _GENERATION and _name(key) not in there and _name(key) not in self._known.containers():
+            name = key.removeprefix(_FOLDER)
+            if key.startswith(_FOLDER) and name not in there and name not in known:
                 yield Checkpoint({key: None})
 
     def _in_trouble(self, name: str, error: ItemError) -> Iterator[Change]:
@@ -158,21 +172,24 @@ class Changes:
     def items(self, name: str, status: Status, message: Message) -> Iterator[Change]:
         """A message and the files in it."""
         arrived = "" if message.received is None else message.received.isoformat()
+        # Gmail's own number is the same under every label.
+        who = f"{message.number}" if message.number else message.message_id
         facts = {"message_id": message.message_id} if message.message_id else {}
+        shown = {"labels": list(message.labels)} if message.number else {}
         item = Item(
             Place(name, status.validity, message.uid).locator,
             name,
             _VERSION,
-            identity(message.message_id, message.size, arrived),
+            identity(who, message.size, arrived),
             message.size,
             message.received,
-            {**facts, "flags": list(message.flags)},
+            {**facts, **shown, "flags": list(message.flags)},
         )
         yield self._sized(item)
         if self._settings.attachments:
             for file in files(message.structure):
                 locator = Place(name, status.validity, message.uid, file.part).locator
-                same = identity(message.message_id, message.size, arrived, file.part)
+                same = identity(who, message.size, arrived, file.part)
                 attributes = {**facts, "media_type": file.media_type}
                 yield self._sized(Item(locator, name, _VERSION, same, file.size, message.received, attributes))
 
@@ -209,7 +226,7 @@ class _Telling:
             yield from () if explained else self._not_among(self._present(status.next - 1))
         else:
             yield from self._gone_of(gone)
-        for uids in _parts(flagged):
+        for uids in _parts(flagged, _PART):
             yield from self._messages(uids)
         yield from self._in_parts(new)
 
@@ -227,7 +244,7 @@ class _Telling:
         return [uid for uid in flagged if uid <= last], gone if can_vanish else None
 
     def _in_parts(self, uids: Sequence[int]) -> Iterator[Change]:
-        for part in _parts(uids):
+        for part in _parts(uids, _PART):
             yield from self._messages(part)
             if part[-1] < self._status.next - 1:
                 yield Checkpoint({_mark(self._name): self._status.mark_up_to(part[-1])})
@@ -295,15 +312,11 @@ class _Telling:
         return self._changes.ask(self._name, self._status, question)
 
 
-def _parts(uids: Sequence[int]) -> Iterator[list[int]]:
-    rest = iter(uids)
-    while part := list(islice(rest, _PART)):
+def _parts(all_of: Sequence[T], most: int) -> Iterator[list[T]]:
+    rest = iter(all_of)
+    while part := list(islice(rest, most)):
         yield part
 
 
 def _mark(name: str) -> str:
-    return f"folder {name}"
-
-
-def _name(key: str) -> str:
-    return key.removeprefix("folder ")
+    return f"{_FOLDER}{name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from catchment.contracts import Known
@@ -10,9 +10,10 @@ from catchment.errors import FetchFailed, SourceUnavailable
 from catchment.model import Change, Item, RawContent
 from catchment.pacing import Limits, Pace, Profile
 from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
-from connectors.imap.changes import Changes, wanted
+from connectors.imap.changes import Changes
 from connectors.imap.content import Reader
-from connectors.imap.folders import Folder
+from connectors.imap.folders import Folder, chosen
+from connectors.imap.names import place
 from connectors.imap.pool import MOST, Pool
 from connectors.imap.session import Session
 from connectors.imap.settings import ImapSettings
@@ -39,7 +40,6 @@ class Imap:
         self._settings = settings
         limits = settings.policy(self.policy).limits
         self._max_bytes = int(limits.max_mb * _MEGABYTE)
-        self._stall_seconds = limits.stall_seconds
         self._listening: Session | None = None
         self._pool = Pool(settings, limits.stall_seconds)
         self.pace = Pace()
@@ -52,6 +52,17 @@ class Imap:
         """As `Paced.limits`."""
         return Limits(self._settings.host, self._settings.user, Profile.MODERATE, at_once=MOST)
 
+    def scopes(self) -> Mapping[str, str]:
+        """As `Guarded.scopes`."""
+        messages = "the messages in the folders that you chose: who wrote to whom, when, and what"
+        attached = {"attachments": "the files that are attached to them"} if self._settings.attachments else {}
+        return {"messages": messages, **attached}
+
+    def scope_of(self, locator: str) -> str:
+        """As `Guarded.scope_of`."""
+        named = place(locator)
+        return "attachments" if named is not None and named.part else "messages"
+
     def probe(self) -> str:
         """As `Connector.probe`."""
         try:
@@ -63,7 +74,7 @@ class Imap:
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         """As `Connector.changes`."""
-        return Changes(self._settings, self._ask, known, self._max_bytes, deep=deep).tell()
+        return Changes(self._settings, self._ask, known, self._max_bytes, self._pool.login, deep=deep).tell()
 
     def expect(self, items: Sequence[Item]) -> None:
         """As `ReadsAhead.expect`."""
@@ -76,9 +87,9 @@ class Imap:
     def news(self) -> Iterator[bool]:
         """Whether something happened in the inbox, or in the first folder that is wanted: True at once when the server tells,
         False in the beginning and every ten minutes. Ends with SourceUnavailable after `interrupt`."""
-        session = self._listening = Session(self._settings, self._stall_seconds)
+        session = self._listening = self._pool.connect()
         try:
-            folders = sorted(folder.name for folder in session.folders() if self._is_read(folder))
+            folders = self._chosen(session, session.folders())
             folder = "INBOX" if "INBOX" in folders or not folders else folders[0]
             session.open(folder, session.status(folder).validity)
             yield False
@@ -87,6 +98,10 @@ class Imap:
         finally:
             self._listening = None
             session.drop()
+
+    def fingerprint_of_secret(self) -> str:
+        """What tells whether the secret of the login is another one than before."""
+        return self._pool.login.fingerprint()
 
     def interrupt(self) -> None:
         """End `news` in whichever thread goes through it."""
@@ -97,15 +112,15 @@ class Imap:
         """Log out; whatever is asked next connects again."""
         self._pool.close()
 
-    def _ask(self, question: Callable[[Session], T]) -> T:
-        return self._pool.ask(self.pace, question)
+    def _ask(self, question: Callable[[Session], T], *, cost: int = 1) -> T:
+        return self._pool.ask(self.pace, question, cost)
 
-    def _is_read(self, folder: Folder) -> bool:
-        return folder.holds_messages and wanted(self._settings, folder)
+    def _chosen(self, session: Session, folders: list[Folder]) -> list[str]:
+        return sorted(folder.name for folder in chosen(self._settings, folders, by_label=session.has_labels))
 
     def _look(self, session: Session) -> str:
         folders = [folder for folder in session.folders() if folder.holds_messages]
-        mine = sorted(folder.name for folder in folders if self._is_read(folder))
+        mine = self._chosen(session, folders)
         shown = "INBOX" if "INBOX" in mine else mine[0] if mine else None
         counted = "" if shown is None else f", {session.status(shown).messages} messages in {shown}"
         extensions = [name for name in ("QRESYNC", "CONDSTORE", "IDLE") if name in session.capabilities]

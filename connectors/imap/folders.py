@@ -1,9 +1,14 @@
-"""What a folder says of itself, and what is kept of that as its mark."""
+"""What a folder says of itself, which folders are wanted, and what is kept of a folder as its mark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from connectors.imap.names import matches
+from connectors.imap.settings import ImapSettings
+
+_ALL = frozenset({"\\All"})
 _TRASH = frozenset({"\\Trash", "\\Junk"})
 _NO_MESSAGES = frozenset({"\\Noselect", "\\NonExistent"})
 _UNFINISHED = -1
@@ -26,6 +31,23 @@ class Folder(NamedTuple):
     def is_trash(self) -> bool:
         """Whether it holds what was thrown away, or junk."""
         return _has(self.flags, _TRASH)
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether every message is in it that is in any other folder, other than trash and junk."""
+        return _has(self.flags, _ALL)
+
+
+def chosen(settings: ImapSettings, folders: Iterable[Folder], *, by_label: bool) -> list[Folder]:
+    """The folders whose messages are wanted.
+
+    `by_label`: a folder is what has a label (Gmail). Then the one that holds everything is enough, unless folders were named.
+    """
+    there = [folder for folder in folders if folder.holds_messages and not matches(folder.name, settings.exclude)]
+    if settings.include:
+        return [folder for folder in there if matches(folder.name, settings.include)]
+    enough = by_label and any(folder.holds_all for folder in there)
+    return [folder for folder in there if (settings.trash if folder.is_trash else folder.holds_all or not enough)]
 
 
 class Status(NamedTuple):

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from imapclient import imap_utf7
 
-_LOCATOR = re.compile(r"(.*);UIDVALIDITY=(\d+);UID=(\d+)(?:;PART=([\d.]+))?", re.DOTALL)
+from catchment.model import PART
+
+_LOCATOR = re.compile(rf"(.*);UIDVALIDITY=(\d+);UID=(\d+)(?:{PART}([\d.]+))?", re.DOTALL)
 _UNSPELLABLE = "\ufffd"
 """Begins the text of a folder name that is no modified UTF-7; what follows are its bytes."""
 
@@ -25,7 +27,7 @@ class Place(NamedTuple):
     @property
     def locator(self) -> str:
         """The locator of its item; leads back by `place`."""
-        part = f";PART={self.part}" if self.part else ""
+        part = f"{PART}{self.part}" if self.part else ""
         return f"{self.folder};UIDVALIDITY={self.validity};UID={self.uid}{part}"
 
 

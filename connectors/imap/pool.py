@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from catchment.errors import ItemError, SourceUnavailable
 from catchment.pacing import Pace
+from connectors.imap.login import Login
 from connectors.imap.session import Session
 from connectors.imap.settings import ImapSettings
 
@@ -18,9 +19,9 @@ T = TypeVar("T")
 
 
 class Ask(Protocol):
-    """Puts a question to the server, over some connection, and gives the answer."""
+    """Puts a question to the server, over some connection, and gives the answer; `cost`: it is so many questions in one."""
 
-    def __call__(self, question: Callable[[Session], T]) -> T: ...
+    def __call__(self, question: Callable[[Session], T], *, cost: int = 1) -> T: ...
 
 
 class Pool:
@@ -28,30 +29,35 @@ class Pool:
 
     def __init__(self, settings: ImapSettings, seconds: float) -> None:
         self._made_from = (settings, seconds)
+        self.login = Login(settings)
         self._free: list[Session] = []
         self._places = threading.BoundedSemaphore(MOST)
 
     def __reduce__(self) -> tuple[type[Pool], tuple[Any, ...]]:
         return Pool, self._made_from
 
-    def ask(self, pace: Pace, question: Callable[[Session], T]) -> T:
+    def ask(self, pace: Pace, question: Callable[[Session], T], cost: int = 1) -> T:
         """The answer to a question, which is asked a second time, over a new connection, when this one was lost."""
         with self._places:
             try:
-                return self._ask(pace, self._any(), question)
+                return self._ask(pace, cost, self._any(), question)
             except SourceUnavailable:
                 # Servers hang up on who was silent for long, and restart.
                 self._drop_all()
-            return self._ask(pace, None, question)
+            return self._ask(pace, cost, None, question)
+
+    def connect(self) -> Session:
+        """A connection beside the others, for whoever keeps it and closes it."""
+        return Session(self.login, self._made_from[1])
 
     def close(self) -> None:
         """Log out; the next question connects again."""
         while session := self._any():
             session.close()
 
-    def _ask(self, pace: Pace, session: Session | None, question: Callable[[Session], T]) -> T:
-        with pace.transfer():
-            session = session or Session(*self._made_from)
+    def _ask(self, pace: Pace, cost: int, session: Session | None, question: Callable[[Session], T]) -> T:
+        with pace.transfer(cost):
+            session = session or self.connect()
             try:
                 answer = question(session)
             except ItemError:

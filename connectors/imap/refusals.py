@@ -16,6 +16,12 @@ _TOO_MUCH = frozenset({"LIMIT", "OVERQUOTA", "THROTTLED"})
 _NOT_THERE = frozenset({"NONEXISTENT", "TRYCREATE"})
 # Dovecot and others say it without the code of RFC 5530.
 _IS_NOT_THERE = re.compile(r"(?:n't|not|no longer) exist|no such mailbox|unknown mailbox", re.IGNORECASE)
+_NOT_YET, _EXPIRED = 9, 10
+_REMEDIES = {
+    _NOT_YET: "set the clock of this machine",
+    _EXPIRED: "whoever runs the server has to renew it; until then nothing is read, and no password is sent",
+}
+"""By what OpenSSL says of a certificate (X509_V_ERR_…)."""
 _NOT_NOW = frozenset({"UNAVAILABLE", "INUSE"})
 
 
@@ -28,7 +34,9 @@ def told(host: str, folder: str | None = None) -> Iterator[None]:
     try:
         yield
     except ssl.SSLCertVerificationError as error:
-        remedy = "correct host, or give ca_file if the server has an authority of its own"
+        remedy = _REMEDIES.get(
+            error.verify_code, "correct host, or give ca_file if the server has an authority of its own"
+        )
         raise SourceUnavailable(f"the certificate of {host} is not valid ({error.verify_message}); {remedy}") from None
     except (imaplib.IMAP4.abort, OSError, EOFError) as error:
         raise _lost(host, error) from error

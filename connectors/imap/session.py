@@ -1,60 +1,45 @@
-"""One connection to a server of mail, logged in: the few questions that are asked of it, and what its answers mean.
+"""One connection to a server of mail, logged in: the few questions that are asked of it.
 
-The library's own attributes are touched here and nowhere else.
+The library's own attributes are touched here and in `waiting`, and nowhere else.
 """
 
 from __future__ import annotations
 
 import imaplib
 import re
-import select
 import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from imapclient import IMAPClient, SocketTimeout
 from imapclient.exceptions import LoginError
 
-from catchment.errors import LoginFailed, Vanished
-from connectors.imap import login
+from catchment.errors import FetchFailed, ItemError, LoginFailed, SourceUnavailable, Vanished
+from connectors.imap.answers import Message, folders_in, messages_in, ranges_in, status_of, statuses_in
 from connectors.imap.folders import Folder, Status
-from connectors.imap.names import folder_bytes, folder_text
+from connectors.imap.login import Login
+from connectors.imap.names import folder_bytes
 from connectors.imap.refusals import code_of, is_for_now, told
 from connectors.imap.settings import ImapSettings
+from connectors.imap.waiting import wait
 
 _CONNECT_SECONDS = 20.0
-_POLL_SECONDS = 60.0
-"""How often a server is asked that cannot tell by itself."""
 _WINDOW = 50_000
 """UIDs that one search asks for: its answer is one line, and the library reads lines of up to a million bytes."""
-_HEADER = b"BODY[HEADER.FIELDS (MESSAGE-ID)]"
 _ASKED = ("FLAGS", "INTERNALDATE", "RFC822.SIZE", "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
+_ASKED_OF_GMAIL = ("X-GM-MSGID", "X-GM-LABELS")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9.@+_-]+")
-_MESSAGE_ID = re.compile(rb"message-id:\s*(\S.*)", re.IGNORECASE | re.DOTALL)
-_EARLY_NEWS = frozenset({"EXISTS", "EXPUNGE", "VANISHED", "FETCH"})
-_NEWS = frozenset({b"EXISTS", b"EXPUNGE", b"VANISHED", b"FETCH"})
-
-
-class Message(NamedTuple):
-    """What a listing tells of a message. `structure` is its BODYSTRUCTURE, None where that was not asked for."""
-
-    uid: int
-    size: int
-    received: datetime | None
-    message_id: str
-    flags: tuple[str, ...]
-    structure: Any = None
 
 
 class Session:
     """A connection. Every question raises SourceUnavailable when it is lost, RateLimited when the server says so, and
     FetchFailed when the server declines this one thing or answers what nobody can read."""
 
-    def __init__(self, settings: ImapSettings, seconds: float) -> None:
+    def __init__(self, login: Login, seconds: float) -> None:
         """Connect, log in and agree on extensions. `seconds`: how long an answer may take. Raises LoginFailed besides."""
+        settings = login.settings
         self._host = settings.host
         self._open: str | None = None
         self._status: Status | None = None
@@ -62,11 +47,12 @@ class Session:
             self._client = _connect(settings, SocketTimeout(min(_CONNECT_SECONDS, seconds), seconds))
         try:
             with self._told():
-                self._log_in(settings)
+                self._log_in(login)
                 # Not before the login: a server may offer others then. Not after the first SELECT (RFC 7162, 3.2.5).
                 self.capabilities = frozenset(name.decode("ascii", "replace") for name in self._client.capabilities())
                 self.can_vanish = self._enable("QRESYNC")
                 self.has_modseq = self.can_vanish or self._enable("CONDSTORE")
+                self.has_labels = "X-GM-EXT-1" in self.capabilities
         except BaseException:
             self.drop()
             raise
@@ -76,9 +62,10 @@ class Session:
         # Who leaves does not mind whether that is heard.
         with suppress(imaplib.IMAP4.error, OSError):
             self._client.logout()
+        self.drop()
 
     def drop(self) -> None:
-        """Hang up without a word."""
+        """Hang up without a word; may be called again."""
         with suppress(OSError):
             self._client.shutdown()
 
@@ -92,27 +79,47 @@ class Session:
     def folders(self) -> list[Folder]:
         """Every folder of the account, those that hold no messages too."""
         with self._told():
-            return [
-                Folder(folder_text(str(name).encode("latin-1") if isinstance(name, str) else name), _flags(flags))
-                for flags, _, name in self._client.list_folders()
-            ]
+            return folders_in(self._client.list_folders())
+
+    def survey(self) -> dict[Folder, Status | None]:
+        """Every folder, and how it stands where the server tells that along with its name (RFC 5819)."""
+        if "LIST-STATUS" in self.capabilities:
+            # A server that stumbles over the one question is asked the many.
+            with suppress(FetchFailed):
+                return self._folders_with_status()
+        return dict.fromkeys(self.folders())
 
     def status(self, folder: str) -> Status:
         """How a folder stands, without opening it."""
-        if self._open is not None:
-            # What is told of an opened folder may be old (RFC 3501, 6.3.10).
-            self._leave()
-        modseq = ["HIGHESTMODSEQ"] if self.has_modseq else ["UNSEEN"]
+        self._leave()
         with self._told(folder):
-            said = self._client.folder_status(folder_bytes(folder), ["MESSAGES", "UIDNEXT", "UIDVALIDITY", *modseq])
-            return _status(said)
+            return status_of(self._client.folder_status(folder_bytes(folder), self._status_items))
+
+    def statuses(self, folders: Sequence[str]) -> dict[str, Status | ItemError]:
+        """How folders stand, all asked for before the first answer is read; of some perhaps nothing."""
+        self._leave()
+        connection = self._client._imap
+        connection.untagged_responses.pop("STATUS", None)
+        items = f"({' '.join(self._status_items)})"
+        found: dict[str, Status | ItemError] = {}
+        with self._told():
+            names = [self._client._normalise_folder(folder_bytes(folder)) for folder in folders]
+            tags = [connection._command("STATUS", name, items) for name in names]
+        for folder, tag in zip(folders, tags, strict=True):
+            try:
+                with self._told(folder):
+                    _agreed(connection._command_complete("STATUS", tag))
+            except ItemError as error:
+                found[folder] = error
+        with self._told():
+            return statuses_in(connection.untagged_responses.pop("STATUS", [])) | found
 
     def open(self, folder: str, validity: int) -> None:
         """Open a folder for reading only, unless it is open. Raises Vanished when its messages are numbered anew."""
         if self._open != folder or self._status is None:
             self._open = self._status = None
             with self._told(folder):
-                self._status = _status(self._client.select_folder(folder_bytes(folder), readonly=True))
+                self._status = status_of(self._client.select_folder(folder_bytes(folder), readonly=True))
             self._open = folder
         if self._status.validity != validity:
             raise Vanished("its folder was numbered anew by the server; the next sync finds it again")
@@ -135,20 +142,17 @@ class Session:
         connection = self._client._imap
         connection.untagged_responses.pop("VANISHED", None)
         with self._told():
-            ending, said = connection.uid("FETCH", f"1:{last}", "(UID)", f"(CHANGEDSINCE {modseq}{vanished})")
-            if ending != "OK":
-                raise imaplib.IMAP4.error(f"{said}")
+            said = _agreed(connection.uid("FETCH", f"1:{last}", "(UID)", f"(CHANGEDSINCE {modseq}{vanished})"))
             lines = [line for line in said if isinstance(line, bytes)]
             uids = sorted(int(found[1]) for line in lines if (found := re.search(rb"\bUID (\d+)", line)))
-            gone = connection.untagged_responses.pop("VANISHED", [])
-            return uids, [pair for line in gone for pair in _ranges(line.rpartition(b" ")[2])]
+            return uids, ranges_in(connection.untagged_responses.pop("VANISHED", []))
 
     def messages(self, uids: Sequence[int], *, structure: bool) -> list[Message]:
         """What there is to tell of these messages; of those that are gone, nothing."""
-        asked = [*_ASKED, "BODYSTRUCTURE"] if structure else _ASKED
+        asked = [*_ASKED, *(["BODYSTRUCTURE"] if structure else []), *(_ASKED_OF_GMAIL if self.has_labels else [])]
         with self._told():
             answers = self._client.fetch(uids, asked)
-            return [_message(uid, answers[uid]) for uid in uids if _is_whole(answers.get(uid))]
+            return messages_in(answers, uids)
 
     def bodies(self, uids: Sequence[int]) -> dict[int, bytes]:
         """The messages as they came, by UID; those that are gone are missing."""
@@ -169,30 +173,19 @@ class Session:
             return bytes(above.rstrip(b"\r\n") + b"\r\n\r\n" + said[body])
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the server tells of a change in the folder that is open, or so many seconds; whether it told."""
+        """Wait until the server tells of a change in the folder that is open, or so many seconds at most; whether it told."""
         with self._told():
-            if "IDLE" not in self.capabilities:
-                select.select([self._client.socket()], [], [], min(seconds, _POLL_SECONDS))
-                return any(map(_is_news, self._client.noop()[1]))
-            early = self._client._imap.untagged_responses
-            early.clear()
-            self._client.idle()
-            # What came before the server began to idle is kept by the library, and told by no check.
-            if early.keys() & _EARLY_NEWS:
-                self._client.idle_done()
-                return True
-            told = self._client.idle_check(timeout=seconds)
-            _, more = self._client.idle_done()
-            return any(map(_is_news, [*told, *more]))
+            return wait(self._client._imap, seconds, can_idle="IDLE" in self.capabilities)
 
     # Parts
 
-    def _log_in(self, settings: ImapSettings) -> None:
-        user, secret = settings.user, login.secret(settings)
+    def _log_in(self, login: Login) -> None:
+        settings = login.settings
+        user, secret = settings.user, login.secret()
         try:
             if settings.uses_tokens:
                 self._client.oauth2_login(user, secret)
-            elif _PLAIN_NAME.fullmatch(user) and secret.isascii():
+            elif _PLAIN_NAME.fullmatch(user) and secret.isascii() and not self._client.has_capability("LOGINDISABLED"):
                 self._client.login(user, secret)
             else:
                 # LOGIN takes ASCII only, and the library sends the user without quotes.
@@ -209,7 +202,26 @@ class Session:
             return False
         return extension.encode() in self._client.enable(extension)
 
+    @property
+    def _status_items(self) -> list[str]:
+        return ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "HIGHESTMODSEQ" if self.has_modseq else "UNSEEN"]
+
+    def _folders_with_status(self) -> dict[Folder, Status | None]:
+        self._leave()
+        connection = self._client._imap
+        connection.untagged_responses.pop("STATUS", None)
+        uses = "SPECIAL-USE " if "SPECIAL-USE" in self.capabilities else ""
+        wanted = f"RETURN ({uses}STATUS ({' '.join(self._status_items)}))"
+        with self._told():
+            _agreed(connection._simple_command("LIST", '""', '"*"', wanted))
+            listed = self._client._proc_folder_list(connection.untagged_responses.pop("LIST", []))
+            statuses = statuses_in(connection.untagged_responses.pop("STATUS", []))
+            return {folder: statuses.get(folder.name) for folder in folders_in(listed)}
+
     def _leave(self) -> None:
+        """Close what is open: what is told of an opened folder may be old (RFC 3501, 6.3.10)."""
+        if self._open is None:
+            return
         with self._told():
             if "UNSELECT" in self.capabilities:
                 self._client.unselect_folder()
@@ -233,51 +245,18 @@ def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
     client.folder_encode = False
     client.normalise_times = False
     if settings.security == "starttls":
+        if not client.has_capability("STARTTLS"):
+            client.shutdown()
+            raise SourceUnavailable(
+                f"{settings.host} does not offer STARTTLS on this port; use security tls, or another port"
+            )
         client.starttls(context)
     return client
 
 
-def _status(said: Any) -> Status:
-    def number(name: bytes, other: bytes = b"") -> int:
-        value = said.get(name, said.get(other, 0))
-        return int(value[0] if isinstance(value, (list, tuple)) else value)
-
-    return Status(
-        number(b"UIDVALIDITY"),
-        number(b"UIDNEXT"),
-        number(b"MESSAGES", b"EXISTS"),
-        number(b"HIGHESTMODSEQ"),
-        number(b"UNSEEN"),
-    )
-
-
-def _message(uid: int, said: Any) -> Message:
-    found = _MESSAGE_ID.match(said.get(_HEADER) or b"")
-    received = said.get(b"INTERNALDATE")
-    return Message(
-        uid,
-        int(said[b"RFC822.SIZE"]),
-        received.astimezone(UTC) if received else None,
-        " ".join(found[1].decode("utf-8", "replace").split())[:998] if found else "",
-        tuple(sorted(flag for flag in _flags(said.get(b"FLAGS", ())) if flag != "\\Recent")),
-        said.get(b"BODYSTRUCTURE"),
-    )
-
-
-def _is_whole(said: Any) -> bool:
-    """Whether it is an answer to the question, and not only a word about new flags of a message that went meanwhile."""
-    return said is not None and b"RFC822.SIZE" in said
-
-
-def _flags(flags: Any) -> tuple[str, ...]:
-    return tuple(flag.decode("ascii", "replace") if isinstance(flag, bytes) else str(flag) for flag in flags)
-
-
-def _ranges(said: bytes) -> Iterator[tuple[int, int]]:
-    for part in said.split(b","):
-        first, _, last = part.partition(b":")
-        yield int(first), int(last or first)
-
-
-def _is_news(answer: Any) -> bool:
-    return isinstance(answer, tuple) and any(word in _NEWS for word in answer if isinstance(word, bytes))
+def _agreed(said: tuple[str, list[Any]]) -> list[Any]:
+    """What a server answered, unless it declined."""
+    ending, data = said
+    if ending != "OK":
+        raise imaplib.IMAP4.error(f"{data}")
+    return data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from pydantic import Field, model_validator
 from catchment.errors import BadInput
 from catchment.secrets import SecretReference
 from catchment.settings import SourceSettings
+from connectors.hosts import is_loopback
 
 _PORTS = {"tls": 993, "starttls": 143, "none": 143}
 
@@ -88,14 +88,6 @@ class ImapSettings(SourceSettings):
         if self.token_url and not self.token_url.startswith("https://") and not _on_loopback(self.token_url):
             raise ValueError("token_url must begin with https://")
         return self
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself, by its name or address alone."""
-    try:
-        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _on_loopback(address: str) -> bool:

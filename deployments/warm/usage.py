@@ -1,7 +1,7 @@
 """What a run uses: CPU, memory and I/O of its processes, told in its log and shown as a table beside it.
 
-While it lives, a run that takes long is made to yield to the rest of the machine, and one that takes more memory than it may
-is ended.
+While it lives, a run that takes long is made to yield to the rest of the machine, and one that takes more memory than it may,
+or gets nowhere for longer than it may, is ended.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import orjson
 import psutil
@@ -19,6 +20,7 @@ from prefect.client.schemas.actions import ArtifactCreate
 from prefect.client.schemas.objects import FlowRun
 from prefect.logging.loggers import PrefectLogAdapter
 
+from catchment.pulse import is_overdue
 from deployments.warm.link import Ended
 from deployments.warm.yielding import give_way
 
@@ -36,12 +38,13 @@ class Watched:
     process: psutil.Process | None
     allowed: int | None = None
     waited: float = 0.0
+    pulse: Path | None = None
     since: float = field(default_factory=time.monotonic)
     took: float = 0.0
     memory: int = 0
     """The most that all of them held together."""
     excess: str = ""
-    """What is to be told of a run that took more memory than it may."""
+    """What is to be told of a run that took more memory than it may, or is stuck."""
     bulk: bool = False
     _looks: int = 0
     _yielding: set[int] = field(default_factory=set)
@@ -58,6 +61,8 @@ class Watched:
             self.bulk = self.bulk or time.monotonic() - self.since > _BULK_SECONDS
             if self.bulk:
                 self._yield(family)
+        if self.pulse is not None and not self.excess and is_overdue(self.pulse):
+            self.excess = "was stuck: it got nowhere for longer than it may, and was ended; the next sync goes on"
 
     def _yield(self, family: list[psutil.Process]) -> None:
         """Have all processes give way; later ones too, for in a session of their own they would inherit it in part only."""
@@ -105,7 +110,7 @@ class Watch:
         self._any = asyncio.Event()
 
     async def keep(self) -> None:
-        """Look every two seconds, for ever; say when a run has become bulk work, end one that takes more memory than it may."""
+        """Look every two seconds, for ever; say when a run has become bulk work, end one that takes too much or is stuck."""
         while True:
             await self._any.wait()
             await asyncio.sleep(_SAMPLE_SECONDS)
@@ -122,10 +127,12 @@ class Watch:
         return sum(watched.bulk for watched, _ in self._watched.values())
 
     @contextlib.contextmanager
-    def over(self, pid: int, kill: Callable[[], None], *, allowed_mb: int | None, waited: float) -> Iterator[Watched]:
+    def over(
+        self, pid: int, kill: Callable[[], None], *, pulse: Path, allowed_mb: int | None, waited: float
+    ) -> Iterator[Watched]:
         """Watch a run's process and all below it; one that has ended already is only reported."""
         allowed = None if allowed_mb is None else allowed_mb * 1_000_000
-        watched = Watched(_process(pid), allowed, waited)
+        watched = Watched(_process(pid), allowed, waited, pulse)
         self._watched[pid] = watched, kill
         self._any.set()
         try:

@@ -23,6 +23,7 @@ from prefect.runner._control_channel import ControlChannel
 from prefect.settings import get_current_settings
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
+from catchment.pulse import VARIABLE, pulse_file
 from deployments.warm.ending import settle
 from deployments.warm.forge import Order
 from deployments.warm.job import WarmJobConfiguration
@@ -112,16 +113,18 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     ) -> WarmWorkerResult:
         """Fork the run, wait for its end, and see to it that the server knows how it ended."""
         self._occupancy.learn(flow_run, configuration.of_deployment)
-        with configuration.folder() as folder, self._intents(flow_run.id, configuration) as env:
+        with configuration.folder() as folder, self._intents(flow_run.id, configuration) as env, pulse_file() as pulse:
+            env[VARIABLE] = str(pulse)
             order = Order(str(flow_run.id), env, folder, configuration.command, configuration.stream_output)
-            waited = (datetime.now(UTC) - due_at(flow_run)).total_seconds()
+            waited = max(0.0, (datetime.now(UTC) - due_at(flow_run)).total_seconds())
             forked = await self._link.start(order)
             self._running[flow_run.id] = forked
             if task_status:
                 task_status.started(forked.pid)
             try:
                 allowed = self._occupancy.profile_of(flow_run.id).memory_mb
-                with self._watch.over(forked.pid, forked.kill, allowed_mb=allowed, waited=waited) as watched:
+                kill = forked.kill
+                with self._watch.over(forked.pid, kill, pulse=pulse, allowed_mb=allowed, waited=waited) as watched:
                     ended = await self._until_end(forked)
                 with anyio.CancelScope(shield=True):
                     await settle(self.client, flow_run.id, ended, watched.excess)

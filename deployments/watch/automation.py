@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from connectors.local_files import FolderSettings
 from deployments.api import api
 from deployments.server import Running
 from deployments.sources_file import SourceEntry
@@ -34,7 +35,11 @@ def ensure(running: Running, entries: Collection[SourceEntry]) -> dict[str, str]
     """
     with api(running) as client:
         deployments = {entry.name: found for entry in entries if (found := _deployment(client, entry))}
-        wanted = {title(name): _automation(name, deployment) for name, deployment in deployments.items()}
+        wanted = {
+            title(entry.name): _automation(entry, deployments[entry.name])
+            for entry in entries
+            if entry.name in deployments
+        }
         for there in _ours(client):
             written = wanted.pop(there["name"], None)
             if written is None:
@@ -62,21 +67,24 @@ def _ours(client: httpx.Client) -> list[dict[str, Any]]:
             return found
 
 
-def _automation(name: str, deployment: str) -> dict[str, Any]:
+def _automation(entry: SourceEntry, deployment: str) -> dict[str, Any]:
+    action: dict[str, Any] = {"type": "run-deployment", "source": "selected", "deployment_id": deployment}
+    if isinstance(entry.settings, FolderSettings):
+        action["parameters"] = {"changed_only": True}
     return {
-        "name": title(name),
-        "description": f"The watcher saw a change in {name}; answered by a sync.",
+        "name": title(entry.name),
+        "description": f"The watcher saw a change in {entry.name}; answered by a sync.",
         "tags": [_TAG],
         "enabled": True,
         "trigger": {
             "type": "event",
             "posture": "Reactive",
             "expect": [EVENT],
-            "match": {"prefect.resource.id": resource(name)},
+            "match": {"prefect.resource.id": resource(entry.name)},
             "threshold": 1,
             "within": 0,
         },
-        "actions": [{"type": "run-deployment", "source": "selected", "deployment_id": deployment}],
+        "actions": [action],
     }
 
 

@@ -8,6 +8,7 @@ than one run waiting, and no change goes without a run that began after it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 QUIET = 0.3
@@ -20,6 +21,8 @@ LONGEST = 2.0
 MOST = 1_000
 """Changed paths at which a batch is due at once."""
 
+LEAD = 0.28
+"""Seconds that a sync takes to begin at the very least; it waits itself for what is left of the quiet."""
 LONGEST_BY_QUIET = 4.0
 """With a quiet of the source's own: a batch is due after so many times it, though it never was quiet."""
 
@@ -50,11 +53,20 @@ class Debounce:
     The caller asks `wants_look` at `wake_at`, tells what the server said by `looked`, and emits an event if that says so.
     """
 
-    def __init__(self, quiet: float | None = None) -> None:
-        """`quiet`: seconds without a change that the source asks for, in place of what is usual."""
+    def __init__(
+        self, quiet: float | None = None, *, lead: float = 0.0, taken: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`quiet`: seconds without a change that the source asks for, in place of what is usual.
+
+        `lead`: how long before it is quiet a sync is asked for. `taken` tells whether a sync has begun that sees all changes
+        so far.
+        """
         self._quiet = quiet
+        self._lead = lead
+        self._taken = taken
         self._paths: set[str] = set()
         self._first = self._last = 0.0
+        self._count = 0
         self._due = False
         self._asked: Standing | None = None
         self._answer_by = 0.0
@@ -69,18 +81,29 @@ class Debounce:
 
     def changed(self, now: float, path: str) -> None:
         """Something happened to a wanted path."""
+        if not self._paths and not self._due:
+            self._first, self._count = now, 0
+        self._last = now
         if self._due:
             # The sync that is still to be asked for will see this change too.
             return
-        if not self._paths:
-            self._first = now
-        self._last = now
         if len(self._paths) < MOST:
             self._paths.add(path)
+            self._count = len(self._paths)
 
     def rescan(self, now: float) -> None:
         """Anything may have changed: events were lost, or nobody watched for a while."""
+        self._first = self._last = 0.0
         self._become_due(now)
+
+    def quiet_at(self) -> float:
+        """When the changes so far are taken to be over, if there are no more."""
+        if self._count >= MOST and self._quiet is None:
+            return self._last
+        if self._quiet is not None:
+            return min(self._last + self._quiet, self._first + max(LONGEST, self._quiet * LONGEST_BY_QUIET))
+        quiet = QUIET + (QUIET_IN_BURST - QUIET) * min(1.0, max(0, self._count - 1) / (BURST - 1))
+        return min(self._last + quiet, self._first + LONGEST)
 
     def wake_at(self) -> float:
         """When `wants_look` is to be asked again, if nothing happens before; infinity when there is nothing to do."""
@@ -90,7 +113,13 @@ class Debounce:
         """Whether it is time to look how the source stands on the server."""
         if now >= self._batch_due():
             self._become_due(now)
-        return now >= self._look_at
+        if now < self._look_at:
+            return False
+        if self._taken():
+            self._due, self._asked, self.unanswered = False, None, 0
+            self._look_at = math.inf
+            return False
+        return True
 
     def looked(self, now: float, standing: Standing) -> bool:
         """Take what the server said; True asks the caller to emit the event now, and to report by `emitted` or `failed`."""
@@ -144,15 +173,7 @@ class Debounce:
         self._look_at = now
 
     def _batch_due(self) -> float:
-        count = len(self._paths)
-        if not count:
-            return math.inf
-        if count >= MOST and self._quiet is None:
-            return self._last
-        if self._quiet is not None:
-            return min(self._last + self._quiet, self._first + max(LONGEST, self._quiet * LONGEST_BY_QUIET))
-        quiet = QUIET + (QUIET_IN_BURST - QUIET) * min(1.0, (count - 1) / (BURST - 1))
-        return min(self._last + quiet, self._first + LONGEST)
+        return self.quiet_at() - self._lead if self._paths else math.inf
 
     def _later(self, now: float, bounds: tuple[float, float]) -> None:
         """Look again after a pause that grows from one end of the bounds to the other."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import closing, suppress
 
 from catchment.errors import CatchmentError, LoginFailed
 from catchment.home import Home
+from catchment.ledger import Ledger
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from deployments.blocks import read_blocks_of
@@ -20,6 +22,10 @@ from deployments.watch.report import Watching, WatchState
 from deployments.watch.tree import Descriptor, Sign
 
 _FIRST_PAUSE, _LAST_PAUSE = 5.0, 600.0
+_LOOK_SECONDS = 30.0
+"""How often it is looked whether a secret that was refused is another one; the server is not asked for that."""
+_CONSENT_SECONDS = 10.0
+"""How often it is asked whether the account may be read."""
 _INBOX = "INBOX"
 _ANSWERS_MISSED = 2
 
@@ -37,6 +43,7 @@ class WatchedMailbox:
         self._tell = tell
         self._listener: threading.Thread | None = None
         self._over = threading.Event()
+        self._consent_asked = 0.0
         self._state = WatchState(Watching.LIMITED, "it is being connected to", "nothing; the schedule finds changes")
 
     def check(self, now: float, _descriptor: Callable[[], Descriptor]) -> None:
@@ -46,6 +53,10 @@ class WatchedMailbox:
             self._listener = threading.Thread(target=self._listen, name=f"mail {self.entry.name}", daemon=True)
             self._listener.start()
             self.debounce.rescan(now)
+        elif now >= self._consent_asked + _CONSENT_SECONDS:
+            self._consent_asked = now
+            if self._state.state is Watching.WATCHING and not self._consented():
+                self._connector.interrupt()
 
     def complete(self) -> None:
         """Nothing: a connection that was lost is made again by itself."""
@@ -78,13 +89,19 @@ class WatchedMailbox:
         return self._state
 
     def _listen(self) -> None:
-        """Wait for news, over and over; after trouble with a pause that grows, and not at all after a refused login."""
+        """Wait for news, over and over; after trouble with a pause that grows, after a refused login for another secret."""
         pause = _FIRST_PAUSE
         while not self._over.is_set():
             lost = self._state.state is not Watching.WATCHING
+            if not self._consented():
+                remedy = f"catchment consent give {self.entry.name}"
+                self._state = WatchState(Watching.LIMITED, "it may not be read without consent", remedy)
+                self._over.wait(_CONSENT_SECONDS)
+                continue
             try:
                 if server := running(self._home):
                     read_blocks_of(server)
+                secret = self._connector.fingerprint_of_secret()
                 for news in self._connector.news():
                     if self._over.is_set():
                         break
@@ -95,10 +112,18 @@ class WatchedMailbox:
                         self._tell(_INBOX if news else Sign.LOST)
                         lost = False
             except LoginFailed as error:
-                self._state = WatchState(Watching.LIMITED, f"{error}", "then change the source, or start `up` again")
-                self._over.wait()
+                remedy = "it is tried again once the secret is another one, or by `catchment down` and `catchment up`"
+                self._state = WatchState(Watching.LIMITED, f"{error}", remedy)
+                while not self._over.wait(_LOOK_SECONDS) and self._connector.fingerprint_of_secret() == secret:
+                    pass
             except CatchmentError as error:
                 self._state = WatchState(Watching.LIMITED, f"{error}", "until then the schedule finds what changed")
                 self._over.wait(pause)
                 pause = min(pause * 2, _LAST_PAUSE)
         self._connector.close()
+
+    def _consented(self) -> bool:
+        """Whether a person agrees to have the account read now; not, where the ledger cannot tell."""
+        with suppress(CatchmentError), closing(Ledger.inspect(self._home.database_url)) as ledger:
+            return ledger.consents.agreed(self.entry.name)
+        return False

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 
+from catchment.dirty import Dirty, DirtyFile
 from catchment.home import Home
 from connectors.local_files import FolderSettings
 from deployments.sources_file import SourceEntry
-from deployments.watch.debounce import Debounce
+from deployments.watch.debounce import LEAD, Debounce
 from deployments.watch.disks import network_disk, same_disk
 from deployments.watch.report import Watching, WatchState
 from deployments.watch.rules import Rules
 from deployments.watch.tree import Descriptor, Sign, Tree
 
 _ANSWERS_MISSED = 2
+_PATHS_TOLD = 200
+"""Changed paths of which each is told; of more, only that anything may have changed."""
+_TOLD_SECONDS = 0.02
 _UNWANTED_KEPT = 10_000
 _GONE = WatchState(
     Watching.GONE,
@@ -41,7 +46,11 @@ class WatchedSource:
 
     def __init__(self, entry: SourceEntry, settings: FolderSettings, home: Home, tell: Tell) -> None:
         self.entry = entry
-        self.debounce = Debounce(entry.quiet)
+        self._file = DirtyFile(home, entry.name)
+        lead = LEAD if entry.quiet is None else 0.0
+        self.debounce = Debounce(entry.quiet, lead=lead, taken=self._is_taken)
+        self._told = Dirty(frozenset(), 0.0)
+        self._could_tell = True
         self._root: Path = settings.root
         self._rules = Rules(entry.kind, settings, home)
         self._tell = tell
@@ -72,7 +81,7 @@ class WatchedSource:
         else:
             self._begin(self._tree)
         if is_another or self._tree is not None:
-            self.debounce.rescan(now)
+            self.rescan(now)
 
     def complete(self) -> None:
         """Watch also what could not be watched before."""
@@ -85,18 +94,26 @@ class WatchedSource:
             self.rebuild(now)
         elif sign is Sign.ROOT:
             self.close()
-        elif not self.debounce.needs(sign) or self._counts(sign):
+        elif not self._needs(sign) or self._counts(sign):
             self.debounce.changed(now, sign)
             if self._rules.decides(sign):
                 self._unwanted.clear()
                 self.complete()
+                self._note(None)
+            else:
+                self._note(frozenset((sign,)))
 
     def rebuild(self, now: float) -> None:
         """Begin again: what happened meanwhile is not known."""
         if self._tree is not None:
             self._tree.stop()
             self._begin(self._tree)
+        self.rescan(now)
+
+    def rescan(self, now: float) -> None:
+        """Anything may have changed."""
         self.debounce.rescan(now)
+        self._note(None)
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -123,6 +140,34 @@ class WatchedSource:
             reason = "no sync begins after a change"
             remedy = "see in the UI whether its automation is switched on, and `catchment doctor`"
         return WatchState(Watching.LIMITED if reason else Watching.WATCHING, reason, remedy, folders)
+
+    def _needs(self, path: str) -> bool:
+        """Whether it matters if a path counts."""
+        told = self._told.paths
+        return self.debounce.needs(path) or (told is not None and path not in told)
+
+    def _note(self, paths: frozenset[str] | None) -> None:
+        """Tell the next sync what changed; what one has taken note of is not told again."""
+        told = frozenset() if self._is_taken() else self._told.paths
+        paths = None if told is None or paths is None or len(told | paths) > _PATHS_TOLD else told | paths
+        now = Dirty(paths, self.debounce.quiet_at())
+        if now.paths != told or abs(now.quiet_at - self._told.quiet_at) > _TOLD_SECONDS:
+            self._tell_sync(now)
+
+    def _tell_sync(self, dirty: Dirty) -> None:
+        try:
+            self._file.tell(dirty)
+        except OSError:
+            # The disk is full, or the home is being removed. A sync that is told nothing looks at everything.
+            self._could_tell, self._told = False, Dirty(None, 0.0)
+            with contextlib.suppress(OSError):
+                self._file.forget()
+        else:
+            self._could_tell, self._told = True, dirty
+
+    def _is_taken(self) -> bool:
+        """Whether a sync has taken note of every change; never of what could not be told."""
+        return self._could_tell and self._file.is_taken()
 
     def _counts(self, path: str) -> bool:
         """Whether a path counts; a build may write thousands of unwanted ones a second, the same again and again."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from watchdog.observers.inotify_c import InotifyFD
 
+from catchment.dirty import DirtyFile
 from catchment.errors import CatchmentError, TryAgain
 from catchment.home import Home
 from connectors.local_files import FolderSettings
@@ -126,7 +127,7 @@ class Watcher:
                 source.complete()
             if not source.entry.schedules and now >= self._scanned.setdefault(name, now) + _FALLBACK:
                 self._scanned[name] = now
-                source.debounce.rescan(now)
+                source.rebuild(now)
         if self._deployments is None:
             self._ensure()
 
@@ -157,6 +158,7 @@ class Watcher:
         wanted = {entry.name: entry for entry in entries if entry.watch}
         for name in [name for name, source in self._sources.items() if source.entry != wanted.get(name)]:
             self._sources.pop(name).close()
+            DirtyFile(self._home, name).forget()
         self._unwatchable = {}
         for name, entry in wanted.items():
             if name not in self._sources:
@@ -179,6 +181,12 @@ class Watcher:
 
             assert isinstance(entry.settings, ImapSettings)
             return WatchedMailbox(entry, entry.settings, self._home, tell)
+        if entry.kind == "github":
+            from connectors.github.settings import GitHubSettings
+            from deployments.watch.hook import WatchedHook
+
+            assert isinstance(entry.settings, GitHubSettings)
+            return None if entry.settings.clone else WatchedHook(entry, self._home)
         return None
 
     def _listener(self, name: str) -> Callable[[str | Sign], None]:

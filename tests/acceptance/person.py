@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -161,8 +161,16 @@ class Person:
 
     def left(self) -> list[str]:
         """What still runs for this home a moment after it should have ended."""
-        gone = until(self.processes, lambda found: not found, seconds=5, must=False)
-        return [" ".join(process.cmdline()) for process in gone if process.is_running()]
+        return until(lambda: commands(self.processes()), lambda found: not found, seconds=5, must=False)
+
+
+def commands(processes: Iterable[psutil.Process]) -> list[str]:
+    """The command lines of those processes that have not ended meanwhile."""
+    lines = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            lines.append(" ".join(process.cmdline()))
+    return lines
 
 
 def until(look: Callable[[], T], told: Callable[[T], bool], *, seconds: float, must: bool = True) -> T:

@@ -59,8 +59,10 @@ def test_the_source_is_listed_with_its_schedule(person: Person) -> None:
         "priority": "normal",
         "schedule": "every 1 h",
     }
-    shown = person("sources", "show", "papers", "--json").ok().json
-    assert shown["next_run"] is not None
+    # The server plans a moment after it was told.
+    shown = until(
+        lambda: person("sources", "show", "papers", "--json").ok().json, lambda shown: shown["next_run"], seconds=60
+    )
     assert shown["settings"]["exclude"] == ["*.tmp"]
     assert [sync["outcome"] for sync in shown["syncs"]] == ["completed"]
 

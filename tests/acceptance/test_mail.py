@@ -12,6 +12,7 @@ from deployments.api import api
 from deployments.watch.report import read
 from tests.acceptance.person import Person, until, upright
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
+from tests.normalize.samples import pdf
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
@@ -41,7 +42,7 @@ def person(tmp_path_factory: pytest.TempPathFactory, dovecot: Dovecot) -> Iterat
 
 def _adding(dovecot: Dovecot, name: str) -> list[str]:
     account = f"{USER}@127.0.0.1:{dovecot.port}"
-    return ["sources", "add", "imap", account, "--name", name, "--set", "security=none"]
+    return ["sources", "add", "imap", account, "--name", name, "--set", "security=none", "--consent"]
 
 
 def items(person: Person, words: str) -> list[str]:
@@ -134,6 +135,32 @@ def test_an_account_that_cannot_be_added_says_why(person: Person, dovecot: Dovec
     person(*add, "ada@mail.example.org", "--name", "no").refused(2, "--secret password=env:VARIABLE")
     person(*_adding(dovecot, "no"), "--secret", "password=env:NO_SUCH").refused(3, "NO_SUCH is not set")
     person(*_adding(dovecot, "no"), "--set", "host=x", "--secret", "password=env:MAIL_PASSWORD").refused(2, "location")
+
+
+def test_the_same_pdf_in_a_mail_and_on_a_disk_is_one_parsed_document_with_two_places(
+    person: Person, dovecot: Dovecot, tmp_path: Path
+) -> None:
+    plan = pdf("The weir was rebuilt with larch. " * 3_000)
+    (tmp_path / "weir.pdf").write_bytes(plan)
+    person("sources", "add", "local_files", tmp_path, "--name", "papers").ok()
+    assert person.sync("papers")["parsed"] == 1
+    with dovecot.person() as mine:
+        mine.create_folder("Plans")
+        mine.append("Plans", message(30, "Plans", "The plan of it comes with this.\n", files={"plan.pdf": plan}))
+        mine.append("Plans", message(31, "Re: Plans", "It is a good one.\n", answers=30))
+    person(*_adding(dovecot, "plans"), "--set", "include=[Plans]", "--secret", "password=env:MAIL_PASSWORD").ok()
+    done = person.sync("plans")
+    # The messages may be known from the source that is watched.
+    assert (done["succeeded"], done["parsed"] + done["reused"]) == (3, 3) and done["parsed"] <= 2
+    (found,) = person("search", "larch", "--json").ok().json
+    places = {place["source"]: place["item"] for place in found["places"]}
+    assert places["papers"] == "weir.pdf" and places["plans"].endswith(";PART=2")
+    carrier = person("show", places["plans"], "--json").ok().json["attached_to"]
+    shown = person("show", str(carrier), "--json").ok().json
+    assert [file["name"] for file in shown["attached"]] == ["plan.pdf"]
+    assert [one["title"] for one in shown["thread"]] == ["Plans", "Re: Plans"]
+    assert "Message 1 of 2 in its conversation" in person("show", str(carrier)).ok().out
+    person("ledger", "check", "--deep").ok()
 
 
 def test_no_secret_is_written_anywhere(person: Person) -> None:

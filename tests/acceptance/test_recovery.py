@@ -97,6 +97,7 @@ def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person,
     server.suspend()
     time.sleep(10)
     server.resume()
+    until(lambda: person.states_of("away"), bool, seconds=60)
     until(lambda: person.states_of("away"), lambda found: found[:1] == ["COMPLETED"], seconds=120)
     assert person.source("away")["documents"] == _NOTES
     assert person.running.server_pid == server.pid

@@ -22,7 +22,7 @@ from catchment.model import JobState
 from deployments.api import api
 from deployments.watch import automation, report
 from deployments.watch.question import Server
-from tests.acceptance.person import Person, until, upright
+from tests.acceptance.person import Person, commands, until, upright
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
@@ -219,7 +219,7 @@ def of_now(runs: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def test_a_watcher_that_is_killed_misses_nothing(person: Person, at_rest: Vault) -> None:
-    (watcher,) = [process for process in person.processes() if process.cmdline()[-1] == "watcher"]
+    (watcher,) = [one for one in person.processes() for line in commands([one]) if line.endswith(" watcher")]
     watcher.suspend()
     word = at_rest.write("4/Note 40.md", "saved while nobody looked")
     os.kill(watcher.pid, signal.SIGKILL)

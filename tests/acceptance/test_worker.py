@@ -56,7 +56,7 @@ def test_a_busy_machine_has_fewer_runs_at_once_and_they_still_run(person: Person
         done = person.sync("beside")
 
     assert places is not None
-    assert places.cpu > 0.8
+    assert places.cpu >= 0.8
     assert places.limit >= 1
     assert done["succeeded"] == 1
     assert "Runs at once: " in (person.home / "logs" / "worker.log").read_text()

@@ -35,6 +35,13 @@ def test_two_who_take_turns_are_served_alike_and_one_who_only_waits_is_seen() ->
     assert (unfair.jain, unfair.least) == pytest.approx((0.5, 0.0))
 
 
+def test_a_source_that_was_due_less_than_a_turn_does_not_count() -> None:
+    both = [standing(1, held=True), standing(2, held=False)]
+    alone = [standing(1, held=True)]
+    brief = judge([Look(0, both), Look(1, alone), Look(9, alone)])
+    assert (brief.jain, brief.least) == pytest.approx((1.0, 9 / 8.5))
+
+
 def test_a_grant_that_passes_over_one_with_less_service_is_an_inversion() -> None:
     before = Look(0, [standing(1, held=False, tag=5), standing(2, held=False, tag=9)])
     right = Look(1, [standing(1, held=True, tag=5), standing(2, held=False, tag=9)])

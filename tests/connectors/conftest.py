@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.connectors.github.proxy import Proxy
+from tests.connectors.github.server import TOKEN, GitHubServer, serving_hub
 from tests.connectors.imap.dovecot import PASSWORD, Dovecot, serving
 from tests.connectors.memory_ledger import MemoryLedger
 
@@ -41,6 +43,22 @@ def server(dovecot: Dovecot, monkeypatch: pytest.MonkeyPatch) -> Dovecot:
     monkeypatch.setenv("MAIL_PASSWORD", PASSWORD)
     dovecot.clear()
     return dovecot
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
+    """A server of GitHub's API without repositories; a token for it is in the variable `HUB_TOKEN`."""
+    monkeypatch.setenv("HUB_TOKEN", TOKEN)
+    with serving_hub() as server:
+        yield server
+
+
+@pytest.fixture
+def hub_proxy(hub: GitHubServer) -> Iterator[Proxy]:
+    """A proxy before that server."""
+    made = Proxy(hub.port)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from catchment.contracts import Connector
+from catchment.contracts import Connector, Watchable
 from catchment.errors import ItemError
 from catchment.model import (
     Change,
@@ -99,11 +99,26 @@ class MemoryLedger:
         """What is in the library."""
         return {locator: row.content.data for locator, row in self.present().items() if row.content}
 
-    def sync(self, connector: Connector, *, deep: bool = False, cut: int | None = None, fetch: bool = True) -> Report:
-        """List and fetch. `cut` ends the listing after so many changes, as a crash would: only what was checkpointed stays."""
+    def sync(
+        self,
+        connector: Connector,
+        *,
+        deep: bool = False,
+        cut: int | None = None,
+        fetch: bool = True,
+        paths: Collection[str] | None = None,
+    ) -> Report:
+        """List and fetch. `cut` ends the listing after so many changes, as a crash would: only what was checkpointed stays.
+
+        `paths`: list only what changed there.
+        """
         report = Report()
         pending: list[Change] = []
-        for change in islice(connector.changes(self.known(), deep=deep), cut):
+        listing = connector.changes(self.known(), deep=deep)
+        if paths is not None:
+            assert isinstance(connector, Watchable)
+            listing = connector.changes_at(self.known(), paths)
+        for change in islice(listing, cut):
             report.changes.append(change)
             match change:
                 case Root(identity=identity):
@@ -132,8 +147,8 @@ class MemoryLedger:
     def _record(self, changes: Iterable[Change], report: Report) -> None:
         for change in changes:
             match change:
-                case Upsert(item=item):
-                    self._upsert(item, report)
+                case Upsert(item=item, came_from=came_from):
+                    self._upsert(item, came_from, report)
                 case Skip(item=item, reason=reason):
                     row = self._row(item)
                     row.item, row.job, row.skipped, row.content = item, False, reason, None
@@ -151,22 +166,27 @@ class MemoryLedger:
         row.state = "present"
         return row
 
-    def _upsert(self, item: Item, report: Report) -> None:
+    def _upsert(self, item: Item, came_from: str | None, report: Report) -> None:
         row = self.rows.get(item.locator)
         if row and row.state == "present" and row.item.version == item.version:
             row.item = item
             return
-        moved = None if row else self._missing(item.identity)
+        moved = None if row else self._came(came_from) or self._missing(item.identity)
         if moved:
             report.moved[moved.item.locator] = item.locator
             report.gone.discard(moved.item.locator)
             del self.rows[moved.item.locator]
-            moved.item, moved.state = item, "present"
+            moved.job = moved.job or moved.item.identity != item.identity
+            moved.item, moved.state, moved.skipped = item, "present", None
             self.rows[item.locator] = moved
             return
         (report.changed if row and row.state == "present" else report.new).add(item.locator)
         row = self._row(item)
         row.item, row.job, row.skipped, row.error = item, True, None, None
+
+    def _came(self, locator: str | None) -> Row | None:
+        row = self.rows.get(locator) if locator else None
+        return row if row and row.state == "missing" else None
 
     def _missing(self, identity: str | None) -> Row | None:
         rows = (row for row in self.rows.values() if row.state == "missing" and row.item.identity == identity)

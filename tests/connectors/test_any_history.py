@@ -73,7 +73,7 @@ steps = st.one_of(
 Step = tuple[Callable[[Path, str, str], None], str, str]
 
 
-def _on_disk(root: Path) -> dict[str, bytes]:
+def on_disk(root: Path) -> dict[str, bytes]:
     ignore = root / ".catchmentignore"
     out = ignore.read_text().strip().strip("/") if ignore.exists() else None
     found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
@@ -98,10 +98,10 @@ def test_after_any_history_the_ledger_has_what_is_on_the_disk(rounds: list[tuple
                 step(root, place, argument)
             ledger.sync(connector, cut=cut, fetch=cut is None)
             if cut is None:
-                assert ledger.documents() == _on_disk(root)
+                assert ledger.documents() == on_disk(root)
                 assert ledger.sync(connector).said == []
         ledger.sync(connector)
-        assert ledger.documents() == _on_disk(root)
+        assert ledger.documents() == on_disk(root)
 
 
 def _list(ledger: Ledger, source: Source, connector: LocalFiles, cut: int | None = None) -> IntakeCounts | None:
@@ -148,6 +148,6 @@ def test_after_any_history_the_real_ledger_knows_what_is_on_the_disk(
         assert (again.new, again.changed, again.moved, again.missing) == (0, 0, 0, 0)
         known = ledger.intake.known(source.id)
         found = {n: k for container in known.containers() for n, k in known.within(container).items()}
-        assert {n for n, k in found.items() if not k.version.endswith("+excluded")} == set(_on_disk(root))
+        assert {n for n, k in found.items() if not k.version.endswith("+excluded")} == set(on_disk(root))
         assert ledger.check() == []
         ledger.close()

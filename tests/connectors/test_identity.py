@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,16 @@ def folder(root: Path) -> Folder:
         folder.write(name, f"text of {name}")
     folder.sync()
     return folder
+
+
+def test_a_folder_that_is_made_anew_is_another_root_though_it_may_get_the_same_inode(folder: Folder) -> None:
+    before = folder.ledger.root
+    for _ in range(3):
+        shutil.rmtree(folder.root)
+        folder.root.mkdir()
+        folder.sync()
+        assert folder.ledger.root != before
+        before = folder.ledger.root
 
 
 def test_a_renamed_file_is_moved_and_not_read_again(folder: Folder) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_search_finds_documents_in_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
     hit, *others = cli("search", "swarm", "--json").json
     assert others == []
-    assert list(hit) == ["document", "title", "source", "item", "snippet", "score", "places"]
+    assert list(hit) == ["document", "title", "source", "item", "snippet", "score", "places", "thread", "alike"]
     assert (hit["title"], hit["source"], hit["item"]) == ("Swarm", "notes", "Bees/Swarm.md")
     assert "warm" in hit["snippet"]
     assert isinstance(hit["score"], float)
@@ -122,7 +122,7 @@ def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Pat
     said = cli("status")
     assert said.code == 0
     assert "catchment sources add obsidian" in said.out
-    nothing = {"server": {"running": False, "url": None}, "worker": None, "sources": []}
+    nothing = {"server": {"running": False, "url": None}, "worker": None, "sources": [], "hosts": []}
     assert cli("status", "--json").json == nothing
     assert not state.exists(), "a question makes nothing"
 

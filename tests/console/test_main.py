@@ -56,15 +56,20 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "jobs": "list show",
         "quarantine": "list show retry note discard purge stats",
         "deletions": "list apply drop",
+        "consent": "list show give revoke",
         "config": "validate show path",
-        "ledger": "check",
+        "ledger": "check vacuum",
         "service": "install uninstall",
         "vault": "report",
-        "throttle": "show set clear pause resume reset-breaker",
+        "throttle": "show set clear pause resume reset-breaker history",
+        "login": "github",
+        "webhook": "serve",
     }
     promised = {f"{group} {name}" for group, names in groups.items() for name in names.split()}
     assert (
-        promised | {"up", "down", "status", "health", "doctor", "sync", "search", "show", "related", "why", "demo"}
+        promised
+        | {"up", "down", "status", "health", "doctor", "sync", "search", "show", "related", "why", "demo"}
+        | {"backup", "restore", "plan", "undo", "prove"}
         == leaves
     )
 

@@ -84,7 +84,10 @@ def test_an_address_stays_in_one_piece(terminal: Callable[[], Terminal]) -> None
     assert address in screen.getvalue()
 
 
-def test_in_a_pipe_no_line_is_wrapped_or_coloured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_a_pipe_no_line_is_wrapped_or_coloured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     render.show_table(("JOB", "STATE"), [(1, "active " * 40)], states={"STATE"})
     out = capsys.readouterr().out
     assert len(out.splitlines()) == 2
@@ -129,3 +132,14 @@ def test_moments_are_said_in_their_largest_unit(seconds: int, said: str) -> None
 def test_counts_agree_with_their_noun() -> None:
     assert render.count(1, "entry", "entries") == "1 entry"
     assert render.count(12_345, "document") == "12 345 documents"
+
+
+def test_a_bar_is_as_full_as_what_is_done() -> None:
+    assert [render.bar(share, 4) for share in (0, 0.5, 1, 7)] == ["[----]", "[##--]", "[####]", "[####]"]
+
+
+def test_a_moment_of_another_day_is_told_with_its_day() -> None:
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    here = noon.astimezone()
+    assert render.clock(noon, noon) == f"{here:%H:%M}"
+    assert render.clock(noon + timedelta(days=1), noon) == f"{here + timedelta(days=1):%Y-%m-%d %H:%M}"

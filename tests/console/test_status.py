@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.pacing import Limits
+from catchment.pacing.metered import Ask, Report
 from catchment.places import Places
 from catchment.process import identity
+from console.render import clock
 from deployments.watch import report
 from deployments.watch.report import Watching, WatchState
 from tests.console.standin import Standin, run, serving
@@ -66,6 +72,69 @@ def test_status_is_told_from_the_ledger_when_the_server_does_not_answer(cli: Cli
     said = cli("status", "--json")
     assert (said.code, said.json["sources"][0]["next_run"]) == (0, None)
     assert cli("sources", "next", "notes").code == 10
+
+
+def test_status_says_what_rests_and_until_when(cli: Cli, filled: Path) -> None:
+    now = datetime.now(UTC)
+    window = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M} UTC"
+    assert cli("throttle", "set", "obsidian", "--blackout", window).code == 0
+    [source] = cli("status", "--json").json["sources"]
+    assert source["rests"]["why"] == "a blackout window"
+    assert source["rule"] == f"blackouts {window}"
+    assert abs(datetime.fromisoformat(source["rests"]["until"]) - now - timedelta(hours=1)) <= timedelta(minutes=1)
+    out = cli("status").out
+    assert re.search(r"notes rests until .*\d\d:\d\d: a blackout window; see `catchment throttle show`", out)
+    assert "rests  " in out.partition("LAST SYNC")[2]
+    assert cli("throttle", "clear", "obsidian").code == 0
+    assert cli("status", "--json").json["sources"][0]["rests"] is None
+    assert "rests" not in cli("status").out
+
+
+def test_status_says_how_much_of_a_quota_is_left(cli: Cli, filled: Path) -> None:
+    assert cli("throttle", "set", "all", "--per-hour", "500").code == 0
+    assert cli("throttle", "set", "notes", "--per-hour", "40").code == 0
+    assert cli("status", "--json").json["sources"][0]["quota"] == {"allowed": 40, "left": 40, "until": None}
+    out = cli("status").out
+    assert "notes: 40 of 40 jobs left in an hour" in out and "notes is held to: per hour 40" in out
+    assert cli("throttle", "clear", "notes").code == cli("throttle", "clear", "all").code == 0
+    assert "held to" not in cli("status").out
+
+
+def test_status_says_which_hosts_rest_and_what_they_allow(cli: Cli, filled: Path) -> None:
+    limits = Limits("imap.example.org", "ada", per_hour=5_000)
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        ledger.pacing.take(Ask(limits, "notes", identity(), 1, 1, False), Report(), None)
+        for _ in range(5):
+            ledger.pacing.failed(limits, "notes", login=False)
+    told = cli("status", "--json").json
+    [host], [source] = told["hosts"], told["sources"]
+    assert (host["host"], host["quota"]["left"]) == (limits.key, 4_499)
+    assert host["rests"]["why"] == source["rests"]["why"] == "it failed several times in a row"
+    out = cli("status").out
+    assert f"{limits.key} rests until" in out and "4499 of 5000 requests left until" in out
+    assert cli("throttle", "reset-breaker", "notes").code == cli("throttle", "reset-breaker", limits.host).code == 0
+    told = cli("status", "--json").json
+    assert (told["hosts"][0]["rests"], told["sources"][0]["rests"]) == (None, None)
+
+
+def test_status_says_when_a_sync_that_runs_will_be_done(cli: Cli, filled: Path) -> None:
+    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=20)
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        sync = ledger.syncs.begin(
+            ledger.sources.get("notes").id, run=None, owner=identity(), code_version="1", alive=lambda _: True
+        )
+        ledger.syncs.expect(sync.id, moment)
+        last = cli("status", "--json").json["sources"][0]["last_sync"]
+        assert (last["outcome"], datetime.fromisoformat(last["expected"])) == (None, moment)
+        assert f"running, done about {clock(moment)}" in cli("status").out
+        ledger.syncs.end(sync.id, "yielded", {})
+        assert f"yielded, done about {clock(moment)}" in cli("status").out
+        end = ledger.syncs.begin(
+            ledger.sources.get("notes").id, run=None, owner=identity(), code_version="1", alive=lambda _: True
+        )
+        ledger.syncs.expect(end.id, moment)
+        ledger.syncs.end(end.id, "completed", {})
+    assert cli("status", "--json").json["sources"][0]["last_sync"]["expected"] is None
 
 
 def test_the_next_runs_are_listed_with_their_reasons(cli: Cli, server: Standin) -> None:

@@ -83,9 +83,24 @@ def test_hosts_places_and_breakers_are_shown_and_a_breaker_is_reset(asked: Path,
     assert cli("throttle", "show", "--json").json["breakers"] == []
 
 
+def test_who_ruled_what_and_which_breakers_opened_is_in_the_history(asked: Path, cli: Cli) -> None:
+    cli("throttle", "set", "all", "--blackout", "22:00-06:00", "--reason", "the line is slow at night")
+    cli("throttle", "clear", "all")
+    cli("throttle", "reset-breaker", "notes")
+    told = cli("throttle", "history", "--json").json
+    assert [one["event"] for one in told] == ["breaker opened", "throttle set", "throttle cleared", "breaker reset"]
+    assert told[0]["reason"] == "source:notes: the login was refused"
+    assert "22:00-06:00" in told[1]["reason"] and told[1]["reason"].endswith("the line is slow at night")
+    assert told[1]["actor"] == told[3]["actor"] != told[0]["actor"]
+    assert [one["event"] for one in cli("throttle", "history", "--limit", "1", "--json").json] == ["breaker reset"]
+    assert "breaker opened" in cli("throttle", "history").out
+
+
 def test_without_anything_to_show_it_says_so(filled: Path, cli: Cli) -> None:
     said = cli("throttle", "show")
     assert said.code == 0 and "nothing is throttled" in said.err
+    said = cli("throttle", "history")
+    assert said.code == 0 and "no rule was set yet" in said.err
 
 
 def test_before_there_is_a_ledger_nothing_is_throttled(state: Path, cli: Cli) -> None:

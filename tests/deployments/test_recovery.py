@@ -13,7 +13,7 @@ from catchment.settings import Home
 from deployments import runs
 from deployments.api import api
 from deployments.deploy import deploy, undeploy
-from deployments.recovery import GIVEN_UP_AFTER, resume, settle
+from deployments.recovery import GIVEN_UP_AFTER, replan, resume, settle
 from deployments.server import Running
 
 pytestmark = pytest.mark.server
@@ -27,7 +27,7 @@ _SOURCE = """\
     concurrency_limit: {{limit: 1, collision_strategy: ENQUEUE}}
     schedules: []
 """
-_TESTS = 10
+_TESTS = 11
 _TOMORROW = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 T = TypeVar("T")
 
@@ -133,6 +133,17 @@ def test_a_source_that_is_paused_stays_paused_when_its_run_crashed(server: Runni
     crash(server, source)
     resume(server)
     assert len(of_source(server, source)) == 1
+
+
+def test_what_was_asked_for_begins_as_much_sooner_as_the_clock_was_set_back(
+    server: Running, source: dict[str, Any]
+) -> None:
+    planned(server, source)
+    replan(server, timedelta(hours=6).total_seconds())
+    (run,) = of_source(server, source)
+    assert datetime.fromisoformat(run["next_scheduled_start_time"]) == datetime.fromisoformat(_TOMORROW) - timedelta(
+        hours=6
+    )
 
 
 def planned(server: Running, source: dict[str, Any], *, deep: bool = False) -> str:

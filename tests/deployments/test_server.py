@@ -250,7 +250,9 @@ def test_the_sources_file_is_deployed_and_what_leaves_it_leaves_the_server(
         assert found["entrypoint"] == "flows.obsidian.sync_obsidian"
         assert found["tags"] == ["source", "obsidian", "watch"]
         assert found["concurrency_options"]["collision_strategy"] == "ENQUEUE"
-        assert {"name", "settings", "deep"} == set(found["parameter_openapi_schema"]["properties"])
+        assert {"name", "settings", "deep", "plan", "changed_only"} == set(
+            found["parameter_openapi_schema"]["properties"]
+        )
         deploy(server_home, server)
         again = client.get("/deployments/name/sync-obsidian/my-notes").json()
         assert again["updated"] == found["updated"], "an unchanged file was deployed again"

@@ -13,12 +13,13 @@ import pytest
 from catchment.errors import LoginFailed, NotNow, RateLimited, SourceError, SourceUnavailable
 from catchment.forecast import Pace as Measured
 from catchment.forecast import done_at, forecast
-from catchment.gates import Rest, resting
+from catchment.gates import WHOLE
 from catchment.ledger import BucketRow, Ledger
 from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import Limits, Pace
 from catchment.pacing.rules import Rule
 from catchment.pipeline import SourceSync, open_sync
+from catchment.resting import Rest, resting
 from catchment.settings import Home, Policy
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
@@ -67,7 +68,8 @@ def remote(tmp_path: Path) -> Remote:
 @pytest.fixture
 def ledger(home: Home) -> Iterator[Ledger]:
     with closing(Ledger.open(home.database_url)) as ledger:
-        ledger.sources.put("papers", "remote", Priority.NORMAL)
+        source = ledger.sources.put("papers", "remote", Priority.NORMAL)
+        ledger.consents.give(source.id, {WHOLE}, "operator", None)
         yield ledger
 
 
@@ -122,6 +124,9 @@ def test_what_was_fetched_before_the_host_asked_to_wait_is_delivered(
     counts = ledger.queue.counts()["papers"]
     assert (counts["succeeded"], counts["pending"]) == (7, 13)
     assert ledger.pacing.places() == []
+    last = ledger.syncs.last(sync.source.id)
+    assert last is not None and last.outcome == "yielded" and last.expected is not None
+    assert timedelta(minutes=59) < last.expected - datetime.now(UTC) < timedelta(hours=2)
 
 
 def test_no_more_is_claimed_than_the_host_allows_in_this_hour(home: Home, remote: Remote, ledger: Ledger) -> None:
@@ -220,6 +225,28 @@ def test_what_waits_is_forecast_from_what_was_measured(
         assert token is not None
         sync.deliver(token)
         assert sync.forecast() is None
+
+
+def test_a_forecast_counts_what_is_at_work_and_is_told_to_whoever_asks_the_ledger(
+    home: Home, remote: Remote, ledger: Ledger
+) -> None:
+    with syncing(home, remote) as sync:
+        sync.discover()
+        first, second = sync.claim(5), sync.claim(250)
+        assert first is not None and second is not None
+        assert sync.foretell() is None, "nothing was measured yet"
+        sync.deliver(first)
+        moment = sync.foretell()
+        running = ledger.syncs.last(sync.source.id)
+        assert moment is not None and running is not None
+        assert (running.outcome, running.expected) == (None, moment)
+
+
+def test_the_first_items_of_a_sync_are_judged_by_what_earlier_ones_taught() -> None:
+    earlier = Measured(seconds=0.1, requests=1.0, jobs=5_000)
+    assert Measured(9.0, 2.0, 1).after(earlier).seconds == pytest.approx(0.1 + 8.9 / 101)
+    assert Measured(0.5, 1.0, 9_900).after(earlier).seconds == pytest.approx(0.496)
+    assert Measured(9.0, 2.0, 1).after(None).seconds == 9.0
 
 
 @pytest.mark.parametrize(

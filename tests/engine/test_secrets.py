@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import keyring
 import pytest
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringLocked, PasswordSetError
 
 from catchment import secrets
 from catchment.errors import LoginFailed
@@ -34,7 +39,6 @@ def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     [
         ("env:NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE is not set"),
         ("file:/no/such/place/password", "the file of the secret, password, cannot be read"),
-        ("keyring:mail/ada", "keyring"),
         ("env:EMPTY", "is empty"),
     ],
 )
@@ -44,6 +48,75 @@ def test_what_is_not_there_is_a_refused_login_with_the_remedy(
     monkeypatch.setenv("EMPTY", "")
     with pytest.raises(LoginFailed, match=said):
         secrets.resolve(reference)
+
+
+class InMemory(KeyringBackend):
+    """A keyring of this test's own."""
+
+    priority = 1  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries = {("mail", "ada"): "correct horse"}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        if service == "locked":
+            raise KeyringLocked("it is locked")
+        return self.entries.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        if service == "locked":
+            raise PasswordSetError("it is locked")
+        self.entries[service, username] = password
+
+
+@pytest.fixture
+def in_memory() -> Iterator[InMemory]:
+    before = keyring.get_keyring()
+    made = InMemory()
+    keyring.set_keyring(made)
+    yield made
+    keyring.set_keyring(before)
+
+
+def test_a_secret_is_read_from_the_keyring_and_replaced_there(in_memory: InMemory) -> None:
+    assert secrets.resolve("keyring:mail/ada") == "correct horse"
+    with pytest.raises(LoginFailed, match="no such entry; keyring set SERVICE USER"):
+        secrets.resolve("keyring:mail/zoe")
+    with pytest.raises(LoginFailed, match="cannot be opened; unlock it"):
+        secrets.resolve("keyring:locked/ada")
+    with secrets.alone("keyring:mail/ada"):
+        assert secrets.replace("keyring:mail/ada", "battery staple")
+    assert secrets.resolve("keyring:mail/ada") == "battery staple"
+    assert not secrets.replace("keyring:locked/ada", "battery staple")
+
+
+def test_a_keyring_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(LoginFailed, match="pip install keyring"):
+        secrets.resolve("keyring:mail/ada")
+
+
+def test_a_secret_in_a_file_is_replaced_at_once_and_stays_its_owners(tmp_path: Path) -> None:
+    file, link = tmp_path / "token", tmp_path / "link"
+    file.write_text("correct horse")
+    file.chmod(0o600)
+    link.symlink_to(file)
+    with secrets.alone(f"file:{link}"):
+        assert secrets.replace(f"file:{link}", "battery staple")
+    assert secrets.resolve(f"file:{file}") == "battery staple"
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert sorted(tmp_path.iterdir()) == [link, file], "nothing is left over"
+
+
+def test_a_secret_that_cannot_be_replaced_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for reference in ("env:MAIL_TOKEN", "block:mail", f"file:{tmp_path}/gone/token", f"file:{tmp_path}/folder"):
+        assert not secrets.replace(reference, "battery staple")
+    assert list(tmp_path.iterdir()) == [tmp_path / "folder"], "the secret is left nowhere else"
+    with pytest.raises(LoginFailed, match="cannot be read"), secrets.alone(f"file:{tmp_path}/gone/token"):
+        pass
 
 
 def test_blocks_are_read_by_whoever_knows_how(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from catchment.ledger.turns import Turns
 from catchment.model import JobState, Priority
 from catchment.pipeline import SourceSync, open_sync
 from catchment.places import Places
+from catchment.pulse import Pulse
 from catchment.settings import Home
 from catchment.turn import Turn
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -141,7 +142,7 @@ def turn(ledger: Ledger, name: str) -> Turn:
     """The turn of a source, where one source works at a time."""
     source: Source = ledger.sources.put(name, "local_files", Priority.NORMAL)
     sync = ledger.syncs.begin(source.id, run=None, owner=process.identity(), code_version="1", alive=process.alive)
-    return Turn(Turns(ledger._store, cap=1), sync, at_once=4)
+    return Turn(Turns(ledger._store, cap=1), sync, 4, Pulse(_SECONDS))
 
 
 def test_a_source_at_work_gives_way_between_two_steps(ledger: Ledger) -> None:

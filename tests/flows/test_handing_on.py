@@ -16,6 +16,7 @@ from catchment.pipeline import open_sync
 from catchment.settings import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from console.adding import Timing, commit, prepare
+from console.consent import agreement
 from deployments.api import api
 from deployments.runs import HANDED_ON, start_sync, view, wait
 from deployments.supervisor import Running
@@ -37,7 +38,8 @@ def add(
         folder = tmp_path / name
         folder.mkdir()
         (folder / "a.md").write_text("A")
-        commit(prepare("local_files", str(folder), name, {}, Timing()))
+        entry = prepare("local_files", str(folder), name, {}, Timing())
+        commit(entry, agreement(entry, given=True))
         return folder
 
     yield added
@@ -57,6 +59,24 @@ def runs_of(server: Running, name: str) -> list[dict[str, Any]]:
 
 def test_both_sides_name_the_state_alike() -> None:
     assert handing_on.HANDED_ON == HANDED_ON
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "does"),
+    [
+        ({}, {}, True),
+        ({}, {"deep": False, "changed_only": True}, True),
+        ({"changed_only": True}, {"changed_only": True}, True),
+        ({"changed_only": True}, {}, False),
+        ({"deep": True}, {"changed_only": True}, True),
+        ({"deep": True}, {"deep": False}, True),
+        ({}, {"deep": True}, False),
+        ({}, {"plan": "one"}, False),
+        ({"name": "notes"}, {"name": "papers"}, False),
+    ],
+)
+def test_a_run_stands_for_others_that_want_no_more(mine: dict[str, Any], other: dict[str, Any], does: bool) -> None:
+    assert handing_on.stands_for(mine, other) is does
 
 
 def test_a_run_that_finds_another_at_work_is_no_error_and_one_more_follows(

@@ -25,19 +25,20 @@ def test_upkeep_lets_go_of_what_is_old_only_and_checks_the_ledger(window: Window
     sync("upkept", folder)
     (folder / "gone.md").unlink()
     sync("upkept", folder)
-    storage = home.prefect / "storage"
-    storage.mkdir(exist_ok=True)
-    for name, age in (("old", 8), ("young", 6)):
-        (storage / name).write_text("{}")
-        then = time.time() - age * 86_400
-        os.utime(storage / name, (then, then))
+    places = (home.prefect / "storage", home.plans)
+    for place in places:
+        place.mkdir(exist_ok=True)
+        for name, age in (("old", 8), ("young", 6)):
+            (place / name).write_text("{}")
+            then = time.time() - age * 86_400
+            os.utime(place / name, (then, then))
     done = asyncio.run(upkeep())
     assert (done["items"], done["broken"]) == (0, 0)
     checked = last_check(home)
     assert checked is not None
     assert checked.broken == 0
-    assert not (storage / "old").exists()
-    assert (storage / "young").exists()
+    for place in places:
+        assert {file.name for file in place.iterdir()} & {"old", "young"} == {"young"}
     month = Ledger.open(home.database_url, clock=lambda: time.time() + 31 * 86_400)
     assert month.intake.find("gone.md")[0].state == "deleted"
     month.close()

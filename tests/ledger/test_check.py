@@ -31,6 +31,7 @@ BREACHES = {
     "UPDATE documents SET aliases = 'x', content_id = 2 WHERE id = 1": (
         "Document 1 has other names than one with the same content"
     ),
+    "UPDATE contents SET media_type = 'message/rfc822' WHERE id = 2": "Content 2 is a message of mail and has no thread",
     "DELETE FROM quarantine": "Job 4 is quarantined and has no open entry",
     "UPDATE jobs SET state = 'skipped' WHERE id = 4": (
         "The quarantine entry of job 4 is open and the job is not quarantined"

@@ -139,6 +139,37 @@ def test_a_second_file_with_the_same_identity_is_no_move(world: World) -> None:
     assert world.settle().deleted == 1
 
 
+def test_an_item_that_is_said_to_have_come_from_elsewhere_is_the_same_whatever_its_content(world: World) -> None:
+    world.ingest(note("old/a.md", "v1", "i1"), text="first words")
+    came = Upsert(note("new/b.md", "v2", "i2"), came_from="old/a.md")
+    assert world.record(Tombstone("old/a.md"), came) == IntakeCounts(moved=1, missing=1, enqueued=1)
+    assert world.record(Tombstone("old/a.md"), came) == IntakeCounts(unchanged=2)
+    world.deliver(world.claim(), text="other words")
+    assert world.found("other") == ["new/b.md"]
+    assert world.item_events("new/b.md").count("moved") == 1
+
+
+def test_where_an_item_came_from_is_heeded_when_its_listing_was_cut_in_between(world: World) -> None:
+    world.ingest(note("a.md", "v1", "i1"))
+    world.lose("a.md")
+    world.reopen()
+    assert world.record(Upsert(note("b.md", "v1", "i1"), came_from="a.md")) == IntakeCounts(moved=1)
+
+
+def test_an_item_cannot_have_come_from_where_another_still_is(world: World) -> None:
+    world.ingest(note("a.md", "v1", "i1"))
+    assert world.record(Upsert(note("b.md", "v2", "i2"), came_from="a.md")) == IntakeCounts(new=1, enqueued=1)
+    assert world.record(Upsert(note("c.md", "v3", "i3"), came_from="nowhere.md")) == IntakeCounts(new=1, enqueued=1)
+
+
+def test_two_items_of_one_content_follow_what_is_said_of_each(world: World) -> None:
+    world.ingest(note("a.md", "v", "same"), note("b.md", "v", "same"))
+    changes = [Tombstone("a.md"), Tombstone("b.md")]
+    changes += [Upsert(note(f"new/{n}.md", "v", "same"), came_from=f"{n}.md") for n in "ba"]
+    assert world.record(*changes) == IntakeCounts(missing=2, moved=2)
+    assert [event for event in world.item_events("new/a.md") if event == "moved"] == ["moved"]
+
+
 def test_a_moved_item_may_take_the_place_of_a_deleted_one(world: World) -> None:
     world.ingest(note("a.md", identity="i1"), note("b.md", identity="i2"))
     world.lose("b.md")

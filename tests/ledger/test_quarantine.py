@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from catchment.errors import IllegalTransition, NotFound
+from catchment.ledger import FailureInfo
 from catchment.model import FailureClass, Priority, Reason, Upsert
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, locators, note, notes
 
@@ -146,3 +147,26 @@ def test_the_sources_of_a_cluster_are_named(world: World) -> None:
     batch = world.ledger.queue.claim(other.id, 1, owner="worker")
     world.ledger.queue.fail(batch.token, batch.jobs[0].id, PARSE_ERROR, retry_at=None)
     assert world.ledger.quarantine.clusters()[0].sources == ("mail", "notes")
+
+
+def test_entries_are_released_once_when_what_mattered_to_them_changed(world: World) -> None:
+    def begin(**now: str) -> int:
+        world.ledger.syncs.end(world.sync.id, "completed", {})
+        world.sync = world.ledger.syncs.begin(
+            world.source.id, run=None, owner="w", code_version="1", alive=lambda _: False, circumstances=now
+        )
+        return world.ledger.quarantine.heal(world.source.id, now)
+
+    begin(program="1", settings="a", login="x")
+    world.see(note("a.md"), note("b.md"))
+    batch = world.claim()
+    refused = FailureInfo(Reason.PERMISSION_DENIED, FailureClass.PERMANENT, "AccessDenied", "it may not be read")
+    for job, failure in zip(batch.jobs, (PARSE_ERROR, refused), strict=True):
+        world.ledger.queue.fail(batch.token, job.id, failure, retry_at=None)
+    assert begin(program="1", settings="a", login="x") == 0
+    assert begin(program="2", settings="a", login="y") == 1, "the login is of today still"
+    assert world.state(batch.jobs[0].id) == "pending"
+    world.clock.forward(days=1)
+    assert begin(program="2", settings="a", login="y") == 1
+    assert world.events(batch.jobs[1].id)[-1] == "pending"
+    assert begin(program="3", settings="b", login="z") == 0

@@ -39,6 +39,13 @@ def test_a_claim_takes_only_its_own_source(world: World) -> None:
     assert world.claim().jobs == ()
 
 
+def test_a_claim_takes_no_more_once_it_has_enough_to_read_and_always_takes_one(world: World) -> None:
+    world.see(*(note(name, size=size) for name, size in (("a", 60), ("b", 60), ("c", None), ("d", 500), ("e", 1))))
+    assert locators(world.claim(most_bytes=100)) == ["a", "b"]
+    assert locators(world.claim(most_bytes=100)) == ["c", "d"]
+    assert locators(world.claim(most_bytes=100, fresh=True)) == ["e"]
+
+
 def test_a_claim_can_ask_for_fresh_jobs_or_for_failed_ones_or_for_certain_jobs(world: World) -> None:
     world.see(*notes(4))
     batch = world.claim(2)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from catchment.errors import ItemError, ResourceExhausted
 from catchment.extract import extract
-from catchment.extract.mail import ASIDE
-from catchment.model import Document, RawContent, SkipReason
+from catchment.model import ASIDE, Document, RawContent, SkipReason
 from catchment.normalize import normalize
 from catchment.normalize.mail import mail, words
 from catchment.normalize.mail.attachments import MAX_BYTES, attachments, single

@@ -17,8 +17,7 @@ import pytest
 
 from catchment.errors import ItemError, ParseError
 from catchment.extract import extract
-from catchment.extract.mail import ASIDE
-from catchment.model import RawContent
+from catchment.model import ASIDE, RawContent
 from catchment.normalize import normalize
 from catchment.normalize.mail.attachments import attachments
 

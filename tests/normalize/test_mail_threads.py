@@ -3,135 +3,31 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from catchment.normalize.mail import mail
 from catchment.normalize.mail.threads import Envelope, base_subject, envelope, threads
-
-_START = datetime(2026, 1, 1, tzinfo=UTC)
-_PEOPLE = [f"p{number}@example.org" for number in range(60)]
-_ME = _PEOPLE[0]
-_TOPICS = ("pump", "roof", "minutes", "invoice", "hive", "orchard", "budget", "survey", "gauge", "mill", "levy", "rota")
-_OCCASIONS = (
-    "spring",
-    "monday",
-    "north",
-    "repair",
-    "quote",
-    "draft",
-    "meeting",
-    "key",
-    "plan",
-    "2026",
-    "second",
-    "old",
-)
-_PREFIXES = ["Re: ", "RE: ", "AW: ", "Sv: ", "Re[2]: ", "Antw: ", "回复：", "Odp: ", "RES: "]
-
-
-@dataclass
-class _Corpus:
-    """Messages as a mailbox holds them, and which conversation each belongs to."""
-
-    envelopes: list[Envelope] = field(default_factory=list)
-    truth: dict[str, int] = field(default_factory=dict)
-
-
-def _corpus(seed: int, conversations: int) -> _Corpus:
-    """Conversations of up to 15 messages, with each kind of damage in a share of them."""
-    chance = random.Random(seed)
-    corpus = _Corpus()
-    for number in range(conversations):
-        _converse(corpus, chance, number)
-    return corpus
-
-
-def _converse(corpus: _Corpus, chance: random.Random, number: int) -> None:
-    subject = " ".join(chance.sample(_TOPICS, 2) + chance.sample(_OCCASIONS, chance.choice([0, 1, 2])))
-    mailing_list = chance.choice(["", "", f"<l{number % 5}.lists.example.org>"])
-    circle = [_ME, *chance.sample(_PEOPLE[1:], chance.randint(1, 4))]
-    moment = _START + timedelta(minutes=chance.randint(0, 500_000))
-    sent: list[Envelope] = []
-    for turn in range(min(15, 1 + int(chance.expovariate(0.3)))):
-        parent = chance.choice(sent[-4:]) if sent else None
-        sender = chance.choice([person for person in circle if parent is None or person != parent.sender])
-        moment += timedelta(minutes=chance.randint(2, 3_000))
-        message = Envelope(
-            key=f"{number}.{turn}",
-            identifier=f"{number}.{turn}@{sender.partition('@')[0]}.example.org",
-            references=(*parent.references[-20:], parent.identifier) if parent else (),
-            subject=f"{chance.choice(_PREFIXES)}{base_subject(parent.subject)[0]}" if parent else subject,
-            sent=moment,
-            sender=sender,
-            people=frozenset(circle),
-            mailing_list=mailing_list,
-        )
-        sent.append(_damaged(message, chance))
-    for message in sent:
-        if len(sent) == 1 or chance.random() > 0.04:  # some messages never reached this mailbox
-            corpus.envelopes.append(message)
-            corpus.truth[message.key] = number
-            if chance.random() < 0.05:  # a second copy by way of the list
-                copy = message._replace(key=f"{message.key}c", subject=f"[parish] {message.subject}")
-                corpus.envelopes.append(copy)
-                corpus.truth[copy.key] = number
-
-
-def _damaged(message: Envelope, chance: random.Random) -> Envelope:
-    """What programs on the way do to headers."""
-    kind = chance.random()
-    if kind < 0.06:  # a program that names no message
-        message = message._replace(references=())
-    elif kind < 0.16:  # one that names only the last
-        message = message._replace(references=message.references[-1:])
-    elif kind < 0.20:  # references cut off in the middle
-        message = message._replace(references=message.references[-3:-1])
-    elif kind < 0.23:  # the address of the sender where an identifier belongs
-        message = message._replace(references=(*message.references[-1:], _ME))
-    if chance.random() < 0.05 and message.references:
-        message = message._replace(subject=f"something else (was: {message.subject})")
-    if chance.random() < 0.10:
-        message = message._replace(subject=f"[parish {message.key}] {message.subject}")
-    if chance.random() < 0.01:
-        message = message._replace(identifier="")
-    if chance.random() < 0.01:
-        message = message._replace(identifier="1@localhost")
-    if chance.random() < 0.02:
-        message = message._replace(sent=None)
-    return message
-
-
-def _right(corpus: _Corpus) -> float:
-    """The share of messages that are with the messages they belong with: B-cubed F1."""
-    found = threads(corpus.envelopes)
-    both = Counter((found[key], truth) for key, truth in corpus.truth.items())
-    of_found, of_truth = Counter(found.values()), Counter(corpus.truth.values())
-    pairs = [(found[key], truth) for key, truth in corpus.truth.items()]
-    precision = sum(both[pair] / of_found[pair[0]] for pair in pairs) / len(pairs)
-    recall = sum(both[pair] / of_truth[pair[1]] for pair in pairs) / len(pairs)
-    return 2 * precision * recall / (precision + recall)
+from tests.normalize.conversations import START, corpus, right
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_at_least_95_in_100_messages_are_found_in_their_conversation(seed: int) -> None:
-    assert _right(_corpus(seed, 400)) >= 0.95
+    mailbox = corpus(seed, 400)
+    assert right(threads(mailbox.envelopes), mailbox.truth) >= 0.95
 
 
 def test_the_threads_are_the_same_in_whatever_order_messages_arrive() -> None:
-    corpus = _corpus(9, 150)
-    found = threads(corpus.envelopes)
+    envelopes = corpus(9, 150).envelopes
+    found = threads(envelopes)
     for seed in range(5):
-        shuffled = random.Random(seed).sample(corpus.envelopes, len(corpus.envelopes))
-        assert threads(shuffled) == found
+        assert threads(random.Random(seed).sample(envelopes, len(envelopes))) == found
 
 
 def _message(key: str, *references: str, subject: str = "Re: pump", minute: int = 0, **said: str) -> Envelope:
     people = frozenset({"a@example.org", "b@example.org"})
-    sent = _START + timedelta(minutes=minute)
+    sent = START + timedelta(minutes=minute)
     return _with(Envelope(key, key, references, subject, sent, "a@example.org", people), said)
 
 

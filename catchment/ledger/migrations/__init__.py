@@ -16,15 +16,18 @@ from catchment.ledger.store import Store
 _HERE = Path(__file__).parent
 
 
-def forward(store: Store, found: str) -> None:
-    """Bring a ledger of revision `found` to the program's. Raises SchemaMismatch when it is newer than the program."""
+def forward(store: Store, found: str, *, backed_up: bool = False) -> None:
+    """Bring a ledger of revision `found` to the program's, after a backup where there is none.
+
+    Raises SchemaMismatch when it is newer than the program.
+    """
     from catchment.ledger.opening import back_up
 
     if found not in {script.revision for script in _scripts().walk_revisions()}:
         raise SchemaMismatch(
             f"The ledger is of revision {found}, which this program does not know; install a newer one"
         )
-    if store.file is not None:
+    if store.file is not None and not backed_up:
         back_up(store.file)
     with store.write() as writing:
         run(writing.connection)

@@ -13,11 +13,18 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from catchment.model import Document
+
+Name = TypeVar("Name", int, str)
+
+SKEW, WINDOW = timedelta(hours=12), timedelta(days=120)
+"""A reply that names no message answers one that was sent so much later than itself at most, or so much earlier."""
+MAX_CANDIDATES = 200
+"""So many messages of its subject, the latest before it, are looked at for the one that such a reply answers."""
 
 _REPLY = "re|aw|antw|sv|vs|rif|r|odp|ynt|res|ref|atb|απ|отв|на|vá|回复|回覆|答复|返信|답장|תשובה|رد"
 _FORWARD = "fw|fwd|wg|tr|rv|i|pd|ilt|vb|vl|enc|doorst|trs|πρθ|пересл|továbbítás|转发|轉寄|転送|전달"
@@ -28,9 +35,7 @@ _SUFFIX = re.compile(r"\s*\((?:fwd|was: ?.{0,400})\)\s*$")
 _SPACE = re.compile(r"\s+")
 _ADDRESS = re.compile(r"<([^<>]+)>\s*$")
 _LATEST = datetime.max.replace(tzinfo=UTC)
-_SKEW, _WINDOW = timedelta(hours=12), timedelta(days=120)
 _LEAST_IDENTIFIER = 5
-_MAX_CANDIDATES = 200
 
 
 class Envelope(NamedTuple):
@@ -69,24 +74,21 @@ def envelope(key: str, document: Document) -> Envelope:
     )
 
 
-def threads(messages: Iterable[Envelope]) -> dict[str, str]:
-    """The thread of each message, by its key: 16 hexadecimal digits, the same for the same messages in any order."""
+def threads(messages: Iterable[Envelope], settled: Collection[str] = ()) -> dict[str, str]:
+    """The thread of each message, by its key: 16 hexadecimal digits, the same for the same messages in any order.
+
+    Those whose keys are `settled` are only there to be answered: whoever asks knows their thread, and they are not joined
+    to another by their subject.
+    """
     ordered = sorted(messages, key=lambda one: (one.sent or _LATEST, one.identifier, one.subject, one.key))
     names = _Names(ordered)
-    joined = _Joined()
-    unanswered: list[Envelope] = []
+    joined = Joined[str]()
     for message in ordered:
         own = names.own(message)
-        found = False
-        for other in names.answered(message):
+        for other in names.linked(message):
             joined.join(own, other)
-            found = found or other in names.present
-        if message.conversation:
-            joined.join(own, f"conversation {message.conversation}")
-            found = True
-        if not found:
-            unanswered.append(message)
-    _by_subject(ordered, unanswered, names, joined)
+    alone = [message for message in ordered if message.key not in settled and names.is_orphan(message)]
+    _by_subject(ordered, alone, names, joined)
     called: dict[str, str] = {}
     result: dict[str, str] = {}
     for message in ordered:
@@ -95,6 +97,18 @@ def threads(messages: Iterable[Envelope]) -> dict[str, str]:
         name = called.setdefault(joined.of(own), first)
         result[message.key] = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
     return result
+
+
+def orphans(messages: Iterable[Envelope]) -> list[Envelope]:
+    """The replies that name no message which is among these: what they answer is found by their subject, if at all."""
+    messages = list(messages)
+    names = _Names(messages)
+    return [message for message in messages if names.is_orphan(message)]
+
+
+def identifiers(message: Envelope) -> list[str]:
+    """What a message is called and what it names: two messages of one thread have one in common, or a third between them."""
+    return [_own(message), *_answered(message), *_conversation(message)]
 
 
 def base_subject(subject: str) -> tuple[str, bool]:
@@ -118,35 +132,58 @@ class _Names:
         for message in messages:
             bearers.setdefault(message.identifier, set()).add(self.bases[message.key][0])
         self._ambiguous = {name for name, subjects in bearers.items() if len(subjects) > 1}
-        self.present = {self.own(message) for message in messages}
+        self._present = {self.own(message) for message in messages}
 
     def own(self, message: Envelope) -> str:
-        """The name of a message; one without an identifier is called after what its headers say."""
-        if not message.identifier:
-            return "\n".join(("unnamed", str(message.sent), message.subject, *sorted(message.people)))
-        return self._name(message.identifier, self.bases[message.key][0])
+        """The name of a message."""
+        return self._name(_own(message), message)
 
     def answered(self, message: Envelope) -> list[str]:
-        """The names of the messages that it says it answers; some programs put a person's address there."""
-        base = self.bases[message.key][0]
-        return [
-            self._name(name, base)
-            for name in message.references
-            if len(name) >= _LEAST_IDENTIFIER and name != message.identifier and name.lower() not in message.people
-        ]
+        """The names of the messages that it says it answers."""
+        return [self._name(name, message) for name in _answered(message)]
 
-    def _name(self, identifier: str, base: str) -> str:
-        return f"{identifier}\n{base}" if identifier in self._ambiguous else identifier
+    def linked(self, message: Envelope) -> list[str]:
+        """All that it is in one thread with by what it says itself."""
+        return [*self.answered(message), *_conversation(message)]
+
+    def is_orphan(self, message: Envelope) -> bool:
+        """Whether it is a reply that names no message which is there."""
+        if message.sent is None or message.conversation or not self.bases[message.key][1]:
+            return False
+        return self._present.isdisjoint(self.answered(message))
+
+    def _name(self, identifier: str, message: Envelope) -> str:
+        return f"{identifier}\n{self.bases[message.key][0]}" if identifier in self._ambiguous else identifier
 
 
-class _Joined:
+def _own(message: Envelope) -> str:
+    """A message without an identifier is called after what its headers say."""
+    if message.identifier:
+        return message.identifier
+    return "\n".join(("unnamed", str(message.sent), message.subject, *sorted(message.people)))
+
+
+def _answered(message: Envelope) -> list[str]:
+    """The identifiers of the messages that it says it answers; some programs put a person's address there."""
+    return [
+        name
+        for name in message.references
+        if len(name) >= _LEAST_IDENTIFIER and name != message.identifier and name.lower() not in message.people
+    ]
+
+
+def _conversation(message: Envelope) -> list[str]:
+    return [f"conversation {message.conversation}"] if message.conversation else []
+
+
+class Joined(Generic[Name]):
     """Names that belong together (union-find)."""
 
     def __init__(self) -> None:
-        self._above: dict[str, str] = {}
+        self._above: dict[Name, Name] = {}
 
-    def of(self, name: str) -> str:
-        """The one name that stands for all that are joined with this one."""
+    def of(self, name: Name) -> Name:
+        """The one name that stands for all that are joined with this one: the least of them."""
         top = name
         while (above := self._above.get(top, top)) != top:
             top = above
@@ -154,26 +191,24 @@ class _Joined:
             self._above[name], name = top, above
         return top
 
-    def join(self, one: str, other: str) -> None:
+    def join(self, one: Name, other: Name) -> None:
+        """Let these two, and all that are joined with either, belong together."""
         one, other = self.of(one), self.of(other)
         if one != other:
             self._above[max(one, other)] = min(one, other)
 
 
-def _by_subject(ordered: Sequence[Envelope], replies: Sequence[Envelope], names: _Names, joined: _Joined) -> None:
-    """Join each reply that answers no message that is there to the last one before it of its subject and people."""
+def _by_subject(ordered: Sequence[Envelope], replies: Sequence[Envelope], names: _Names, joined: Joined[str]) -> None:
+    """Join each reply that names no message which is there to the last one before it of its subject and people."""
     same: dict[str, list[Envelope]] = {}
     for message in ordered:
         if message.sent and (base := names.bases[message.key][0]):
             same.setdefault(base, []).append(message)
     for reply in replies:
-        base, is_reply = names.bases[reply.key]
-        if not is_reply or reply.sent is None or base not in same:
-            continue
-        candidates = same[base]
-        place = bisect_right(candidates, reply.sent + _SKEW, key=lambda one: one.sent or _LATEST)
-        for other in reversed(candidates[max(0, place - _MAX_CANDIDATES) : place]):
-            if other.sent is None or other.sent < reply.sent - _WINDOW:
+        candidates, sent = same.get(names.bases[reply.key][0], []), reply.sent or _LATEST
+        place = bisect_right(candidates, sent + SKEW, key=lambda one: one.sent or _LATEST)
+        for other in reversed(candidates[max(0, place - MAX_CANDIDATES) : place]):
+            if other.sent is None or other.sent < sent - WINDOW:
                 break
             if other.key != reply.key and _are_talking(reply, other):
                 joined.join(names.own(reply), names.own(other))

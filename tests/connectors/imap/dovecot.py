@@ -84,6 +84,9 @@ namespace inbox {{
   mailbox Junk {{
     special_use = \\Junk
   }}
+  mailbox "[Gmail]/All Mail" {{
+    special_use = \\All
+  }}
 }}
 """
 _TOKENS = """
@@ -189,14 +192,18 @@ def token(user: str = USER, seconds: int = 600) -> str:
     return (said + b"." + signed).decode()
 
 
-def message(number: int, subject: str = "", text: str = "", files: dict[str, bytes] | None = None) -> bytes:
-    """A message; `files` come along."""
+def message(
+    number: int, subject: str = "", text: str = "", files: dict[str, bytes] | None = None, answers: int | None = None
+) -> bytes:
+    """A message; `files` come along; it may answer another."""
     made = EmailMessage()
     made["From"] = "Grace Hopper <grace@example.org>"
     made["To"] = "Ada <ada@example.org>"
     made["Subject"] = subject or f"Message {number}"
     made["Date"] = f"Mon, 02 Mar 2026 10:{number % 60:02}:00 +0000"
     made["Message-ID"] = f"<{number}@example.org>"
+    if answers is not None:
+        made["References"] = f"<{answers}@example.org>"
     made.set_content(text or f"The text of message {number}.\n")
     for name, data in (files or {}).items():
         kind = ("text", "plain") if name.endswith(".txt") else ("application", "octet-stream")

@@ -18,6 +18,7 @@ def work(sync: SourceSync, batch: int = 250) -> None:
 
 def full_sync(home: Home, mail: Imap, *, deep: bool = False) -> dict[str, int]:
     """One sync to its end; its figures."""
+    consent(home, mail)
     policy = Policy(retry=NOW, limits=mail.policy.limits)
     with open_sync(home, mail, "mail", policy, mail.settings.model_fields["priority"].default) as sync:
         sync.discover(deep=deep)
@@ -26,6 +27,17 @@ def full_sync(home: Home, mail: Imap, *, deep: bool = False) -> dict[str, int]:
             while (trouble := sync.process_alone(job)) and trouble.retry_at is not None:
                 pass
         return sync.end()
+
+
+def consent(home: Home, mail: Imap) -> None:
+    """Agree to all that the account is set to read; may be called again."""
+    ledger = Ledger.open(home.make().database_url)
+    try:
+        source = ledger.sources.put("mail", mail.kind, mail.settings.model_fields["priority"].default)
+        if not ledger.consents.valid(source.id) >= mail.scopes().keys():
+            ledger.consents.give(source.id, set(mail.scopes()), "operator", None)
+    finally:
+        ledger.close()
 
 
 def documents(home: Home) -> dict[str, int]:

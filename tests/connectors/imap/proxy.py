@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,11 +42,17 @@ class Exchange:
 
 @dataclass
 class Proxy:
-    """A proxy on a port of its own. `harm` sees every command; `most` bytes of the answers are passed on, if it is set."""
+    """A proxy on a port of its own. `harm` sees every command, and `translate` every line of the answers, before they are
+    passed on; `most` bytes of the answers are, if it is set, and then the connection is cut, or nothing more comes (`stall`).
+    `tls`: what comes from the client is encrypted.
+    """
 
     target: int
     harm: Harm | None = None
+    translate: Callable[[bytes], bytes] = lambda line: line
     most: int | None = None
+    stall: bool = False
+    tls: ssl.SSLContext | None = None
     greeting: bytes | None = None
     commands: list[bytes] = field(default_factory=list)
 
@@ -53,18 +60,30 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self._begin(self._accept)
 
     def close(self) -> None:
         for one in [self._listener, *self._open]:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
+        for thread in self._threads:
+            thread.join(timeout=10)
+
+    def _begin(self, task: Callable[..., None], *sides: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=task, args=sides, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                if self.tls is not None:
+                    try:
+                        client = self.tls.wrap_socket(client, server_side=True)
+                    except ssl.SSLError:
+                        continue  # The client does not trust it.
                 try:
                     server = socket.create_connection(("127.0.0.1", self.target))
                 except ConnectionRefusedError:
@@ -77,8 +96,8 @@ class Proxy:
                 if self.greeting is not None:
                     client.sendall(self.greeting)
                     continue
-                threading.Thread(target=self._upwards, args=(client, server), daemon=True).start()
-                threading.Thread(target=self._downwards, args=(client, server), daemon=True).start()
+                self._begin(self._upwards, client, server)
+                self._begin(self._downwards, client, server)
 
     def _upwards(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError, ValueError), client.makefile("rb") as lines:
@@ -91,16 +110,20 @@ class Proxy:
                 if self.harm is not None:
                     self.harm(exchange)
                 if not exchange.harmed:
-                    server.sendall(line)
+                    server.sendall(exchange.line)
 
     def _downwards(self, client: socket.socket, server: socket.socket) -> None:
-        with suppress(OSError):
-            while data := server.recv(65_536):
+        with suppress(OSError, ValueError), server.makefile("rb") as lines:
+            for line in lines:
+                data = self.translate(line)
                 if self.most is not None:
                     data, self.most = data[: self.most], max(self.most - len(data), 0)
                 client.sendall(data)
                 if self.most == 0:
                     self.most = None
+                    if self.stall:
+                        # Until whoever waits gives up.
+                        client.recv(1)
                     break
         for side in (client, server):
             with suppress(OSError):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 
 import pytest
 from imapclient import IMAPClient
 
 from catchment.ledger import Ledger
+from catchment.model import Checkpoint, Root
+from catchment.pacing import Pace, Transfer
 from catchment.settings import Home
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message, serving
 from tests.connectors.imap.library import documents, full_sync, held
+from tests.connectors.imap.proxy import Proxy
 from tests.connectors.memory_ledger import MemoryLedger
 
 COUNT = 30
@@ -218,26 +222,29 @@ def test_two_messages_with_the_same_identifier_are_two_documents(home: Home, mai
     assert len(documents(home)) == 3
 
 
-def test_an_unchanged_account_costs_one_question_for_each_folder(mail: Imap, person: IMAPClient) -> None:
-    for number in range(10):
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        ("", [b"LIST"]),
+        ("{tag} BAD Unknown argument", [b"LIST", b"LIST", *[b"STATUS"] * 4]),
+        ("* STATUS INBOX (MESSAGES\r\n{tag} OK Listed", [b"LIST", b"LIST", *[b"STATUS"] * 4]),
+    ],
+)
+def test_an_unchanged_account_costs_one_question_or_one_for_each_folder(
+    answer: str, asked: list[bytes], account: Callable[..., Imap], server: Dovecot, person: IMAPClient
+) -> None:
+    for number in range(3):
         person.create_folder(f"Folder {number}")
     ledger = MemoryLedger()
-    ledger.sync(mail)
-    asked: list[str] = []
-
-    class Counted:
-        def __init__(self, inner: Imap) -> None:
-            self.ask = inner._pool.ask
-
-        def __call__(self, pace, question):  # type: ignore[no-untyped-def]
-            asked.append(question.__qualname__)
-            return self.ask(pace, question)
-
-    mail._pool.ask = Counted(mail)  # type: ignore[method-assign,assignment]
+    ledger.sync(account())
     known = ledger.known()
-    list(mail.changes(known))
-    assert len(asked) == 12, "the list of folders, and each of the eleven"
-    assert known.asked == []
+    with closing(Proxy(server.port)) as proxy:
+        if answer:
+            proxy.harm = lambda exchange: exchange.answer(answer) if b" RETURN " in exchange.line else None
+        changes = list(account(port=proxy.port).changes(known))
+        assert proxy.commands[proxy.commands.index(b"LIST") :] == asked
+    assert {type(change) for change in changes} == {Root, Checkpoint}
+    assert known.asked == [], "nothing is read of what is known"
 
 
 LESS = {
@@ -277,3 +284,33 @@ def test_a_server_that_can_do_less_tells_the_same(
     }
     assert ledger.documents() == fresh.documents()
     assert ledger.sync(mail).said == []
+
+
+def test_a_server_that_can_do_less_is_asked_for_many_folders_at_once(
+    lesser: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.imap.changes._AT_ONCE", 3)
+    lesser.clear()
+    with lesser.person() as person:
+        for number in range(4):
+            person.create_folder(f"Folder {number}")
+        for number in (1, 3):
+            person.append(f"Folder {number}", message(number))
+    ledger.sync(account(port=lesser.port))
+    assert len(ledger.documents()) == 2
+    asked: list[int] = []
+    mail = account(port=lesser.port)
+    mail.pace = Counted(asked)
+    assert ledger.sync(mail).said == []
+    assert asked == [1, 3, 2], "the list, and the folders in two parts, each of which counts"
+
+
+class Counted(Pace):
+    """Notes what transfers cost."""
+
+    def __init__(self, costs: list[int]) -> None:
+        self._costs = costs
+
+    def transfer(self, cost: int = 1) -> AbstractContextManager[Transfer]:
+        self._costs.append(cost)
+        return super().transfer(cost)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from catchment.errors import CatchmentError, FetchFailed, LoginFailed, RateLimited, SourceError, SourceUnavailable
 from connectors.imap import Imap
+from tests.connectors.imap.certificates import authority, certificate
 from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.proxy import Exchange, Proxy
 from tests.connectors.memory_ledger import MemoryLedger
@@ -91,14 +95,34 @@ def test_a_server_that_hangs_up_each_time_is_unavailable_and_deletes_nothing(
     account: Callable[..., Imap], mail: Imap, proxy: Proxy
 ) -> None:
     ledger = everything(account)
-    proxy.harm = lambda exchange: exchange.cut() if exchange.command == b"STATUS" else None
+    proxy.harm = lambda exchange: exchange.cut() if exchange.command == b"LIST" else None
     with pytest.raises(SourceUnavailable, match=r"cannot be reached .*; check host"):
         ledger.sync(mail)
     assert len(ledger.documents()) == COUNT + 1
-    assert len([command for command in proxy.commands if command == b"STATUS"]) == 2, "asked twice, and no more"
+    assert proxy.commands.count(b"LIST") == 2, "asked twice, and no more"
 
 
-def test_a_server_that_stalls_is_left_after_a_while(account: Callable[..., Imap], proxy: Proxy) -> None:
+@pytest.mark.parametrize("most", [700, 6_000])
+def test_an_answer_that_stalls_in_the_middle_is_asked_for_anew(
+    most: int, account: Callable[..., Imap], proxy: Proxy
+) -> None:
+    proxy.most, proxy.stall = most, True
+    ledger = MemoryLedger()
+    ledger.sync(account(port=proxy.port, limits={"stall_seconds": 0.5}))
+    assert proxy.commands.count(b"LOGIN") == 2
+    same(ledger, everything(account))
+
+
+def test_a_short_stall_is_waited_for(account: Callable[..., Imap], proxy: Proxy) -> None:
+    stalls = iter([0.5])
+    proxy.harm = lambda exchange: time.sleep(next(stalls, 0)) if exchange.command == b"UID FETCH" else None
+    ledger = MemoryLedger()
+    ledger.sync(account(port=proxy.port, limits={"stall_seconds": 20}))
+    assert proxy.commands.count(b"LOGIN") == 1
+    same(ledger, everything(account))
+
+
+def test_a_server_that_stalls_each_time_is_left_after_a_while(account: Callable[..., Imap], proxy: Proxy) -> None:
     def stall(exchange: Exchange) -> None:
         exchange.harmed = exchange.command == b"LIST"
 
@@ -107,17 +131,27 @@ def test_a_server_that_stalls_is_left_after_a_while(account: Callable[..., Imap]
         account(port=proxy.port, limits={"stall_seconds": 0.3}).probe()
 
 
-@pytest.mark.parametrize("code", ["LIMIT", "OVERQUOTA", "THROTTLED"])
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [
+        ("LIMIT", b"LIST"),
+        ("LIMIT", b"EXAMINE"),
+        ("LIMIT", b"UID SEARCH"),
+        ("LIMIT", b"UID FETCH"),
+        ("OVERQUOTA", b"UID FETCH"),
+        ("THROTTLED", b"UID FETCH"),
+    ],
+)
 def test_a_server_that_asks_to_wait_is_left_alone_at_once(
-    code: str, mail: Imap, proxy: Proxy, account: Callable[..., Imap]
+    code: str, command: bytes, mail: Imap, proxy: Proxy, account: Callable[..., Imap]
 ) -> None:
     proxy.harm = lambda exchange: (
-        exchange.answer(f"{{tag}} NO [{code}] Too much") if exchange.command == b"UID FETCH" else None
+        exchange.answer(f"{{tag}} NO [{code}] Too much") if exchange.command == command else None
     )
     ledger = MemoryLedger()
     with pytest.raises(RateLimited):
         ledger.sync(mail)
-    assert proxy.commands.count(b"UID FETCH") == 1
+    assert proxy.commands.count(command) == 1
     proxy.harm = None
     ledger.sync(mail)
     same(ledger, everything(account))
@@ -181,10 +215,61 @@ def test_one_message_that_cannot_be_listed_leaves_the_others_alone(mail: Imap, p
 @pytest.mark.parametrize(
     "greeting", [b"* BYE Too busy\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\r\n"]
 )
-def test_what_is_no_server_of_mail_is_unavailable(greeting: bytes, mail: Imap, proxy: Proxy) -> None:
+def test_what_is_no_server_of_mail_is_unavailable_and_deletes_nothing(
+    greeting: bytes, account: Callable[..., Imap], mail: Imap, proxy: Proxy
+) -> None:
+    ledger = everything(account)
     proxy.greeting = greeting
     with pytest.raises(SourceUnavailable, match="; "):
+        ledger.sync(mail)
+    proxy.greeting = None
+    assert ledger.sync(mail).said == []
+
+
+@pytest.fixture
+def certified(tmp_path: Path) -> Callable[[int], ssl.SSLContext]:
+    """Makes certificates for `localhost` that end in so many days; the authority is in `authority.pem`."""
+    signer = authority("Authority of this test")
+    (tmp_path / "authority.pem").write_bytes(signer.pem)
+
+    def make(days: int) -> ssl.SSLContext:
+        made = certificate(signer, "localhost", days)
+        (tmp_path / "server.pem").write_bytes(made.pem + made.key_pem)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "server.pem")
+        return context
+
+    return make
+
+
+def test_an_expired_certificate_is_told_with_its_remedy_and_nothing_is_lost(
+    account: Callable[..., Imap], proxy: Proxy, certified: Callable[[int], ssl.SSLContext], tmp_path: Path
+) -> None:
+    mail = account(host="localhost", port=proxy.port, security="tls", ca_file=tmp_path / "authority.pem")
+    ledger = everything(account)
+    proxy.tls = certified(-1)
+    with pytest.raises(
+        SourceUnavailable, match=r"certificate of localhost is not valid \(certificate has expired\); whoever runs"
+    ):
+        ledger.sync(mail)
+    assert proxy.commands == [], "nothing was said to it"
+    proxy.tls = certified(30)
+    assert ledger.sync(mail).said == []
+    same(ledger, everything(account))
+
+
+def test_a_server_without_starttls_is_told_nothing(account: Callable[..., Imap], proxy: Proxy, server: Dovecot) -> None:
+    proxy.translate = lambda line: line.replace(b" STARTTLS", b"")
+    mail = account(host="localhost", port=proxy.port, security="starttls", ca_file=server.ca_file)
+    with pytest.raises(SourceUnavailable, match="does not offer STARTTLS on this port; use security tls"):
         mail.probe()
+    assert set(proxy.commands) == {b"CAPABILITY"}
+
+
+def test_a_server_that_declines_login_is_logged_in_to_by_authenticate(mail: Imap, proxy: Proxy) -> None:
+    proxy.translate = lambda line: line.replace(b" AUTH=PLAIN", b" LOGINDISABLED AUTH=PLAIN")
+    assert "messages in INBOX" in mail.probe()
+    assert b"LOGIN" not in proxy.commands
 
 
 def test_a_restart_of_the_server_in_the_middle_of_a_sync_does_no_harm(
@@ -225,7 +310,7 @@ def test_a_login_that_is_declined_for_now_is_no_refused_login(mail: Imap, proxy:
 
 
 def test_an_error_of_a_server_says_nothing_of_what_it_said(mail: Imap, proxy: Proxy) -> None:
-    proxy.harm = lambda exchange: exchange.answer("{tag} NO secret plans") if exchange.command == b"STATUS" else None
+    proxy.harm = lambda exchange: exchange.answer("{tag} NO secret plans") if exchange.command == b"EXAMINE" else None
     ledger = MemoryLedger()
     report = ledger.sync(mail)
     assert {type(error) for error in report.failed.values()} == {FetchFailed}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from imapclient import IMAPClient
 
 from catchment.errors import CatchmentError
+from catchment.ledger import Ledger
 from catchment.settings import Home
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
@@ -17,7 +21,9 @@ from deployments.sources_file import SourceEntry
 from deployments.watch.mailbox import WatchedMailbox
 from deployments.watch.report import Watching
 from deployments.watch.tree import Sign
-from tests.connectors.imap.dovecot import USER, Dovecot, message, serving
+from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
+from tests.connectors.imap.library import consent
+from tests.connectors.imap.proxy import Exchange, Harm, Proxy
 
 
 def _first_news(mail: Imap, happens: Callable[[], object]) -> bool:
@@ -45,6 +51,113 @@ def test_a_new_message_is_told_at_once(server: Dovecot, mail: Imap) -> None:
         assert _first_news(mail, lambda: person.append("INBOX", message(1)))
 
 
+def _append(person: IMAPClient) -> None:
+    person.append("INBOX", message(3))
+
+
+def _flag(person: IMAPClient) -> None:
+    person.add_flags(person.search()[:1], [b"\\Flagged"])
+
+
+def _delete(person: IMAPClient) -> None:
+    person.delete_messages(person.search()[:1])
+    person.expunge()
+
+
+CHANGES = pytest.mark.parametrize("change", [_append, _flag, _delete])
+
+
+@pytest.fixture
+def person(server: Dovecot) -> Iterator[IMAPClient]:
+    """A person with two messages in the inbox, which is open."""
+    with server.person() as person:
+        for number in range(2):
+            person.append("INBOX", message(number))
+        person.select_folder("INBOX")
+        yield person
+
+
+@pytest.fixture
+def proxy(server: Dovecot) -> Iterator[Proxy]:
+    made = Proxy(server.port)
+    yield made
+    made.close()
+
+
+@CHANGES
+def test_what_happens_after_the_folder_was_opened_and_before_it_is_waited_for_is_told(
+    mail: Imap, person: IMAPClient, change: Callable[[IMAPClient], None]
+) -> None:
+    with closing(mail.news()) as news:
+        assert next(news) is False
+        change(person)
+        assert next(news) is True
+
+
+@CHANGES
+def test_what_happens_in_the_moment_before_the_server_idles_is_told(
+    account: Callable[..., Imap],
+    proxy: Proxy,
+    person: IMAPClient,
+    change: Callable[[IMAPClient], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changes = iter([lambda: None, lambda: change(person)])
+    proxy.harm = lambda exchange: next(changes, lambda: None)() if exchange.command == b"IDLE" else None
+    with closing(account(port=proxy.port).news()) as news:
+        assert next(news) is False
+        # The first time nothing happens, and waiting is renewed.
+        monkeypatch.setattr("connectors.imap.connector._RENEWED_SECONDS", 0.1)
+        assert next(news) is False
+        monkeypatch.setattr("connectors.imap.connector._RENEWED_SECONDS", 100)
+        assert next(news) is True
+
+
+def _idling(told: str) -> Harm:
+    """Answers in place of the server while it would idle."""
+    tags: list[str] = []
+
+    def answer(exchange: Exchange) -> None:
+        if exchange.command == b"IDLE":
+            tags.append(exchange.tag.decode())
+            exchange.answer(told)
+        elif exchange.line == b"DONE\r\n":
+            exchange.answer(f"{tags.pop()} OK Idle completed")
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["+ idling\r\n* 1 EXPUNGE", "* 1 EXPUNGE\r\n+ idling", "+ idling\r\n* OK Still here\r\n* 2 FETCH (FLAGS ())"],
+)
+def test_what_comes_together_with_the_word_that_the_server_idles_is_told(
+    account: Callable[..., Imap], proxy: Proxy, person: IMAPClient, told: str
+) -> None:
+    proxy.harm = _idling(told)
+    with closing(account(port=proxy.port).news()) as news:
+        assert next(news) is False
+        assert next(news) is True
+
+
+def test_a_server_that_tells_nothing_while_it_idles_is_asked_each_time_before(
+    account: Callable[..., Imap], proxy: Proxy, person: IMAPClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.imap.connector._RENEWED_SECONDS", 0.1)
+    proxy.harm = _idling("+ idling")
+    with closing(account(port=proxy.port).news()) as news:
+        assert [next(news), next(news)] == [False, False]
+        _flag(person)
+        assert next(news) is True
+
+
+def test_news_come_over_an_encrypted_connection(
+    server: Dovecot, account: Callable[..., Imap], person: IMAPClient
+) -> None:
+    mail = account(host="localhost", port=server.tls_port, security="tls", ca_file=server.ca_file)
+    assert _first_news(mail, lambda: _flag(person))
+
+
 @pytest.fixture(scope="module")
 def dull() -> Iterator[Dovecot]:
     """A server that says that it cannot tell of news by itself."""
@@ -54,7 +167,7 @@ def dull() -> Iterator[Dovecot]:
 def test_a_server_that_cannot_tell_is_asked(
     dull: Dovecot, server: Dovecot, account: Callable[..., Imap], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.imap.session._POLL_SECONDS", 0.1)
+    monkeypatch.setattr("connectors.imap.waiting._POLL_SECONDS", 0.1)
     dull.clear()
     mail = account(port=dull.port)
     with dull.person() as person:
@@ -76,6 +189,7 @@ def watched(server: Dovecot, home: Home, told: SimpleQueue[str | Sign]) -> Itera
     settings = ImapSettings(
         host="127.0.0.1", port=server.port, user=USER, security="none", password="env:MAIL_PASSWORD"
     )
+    consent(home, Imap(settings))
     mailbox = WatchedMailbox(SourceEntry("mail", "imap", settings, watch=True), settings, home, told.put)
     yield mailbox
     mailbox.close()
@@ -96,6 +210,34 @@ def test_the_watcher_hears_of_a_message_and_of_what_it_may_have_missed(
     assert told.get(timeout=20) == "INBOX"
 
 
+def test_the_watcher_listens_only_as_long_as_a_person_agrees(
+    watched: WatchedMailbox, told: SimpleQueue[str | Sign], home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deployments.watch.mailbox._CONSENT_SECONDS", 0.05)
+    monkeypatch.setattr("deployments.watch.mailbox._FIRST_PAUSE", 0.05)
+
+    def until_it_says(state: Watching) -> None:
+        deadline = time.monotonic() + 20
+        while watched.state().state is not state:
+            assert time.monotonic() < deadline
+            watched.check(time.monotonic(), _no_descriptor)  # type: ignore[arg-type]
+            time.sleep(0.02)
+
+    until_it_says(Watching.WATCHING)
+    with closing(Ledger.open(home.database_url)) as ledger:
+        source = ledger.sources.get("mail").id
+        ledger.consents.withdraw(source, {"messages"}, "operator")
+        until_it_says(Watching.LIMITED)
+        deadline = time.monotonic() + 20
+        while "without consent" not in watched.state().reason:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert watched.state().remedy == "catchment consent give mail"
+        ledger.purging.end(source, {"messages"}, "operator")
+        ledger.consents.give(source, {"messages"}, "operator", None)
+    until_it_says(Watching.WATCHING)
+
+
 def test_the_watcher_connects_again_after_a_restart(
     server: Dovecot, watched: WatchedMailbox, told: SimpleQueue[str | Sign], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,13 +249,25 @@ def test_the_watcher_connects_again_after_a_restart(
     assert told.get(timeout=20) is Sign.LOST
 
 
-def test_the_watcher_does_not_repeat_a_refused_login(
-    watched: WatchedMailbox, monkeypatch: pytest.MonkeyPatch, server: Dovecot
+def test_the_watcher_repeats_a_refused_login_with_another_secret_only(
+    proxy: Proxy, home: Home, told: SimpleQueue[str | Sign], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MAIL_PASSWORD", "wrong horse")
-    watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
-    deadline = threading.Event()
-    while "refused the login" not in watched.state().reason:
-        assert not deadline.wait(0.02)
-    assert watched.state().state is Watching.LIMITED
-    assert "app password" in watched.state().reason
+    monkeypatch.setattr("deployments.watch.mailbox._LOOK_SECONDS", 0.01)
+    secret = tmp_path / "password"
+    secret.touch(mode=0o600)
+    secret.write_text("wrong horse")
+    settings = ImapSettings(host="127.0.0.1", port=proxy.port, user=USER, security="none", password=f"file:{secret}")
+    consent(home, Imap(settings))
+    entry = SourceEntry("mail", "imap", settings, watch=True)
+    with closing(WatchedMailbox(entry, settings, home, told.put)) as watched:
+        watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
+        deadline = time.monotonic() + 20
+        while "refused the login" not in watched.state().reason:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert watched.state().state is Watching.LIMITED
+        assert "app password" in watched.state().reason
+        secret.write_text(PASSWORD)
+        assert told.get(timeout=20) is Sign.LOST
+        assert watched.state().state is Watching.WATCHING
+    assert proxy.commands.count(b"LOGIN") == 2

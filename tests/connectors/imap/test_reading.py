@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from catchment.normalize.mail.attachments import attachments
 from connectors.imap import Imap
 from connectors.imap.names import place
 from tests.connectors.imap.dovecot import PASSWORD, Dovecot, message, token
+from tests.connectors.imap.proxy import Proxy
 from tests.connectors.memory_ledger import MemoryLedger
 
 GOLDEN = Path(__file__).parents[2] / "normalize" / "golden" / "mail"
@@ -143,7 +145,13 @@ def test_a_token_logs_in_until_it_ends(
     server: Dovecot, account: Callable[..., Imap], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", token())
-    assert "messages in INBOX" in account(token="env:TOKEN").probe()
+    for security, port in (("starttls", server.port), ("tls", server.tls_port)):
+        mail = account(host="localhost", port=port, security=security, ca_file=server.ca_file, token="env:TOKEN")
+        assert f"messages in INBOX; {security.upper()}, " in mail.probe()
+    with closing(Proxy(server.port)) as proxy:
+        account(port=proxy.port, token="env:TOKEN").probe()
+        assert proxy.commands.count(b"AUTHENTICATE") == 1
+        assert b"LOGIN" not in proxy.commands
     monkeypatch.setenv("TOKEN", token(seconds=-60))
     with pytest.raises(LoginFailed, match="renew the token"):
         account(token="env:TOKEN").probe()

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -16,9 +19,11 @@ from pydantic import ValidationError
 
 from catchment.errors import BadInput, LoginFailed, SourceUnavailable
 from connectors.imap import Imap
+from connectors.imap.login import Login, Standing, ends_of
 from connectors.imap.names import Place, folder_bytes, folder_text, matches, place
 from connectors.imap.settings import ImapSettings
 from tests.connectors.imap.dovecot import Dovecot, token
+from tests.connectors.memory_ledger import MemoryLedger
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,17 @@ class Tokens(HTTPServer):
         super().__init__(("127.0.0.1", 0), _Answers)
         self.status, self.body = 200, {"access_token": token(), "expires_in": 3600}
         self.asked: list[dict[str, list[str]]] = []
+        self.replaces = False
+        self._valid: str | None = None
+
+    def answer(self, refresh_token: str) -> dict[str, Any] | None:
+        """What is given; None for a refresh token that was replaced."""
+        if not self.replaces:
+            return self.body
+        if self._valid not in (None, refresh_token):
+            return None
+        self._valid = f"refresh token {len(self.asked)}"
+        return {**self.body, "refresh_token": self._valid}
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -102,10 +118,12 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
-        self.server.asked.append(parse_qs(self.rfile.read(length).decode()))
-        self.send_response(self.server.status)
+        asked = parse_qs(self.rfile.read(length).decode())
+        self.server.asked.append(asked)
+        body = self.server.answer(asked["refresh_token"][0])
+        self.send_response(400 if body is None else self.server.status)
         self.end_headers()
-        self.wfile.write(json.dumps(self.server.body).encode())
+        self.wfile.write(json.dumps(body).encode())
 
     def log_message(self, *_: object) -> None:
         pass
@@ -114,7 +132,7 @@ class _Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def tokens() -> Iterator[Tokens]:
     made = Tokens()
-    serving = threading.Thread(target=made.serve_forever)
+    serving = threading.Thread(target=made.serve_forever, args=(0.01,))
     serving.start()
     yield made
     made.shutdown()
@@ -164,3 +182,67 @@ def test_a_token_that_is_not_given_says_why(
     with pytest.raises(error, match=said) as told:
         refreshing.probe()
     assert "the secret of the client" not in str(told.value)
+
+
+@pytest.fixture
+def kept(server: Dovecot, tokens: Tokens, tmp_path: Path) -> ImapSettings:
+    """An account whose refresh token is in the file `refresh`, and replaced each time that it is used."""
+    tokens.replaces = True
+    (tmp_path / "refresh").write_text("the refresh token")
+    (tmp_path / "refresh").chmod(0o600)
+    return ImapSettings(
+        host="127.0.0.1", port=server.port, user="ada", security="none", refresh_token=f"file:{tmp_path}/refresh",
+        client_id="mine", token_url=f"http://127.0.0.1:{tokens.server_port}/token",
+    )  # fmt: skip
+
+
+def test_a_refresh_token_that_is_replaced_is_kept_where_it_came_from(
+    kept: ImapSettings, tokens: Tokens, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        assert "messages in INBOX" in Imap(kept).probe()
+    assert [asked["refresh_token"] for asked in tokens.asked] == [["the refresh token"], ["refresh token 1"]]
+    assert (tmp_path / "refresh").read_text() == "refresh token 2"
+
+
+def test_connections_at_the_same_time_replace_a_refresh_token_one_after_another(
+    kept: ImapSettings, tokens: Tokens
+) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        given = list(threads.map(lambda _: Login(kept).secret(), range(8)))
+    assert len(given) == len(tokens.asked) == 8, "none was refused"
+
+
+def test_a_refresh_token_that_cannot_be_kept_serves_as_long_as_the_process(
+    refreshing: Imap, tokens: Tokens, ledger: MemoryLedger
+) -> None:
+    tokens.replaces = True
+    for _ in range(2):
+        ledger.sync(refreshing)
+        refreshing.close()
+    assert [asked["refresh_token"] for asked in tokens.asked] == [["the refresh token"], ["refresh token 1"]]
+    assert Standing.read(ledger.marks["login"]) == Standing(None, kept=False)
+    with pytest.raises(LoginFailed, match="env: cannot keep them: use file: or keyring:"):
+        type(refreshing)(refreshing._settings).probe()
+
+
+def test_when_a_login_ends_is_marked_as_long_as_somebody_says_so(
+    refreshing: Imap, tokens: Tokens, ledger: MemoryLedger
+) -> None:
+    tokens.body |= {"refresh_token_expires_in": 604_800}
+    ledger.sync(refreshing)
+    ends = Standing.read(ledger.marks["login"]).ends
+    assert ends is not None
+    assert timedelta(days=6) < ends - datetime.now(UTC) < timedelta(days=8)
+    del tokens.body["refresh_token_expires_in"]
+    refreshing.close()
+    ledger.sync(refreshing)
+    assert "login" not in ledger.marks
+
+
+def test_an_access_token_says_when_it_ends_if_it_can_be_read() -> None:
+    ends = ends_of(token(seconds=600))
+    assert ends is not None
+    assert timedelta(minutes=9) < ends - datetime.now(UTC) < timedelta(minutes=11)
+    for opaque in ("", "ya29.a0AfH6", "a.b.c", "..", "a.e30.c", "a.bnVsbA.c"):
+        assert ends_of(opaque) is None

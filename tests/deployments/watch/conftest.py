@@ -21,7 +21,7 @@ from connectors.local_files import LocalFilesSettings
 from deployments.prefect_file import Schedule
 from deployments.server import Running, record
 from deployments.sources_file import SourceEntry, SourcesFile
-from deployments.watch import debounce
+from deployments.watch import debounce, source
 from deployments.watch.report import WatchState, read
 from deployments.watch.watcher import Watcher
 
@@ -139,6 +139,7 @@ def swift(monkeypatch: pytest.MonkeyPatch) -> None:
     """A moment of quiet is shorter, where a test does not depend on what counts as one change."""
     monkeypatch.setattr(debounce, "QUIET", 0.03)
     monkeypatch.setattr(debounce, "QUIET_IN_BURST", 0.1)
+    monkeypatch.setattr(source, "LEAD", 0.0)
     monkeypatch.setattr(debounce, "_RUNNING", (0.05, 0.2))
 
 

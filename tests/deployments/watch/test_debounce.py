@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deployments.watch.debounce import LONGEST, LONGEST_BY_QUIET, MOST, QUIET, QUIET_IN_BURST, Debounce, Standing
+from deployments.watch.debounce import (
+    BURST,
+    LEAD,
+    LONGEST,
+    LONGEST_BY_QUIET,
+    MOST,
+    QUIET,
+    QUIET_IN_BURST,
+    Debounce,
+    Standing,
+)
 
 HERE = Standing("deployment")
 
@@ -68,6 +78,36 @@ def test_a_path_matters_once_a_batch_and_not_at_all_when_the_source_is_due() -> 
     assert not debounce.needs("a.md")
     debounce.rescan(10.0)
     assert not debounce.needs("b.md")
+
+
+def test_a_sync_is_asked_for_ahead_of_the_quiet_and_told_when_that_is() -> None:
+    debounce = Debounce(lead=LEAD)
+    debounce.changed(10.0, "a.md")
+    assert debounce.wake_at() == pytest.approx(10.0 + QUIET - LEAD)
+    assert debounce.wants_look(10.1)
+    debounce.changed(10.2, "b.md")
+    assert debounce.quiet_at() == pytest.approx(10.2 + QUIET, abs=0.01)
+    debounce.changed(13.0, "b.md")
+    assert debounce.quiet_at() == 10.0 + LONGEST
+
+
+def test_the_quiet_of_a_burst_is_waited_for_after_a_sync_was_asked_for_too() -> None:
+    debounce = Debounce(lead=LEAD)
+    for number in range(BURST):
+        debounce.changed(10.0, f"{number}.md")
+    assert debounce.wants_look(10.0 + QUIET_IN_BURST - LEAD)
+    assert debounce.quiet_at() == 10.0 + QUIET_IN_BURST
+
+
+def test_nothing_is_asked_when_a_sync_has_taken_note_of_every_change() -> None:
+    taken = False
+    debounce = Debounce(taken=lambda: taken)
+    debounce.changed(10.0, "a.md")
+    assert debounce.wants_look(11.0)
+    assert not debounce.looked(11.0, Standing("deployment", newest="one", running=True))
+    taken = True
+    assert not debounce.wants_look(debounce.wake_at())
+    assert debounce.wake_at() == math.inf
 
 
 def test_nothing_is_asked_while_a_run_waits_to_begin() -> None:

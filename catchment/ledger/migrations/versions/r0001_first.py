@@ -58,7 +58,7 @@ def only(where: str) -> dict[str, Any]:
     return {"sqlite_where": sa.text(where), "postgresql_where": sa.text(where)}
 
 
-def upgrade() -> None:
+def upgrade() -> None:  # noqa: PLR0915 - one table after another
     """Make everything; `revision` is there already."""
     op.create_table(
         "chain",
@@ -226,6 +226,28 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("scope"),
     )
     op.create_table(
+        "moves",
+        sa.Column("history_id", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("item_id", sa.BigInteger(), nullable=False),
+        sa.Column("locator", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("history_id"),
+    )
+    op.create_index("moves_by_item", "moves", ["item_id"], unique=False)
+    op.create_table(
+        "consents",
+        sa.Column("source_id", NUMBER, nullable=False),
+        sa.Column("scope", sa.Text(), nullable=False),
+        sa.Column("wanted", sa.Boolean(), nullable=False),
+        sa.Column("given_at", sa.BigInteger(), nullable=True),
+        sa.Column("given_by", sa.Text(), nullable=True),
+        sa.Column("expires_at", sa.BigInteger(), nullable=True),
+        sa.Column("withdrawn_at", sa.BigInteger(), nullable=True),
+        sa.Column("purged_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(["source_id"], ["sources.id"]),
+        sa.PrimaryKeyConstraint("source_id", "scope"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "holds",
         sa.Column("id", NUMBER, autoincrement=False, nullable=False),
         sa.Column("source_id", NUMBER, nullable=False),
@@ -259,7 +281,7 @@ def upgrade() -> None:
         sa.Column("changed_at", sa.BigInteger(), nullable=False),
         sa.Column("gone_at", sa.BigInteger(), nullable=True),
         sa.Column("sync_id", sa.BigInteger(), nullable=True),
-        sa.CheckConstraint("state IN ('present', 'missing', 'deleted')", name="state_is_known"),
+        sa.CheckConstraint("state IN ('present', 'missing', 'deleted', 'kept')", name="state_is_known"),
         sa.ForeignKeyConstraint(
             ["source_id"],
             ["sources.id"],
@@ -317,9 +339,11 @@ def upgrade() -> None:
         sa.Column("code_version", sa.Text(), nullable=False),
         sa.Column("outcome", sa.Text(), nullable=True),
         sa.Column("began_at", sa.BigInteger(), nullable=False),
+        sa.Column("expected_at", sa.BigInteger(), nullable=True),
         sa.Column("ended_at", sa.BigInteger(), nullable=True),
         sa.Column("summary", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("circumstances", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["source_id"],
             ["sources.id"],
@@ -328,6 +352,29 @@ def upgrade() -> None:
     )
     op.create_index("syncs_by_source", "syncs", ["source_id", "id"], unique=False)
     op.create_index("syncs_open", "syncs", ["source_id"], unique=True, **only("outcome IS NULL"))
+    op.create_table(
+        "mails",
+        sa.Column("content_id", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("name", sa.BigInteger(), nullable=False),
+        sa.Column("base", sa.BigInteger(), nullable=True),
+        sa.Column("sent", sa.BigInteger(), nullable=True),
+        sa.Column("thread", sa.BigInteger(), nullable=False),
+        sa.Column("orphan", sa.Boolean(), nullable=False),
+        sa.ForeignKeyConstraint(["content_id"], ["contents.id"]),
+        sa.PrimaryKeyConstraint("content_id"),
+    )
+    op.create_index("mails_by_thread", "mails", ["thread"], unique=False)
+    op.create_index("mails_by_base", "mails", ["base", "sent"], unique=False)
+    op.create_index("mails_orphaned", "mails", ["base"], unique=False, **only("orphan"))
+    op.create_table(
+        "mail_names",
+        sa.Column("name", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("content_id", NUMBER, nullable=False),
+        sa.ForeignKeyConstraint(["content_id"], ["contents.id"]),
+        sa.PrimaryKeyConstraint("name", "content_id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("mail_names_by_content", "mail_names", ["content_id"], unique=False)
     op.create_table(
         "documents",
         sa.Column("id", NUMBER, autoincrement=False, nullable=False),
@@ -357,6 +404,30 @@ def upgrade() -> None:
         sa.UniqueConstraint("item_id"),
     )
     op.create_index("documents_by_content", "documents", ["content_id"], unique=False)
+    op.create_table(
+        "formers",
+        sa.Column("source_id", NUMBER, nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("sync_id", sa.BigInteger(), nullable=False),
+        sa.Column("content_id", NUMBER, nullable=True),
+        sa.Column("title", sa.Text(), nullable=True),
+        sa.Column("aliases", sa.Text(), nullable=True),
+        sa.Column("properties", sa.Text(), nullable=True),
+        sa.Column("modified", sa.BigInteger(), nullable=True),
+        sa.Column("metadata", sa.Text(), nullable=True),
+        sa.Column("kept_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["content_id"],
+            ["contents.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["source_id"],
+            ["sources.id"],
+        ),
+        sa.PrimaryKeyConstraint("source_id", "path", "sync_id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("formers_by_content", "formers", ["content_id"], **only("content_id IS NOT NULL"))
     op.create_index(
         "documents_live", "documents", ["source_id", "content_id"], unique=False, **only("removed_at IS NULL")
     )
@@ -421,6 +492,7 @@ def upgrade() -> None:
         sa.Column("run", sa.Text(), nullable=True),
         sa.Column("resolved_at", sa.BigInteger(), nullable=True),
         sa.Column("resolution", sa.Text(), nullable=True),
+        sa.Column("circumstances", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["job_id"],
             ["jobs.id"],

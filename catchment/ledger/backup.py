@@ -1,0 +1,208 @@
+"""Backups: a copy of the ledger in one file, with small files of the home in it, and how one is brought back.
+
+A backup is a ledger itself: any SQLite can read it. What else it holds is in a table of its own, which a restored ledger
+does not have. A ledger on PostgreSQL is backed up by what PostgreSQL has for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy.engine import URL
+
+from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgain
+from catchment.ledger.check import check
+from catchment.ledger.opening import require_whole, revision_of
+from catchment.ledger.schema import REVISION
+from catchment.ledger.store import Store, make_file
+
+_FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
+_WITH_LEDGER = ("-wal", "-shm")
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came of a restore: the files that were in the backup, the folder with what it replaced, broken invariants."""
+
+    files: Mapping[str, bytes]
+    aside: Path | None
+    broken: list[str]
+
+
+def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Write a copy of the ledger as it is at this moment, and prove it; the invariants that its copy breaks.
+
+    Nobody has to wait meanwhile. There is no file until it is whole. Raises Refused on PostgreSQL, BadInput where there is
+    a file already, LedgerCorrupt where the ledger cannot be copied.
+    """
+    if store.file is None:
+        raise Refused(
+            "The ledger is on a PostgreSQL server, which is backed up by its own means; use pg_dump, and copy sources.yaml"
+        )
+    if target.exists():
+        raise BadInput(f"There is a file {target.name} already; name another, or a folder")
+    with _until_whole(target) as unfinished:
+        with store.translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
+            source.execute("VACUUM INTO ?", (str(unfinished),))
+        with store.translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
+            copy.execute(_FILES)
+            copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
+        broken = _proved(unfinished)
+        with closing(sqlite3.connect(unfinished)) as copy:
+            # One file, which can also be read where nothing may be written.
+            copy.execute("PRAGMA journal_mode = DELETE")
+    return broken
+
+
+def restore(target: Path, backup: Path) -> Restored:
+    """Put a backup in the place of the ledger `target`, which may be damaged or missing; what was there is kept aside.
+
+    Nothing is changed unless the backup is whole. May be called again after a kill. Raises NotFound, BadInput where the file
+    is no ledger, SchemaMismatch where it is of a newer program, LedgerCorrupt where it is damaged, TryAgain where another
+    process uses the ledger.
+    """
+    if not backup.is_file():
+        raise NotFound(f"There is no file {backup.name}; name a file that `catchment backup` wrote")
+    fresh = target.with_name(f".{target.name}.restoring")
+    try:
+        files = _copied(backup, fresh)
+        broken = _proved(fresh)
+        _flush(fresh)
+        with _alone(target):
+            aside = _put_aside(target)
+            fresh.replace(target)
+            _flush(target.parent)
+    finally:
+        _remove(fresh)
+    return Restored(files, aside, broken)
+
+
+@contextmanager
+def _until_whole(target: Path) -> Iterator[Path]:
+    """A file beside the target that becomes the target when the block ends well, and is gone when it does not."""
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    _remove(unfinished)
+    make_file(unfinished)
+    try:
+        yield unfinished
+        _flush(unfinished)
+        unfinished.replace(target)
+        _flush(target.parent)
+    finally:
+        _remove(unfinished)
+
+
+def _proved(file: Path) -> list[str]:
+    """Which invariants a copy breaks. Raises LedgerCorrupt where its pages are damaged."""
+    # At this moment of the clock no lease has ended: those of running jobs go on in the ledger that was copied.
+    store = Store(URL.create("sqlite", database=str(file)), lambda: 0.0)
+    try:
+        with store.translated(), store.read() as reading:
+            if reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() != "ok":
+                raise LedgerCorrupt("The copy of the ledger is damaged and was not kept; check the disk")
+        return check(store, deep=True)
+    finally:
+        store.close()
+
+
+def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
+    """Make a ledger of this program's revision of a backup; the files that were in it."""
+    _remove(fresh)
+    make_file(fresh)
+    strange = BadInput(f"{backup.name} is no backup of Catchment; name a file that `catchment backup` wrote")
+    damaged = LedgerCorrupt(f"The backup {backup.name} is damaged, and nothing was changed; take an older one")
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{quote(str(backup))}?mode=ro", uri=True)) as source,
+            closing(sqlite3.connect(fresh)) as copy,
+        ):
+            source.backup(copy)
+            files = _taken_out(copy)
+    except sqlite3.DatabaseError as error:
+        raise strange if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB else damaged from error
+    store = Store(URL.create("sqlite", database=str(fresh)), lambda: 0.0)
+    try:
+        try:
+            require_whole(store)
+        except LedgerCorrupt:
+            raise damaged from None
+        with store.read() as reading:
+            found = revision_of(reading)
+        if found is None:
+            raise strange
+        if found != REVISION:
+            from catchment.ledger import migrations
+
+            migrations.forward(store, found, backed_up=True)
+    finally:
+        store.close()
+    return files
+
+
+def _taken_out(copy: sqlite3.Connection) -> dict[str, bytes]:
+    """The files in a backup; a copy that a migration made has none."""
+    if copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'backup'").fetchone() is None:
+        return {}
+    with copy:
+        files = dict(copy.execute("SELECT name, data FROM backup"))
+        copy.execute("DROP TABLE backup")
+    return files
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Let no other process have the ledger, if there is one that can be opened; afterwards it has no log beside it."""
+    if not file.exists():
+        yield
+        return
+    with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as database:
+        try:
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")
+            database.execute("BEGIN EXCLUSIVE")
+            database.execute("COMMIT")
+            database.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise TryAgain("Another process uses the ledger; wait until it has ended, and try again") from error
+            # A damaged one has to go in any case.
+        yield
+
+
+def _put_aside(file: Path) -> Path | None:
+    """Keep the ledger in a folder beside it, without a moment in which there is none."""
+    if not file.exists():
+        return None
+    # One for each try: a restore may be killed and done again within a second.
+    aside = file.with_name(f"replaced-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}")
+    aside.mkdir(mode=0o700)
+    for log in (file.with_name(file.name + ending) for ending in _WITH_LEDGER):
+        with suppress(FileNotFoundError):
+            # The log of one ledger must never be found beside another.
+            log.rename(aside / log.name)
+    kept = aside / file.name
+    try:
+        kept.hardlink_to(file)
+    except OSError:
+        shutil.copy2(file, kept)
+    return aside
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(file: Path) -> None:
+    for ending in ("", "-journal", *_WITH_LEDGER):
+        file.with_name(file.name + ending).unlink(missing_ok=True)

@@ -1,0 +1,109 @@
+"""Formers: what the library had at a place before a sync changed it, kept for a while so that the sync can be undone.
+
+One row for each place and sync, written by whatever changes, adds or withdraws a document, in the same transaction. It counts
+for the latest sync of the source, which is the one that goes on. A row without content says that there was no document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, delete, exists, func, literal, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from catchment.ledger.schema import contents, documents, formers, syncs
+from catchment.ledger.store import Reading, Writing, among, as_map
+
+SAID = ("content_id", "title", "aliases", "properties", "modified", "metadata")
+"""The columns of a document that its former keeps."""
+
+
+def keep(writing: Writing, live: ColumnElement[bool]) -> None:
+    """Remember live documents as they are, before they change or leave."""
+    said = (documents.c[name] for name in SAID)
+    its_sync = _latest_sync(documents.c.source_id)
+    rows = select(documents.c.source_id, documents.c.path, its_sync, *said, literal(writing.now)).where(live)
+    statement = (sqlite if writing.sqlite else postgresql).insert(formers)
+    names = ["source_id", "path", "sync_id", *SAID, "kept_at"]
+    writing.execute(statement.from_select(names, rows).on_conflict_do_nothing())
+
+
+def keep_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
+    """Remember that there was no document at these places (source, path), before one comes there."""
+    if not places:
+        return
+    of_source = {number for number, _ in places}
+    mine = syncs.c.source_id.in_(of_source)
+    latest = as_map(
+        writing.execute(select(syncs.c.source_id, func.max(syncs.c.id)).where(mine).group_by(syncs.c.source_id))
+    )
+    rows = [(number, path, latest[number], writing.now) for number, path in places]
+    marks = ", ".join(["?" if writing.sqlite else "%s"] * 4)
+    # Past SQLAlchemy's bookkeeping: a first sync writes one for every item.
+    writing.connection.exec_driver_sql(
+        f"INSERT INTO formers (source_id, path, sync_id, kept_at) VALUES ({marks}) ON CONFLICT DO NOTHING", rows
+    )
+
+
+def has(content_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """The condition that a content was a document's."""
+    return exists(select(literal(1)).where(formers.c.content_id == content_id))
+
+
+def names(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str, str]]:
+    """The aliases and properties that documents with these contents had."""
+    if not content_ids:
+        return {}
+    found = reading.execute(
+        select(formers.c.content_id, func.min(formers.c.aliases), func.min(formers.c.properties))
+        .where(among(reading, formers.c.content_id, content_ids))
+        .group_by(formers.c.content_id)
+    )
+    return {number: (aliases, properties) for number, aliases, properties in found}
+
+
+def of_syncs(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> list[Row[Any]]:
+    """What was at each place before these syncs, in order of places: the earliest where several changed it."""
+    mine = (formers.c.source_id == source_id) & formers.c.sync_id.in_(list(sync_ids))
+    rows = reading.execute(select(formers).where(mine).order_by(formers.c.path, formers.c.sync_id.desc()))
+    return list({row.path: row for row in rows}.values())
+
+
+def changed_after(reading: Reading, source_id: int, sync_id: int) -> set[str]:
+    """The places that a later sync changed."""
+    later = (formers.c.source_id == source_id) & (formers.c.sync_id > sync_id)
+    return set(reading.execute(select(formers.c.path).where(later)).scalars())
+
+
+def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
+    """Let go of formers; the contents that may not be needed any more."""
+    gone = delete(formers).where(which).returning(formers.c.content_id)
+    return {number for number in writing.execute(gone).scalars() if number is not None}
+
+
+def too_many(writing: Writing, older_than: timedelta, most: int) -> ColumnElement[bool]:
+    """The formers of syncs that are older than this, or whose texts take more than so many characters with the later ones."""
+    limit = writing.now - older_than // timedelta(microseconds=1)
+    used = exists(select(literal(1)).where(documents.c.content_id == formers.c.content_id))
+    sizes = (
+        select(formers.c.sync_id, func.sum(func.length(contents.c.text)))
+        .join(contents, contents.c.id == formers.c.content_id)
+        .where(~used)
+        .group_by(formers.c.sync_id)
+        .order_by(formers.c.sync_id.desc())
+    )
+    room, first = most, None
+    for number, size in writing.execute(sizes).all():
+        room -= size
+        if room < 0:
+            first = number
+            break
+    old = formers.c.kept_at <= limit
+    # A sync is kept whole or not at all.
+    return old if first is None else old | (formers.c.sync_id <= first)
+
+
+def _latest_sync(source_id: ColumnElement[int]) -> ColumnElement[int]:
+    return select(func.max(syncs.c.id)).where(syncs.c.source_id == source_id).scalar_subquery()

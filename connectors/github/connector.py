@@ -1,0 +1,200 @@
+"""The connector for repositories of GitHub, or for a clone on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar
+
+from catchment.contracts import Known, Shell
+from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone
+from catchment.pacing import Limits, Pace
+from catchment.secrets import resolve
+from catchment.settings import Limits as ItemLimits
+from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
+from connectors.github.api import Api, Found
+from connectors.github.api import limits as host_limits
+from connectors.github.clone import Clone
+from connectors.github.code import Code
+from connectors.github.host import is_mark
+from connectors.github.listing import Listing, now_excluded
+from connectors.github.mirror import Mirror
+from connectors.github.names import Repository, clone_name, is_file, is_wiki, repository_of, wiki_of
+from connectors.github.remote import Remote
+from connectors.github.settings import GitHubSettings
+from connectors.github.shell import run
+from connectors.github.wanted import Rules
+
+_MEGABYTE = 1_000_000
+
+
+class GitHub:
+    """The connector for GitHub: the files of repositories, their wikis, and what is said about them."""
+
+    kind: ClassVar[str] = "github"
+    settings: ClassVar[type[SourceSettings]] = GitHubSettings
+    policy: ClassVar[Policy] = Policy(
+        retry=RetryPolicy(attempts=4, initial=60, maximum=3_600),
+        limits=ItemLimits(max_mb=10),
+        resources=Resources(cores=0.5, memory_mb=512, at_once=2),
+    )
+    fetch_in_sandbox: ClassVar[bool] = False
+
+    def __init__(self, settings: GitHubSettings) -> None:
+        self._settings = settings
+        limits = settings.policy(self.policy).limits
+        self._max_bytes = int(limits.max_mb * _MEGABYTE)
+        self._rules = Rules(settings.paths, settings.exclude, generated=settings.generated, max_bytes=self._max_bytes)
+        self.pace = Pace()
+        self.shell: Shell = run
+        self.folder: Path | None = None
+        self._listings: dict[str, Listing] = {}
+        self._api = Api(settings, lambda: self.pace, limits.stall_seconds)
+
+    def __reduce__(self) -> tuple[type[GitHub], tuple[Any, ...]]:
+        return GitHub, (self._settings,)
+
+    def limits(self) -> Limits:
+        """As `Paced.limits`; a clone on this machine asks nobody."""
+        return host_limits(self._settings) if self._settings.clone is None else Limits("this machine")
+
+    def scopes(self) -> Mapping[str, str]:
+        """As `Guarded.scopes`."""
+        if self._settings.clone is not None:
+            return {}
+        said = {
+            "files": (("code", "wiki"), "the files of the repositories and of their wikis"),
+            "discussions": (("issues", "pulls", "releases"), "issues, pull requests, comments and releases"),
+        }
+        return {scope: words for scope, (parts, words) in said.items() if set(parts) & set(self._settings.include)}
+
+    def scope_of(self, locator: str) -> str:
+        """As `Guarded.scope_of`."""
+        return "files" if is_file(locator) else "discussions"
+
+    def token(self) -> str | None:
+        """The access token, as it is now. Raises LoginFailed where its place is empty."""
+        return resolve(self._settings.token) if self._settings.token else None
+
+    def probe(self) -> str:
+        """As `Connector.probe`."""
+        if self._settings.clone is not None:
+            return self._clone(self._settings.clone).describe()
+        if self._api.is_needed:
+            return self._api.probe()
+        name = self._settings.repositories[0]
+        commit = self._remote(name).heads(self._settings.branches).values()
+        more = len(self._settings.repositories) - 1
+        return f"{name}: {next(iter(commit), 'empty')[:10]}{f', and {more} more' if more else ''}"
+
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        """As `Connector.changes`."""
+        repositories, root, marks = self._found(known)
+        yield Root(root)
+        yield Checkpoint(marks)
+        listings = [listing for repository in repositories for listing in self._listings_of(repository)]
+        yield from self._left_out(known, listings, {repository.name for repository in repositories})
+        for listing in listings:
+            yield from listing.changes(known, deep=deep)
+        yield Checkpoint()
+
+    def expect(self, items: Sequence[Item]) -> None:
+        """As `Connected.expect`."""
+        for listing, mine in groupby(items, lambda item: self._listing(item.locator)):
+            listing.expect(list(mine))
+
+    def fetch(self, item: Item) -> RawContent:
+        """As `Connector.fetch`."""
+        return self._listing(item.locator).fetch(item)
+
+    def close(self) -> None:
+        """As `Connected.close`."""
+        for listing in self._listings.values():
+            listing.close()
+        self._listings.clear()
+        self._api.close()
+
+    # ── what is listed ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _found(self, known: Known) -> Found:
+        """The repositories that are read, with what their host tells of each; git alone asks for no more than their names."""
+        if self._api.is_needed:
+            return self._api.find(known.marks())
+        if self._settings.clone is not None:
+            return Found([Repository(clone_name(self._settings.clone.name))], self._root(), {})
+        return Found([Repository(name) for name in self._settings.repositories], self._root(), {})
+
+    def _root(self) -> str:
+        clone = self._settings.clone
+        return self._settings.host if clone is None else self._clone(clone).identity()
+
+    def _listings_of(self, repository: Repository) -> Iterator[Listing]:
+        """What is told of a repository, in this order."""
+        if "code" in self._settings.include:
+            yield self._code(repository.name, repository.pushed)
+        if "wiki" in self._settings.include and repository.has_wiki:
+            yield self._code(wiki_of(repository.name))
+        if self._api.is_needed:
+            yield from self._api.listings(repository.name)
+
+    def _listing(self, locator: str) -> Listing:
+        """The listing that an item is of."""
+        if is_file(locator):
+            return self._code(locator.partition(":")[0].partition("@")[0])
+        return self._api.listing(locator)
+
+    def _left_out(self, known: Known, listings: Sequence[Listing], names: set[str]) -> Iterator[Change]:
+        """What is known of repositories, or of parts of them, that are not told of any more."""
+
+        def is_left(name: str) -> bool:
+            return not any(listing.owns(name) for listing in listings)
+
+        for container in sorted(filter(is_left, known.containers())):
+            gone = repository_of(container) not in names and self._settings.selects(repository_of(container))
+            for locator, old in sorted(known.within(container).items()):
+                if gone:
+                    yield Tombstone(locator)
+                else:
+                    yield from now_excluded(locator, container, old)
+        yield Checkpoint({key: None for key in known.marks() if not is_mark(key) and is_left(key)})
+
+    # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _code(self, name: str, pushed: datetime | None = None) -> Listing:
+        """The files of a repository, or of a wiki; `pushed` when it is to be listed."""
+        key = f"{name}:"
+        if key not in self._listings or pushed is not None:
+            clone = self._settings.clone
+            copy = self._mirror(name) if clone is None else self._clone(clone)
+            branches = () if is_wiki(name) else self._settings.branches
+            self._listings[key] = Code(name, copy, branches, self._rules, self._max_bytes, self._page(name), pushed)
+        return self._listings[key]
+
+    def _page(self, name: str) -> str:
+        """Where a repository, or that of a wiki, is shown."""
+        if self._settings.clone is not None:
+            return ""
+        return f"{self._settings.address}/{repository_of(f'{name}:')}"
+
+    def _clone(self, folder: Path) -> Clone:
+        return Clone(folder, self._place() / "clone.read")
+
+    def _mirror(self, name: str) -> Mirror:
+        return Mirror(self._place() / f"{name.replace('/', '+')}.git", self._remote(name), self._max_bytes)
+
+    def _remote(self, name: str) -> Remote:
+        names = self._settings.repositories
+        alone = len(names) == 1 and not names[0].endswith("*") and not is_wiki(name)
+        return Remote(self._settings.address, name, self, alone=alone)
+
+    def _place(self) -> Path:
+        """A folder of this source; where the engine gave none, one that ends with this connector."""
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="catchment-"))
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        return self.folder

@@ -1,0 +1,76 @@
+"""The releases of a repository: one page for each hundred, asked for by its ETag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from catchment.contracts import Known
+from catchment.errors import AccessDenied, StillChanging, Vanished
+from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Skip, SkipReason, Tombstone, Upsert
+from connectors.github.client import PAGE, Client
+from connectors.github.memory import Memory
+from connectors.github.said import Kind, Said
+
+
+class Releases:
+    """What was published of one repository. Drafts are left out."""
+
+    def __init__(self, client: Client, repository: str, memory: Memory) -> None:
+        self._client = client
+        self._repository = repository
+        self._memory = memory
+        self._container = f"{repository}/releases"
+        self._address = f"/repos/{repository}/releases?per_page={PAGE}"
+        self._closed = f"{repository}#release/"
+
+    def owns(self, name: str) -> bool:
+        """As `Listing.owns`."""
+        return name == self._container
+
+    def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
+        """As `Listing.changes`."""
+        etag = known.marks().get(self._container)
+        try:
+            yield from self._tell(known, None if deep else etag)
+        except (AccessDenied, Vanished) as error:
+            yield Failure(Item(self._closed, self._container, "closed"), error)
+            yield Checkpoint()
+
+    def expect(self, items: Sequence[Item]) -> None:
+        """Nothing: all releases are remembered when one has to be read again."""
+
+    def fetch(self, item: Item) -> RawContent:
+        """As `Listing.fetch`."""
+        said = self._memory.take(item.locator)
+        if said is None:
+            for page in self._client.pages(self._address):
+                self._memory.keep(self._read(page))
+            said = self._memory.take(item.locator)
+        if said is None:
+            raise Vanished("it is not there any more; the next sync decides what that means")
+        if said.item.version != item.version:
+            raise StillChanging("it was edited since it was listed; the next sync reads it")
+        return said.raw(item)
+
+    def close(self) -> None:
+        """As `Listing.close`."""
+        self._memory.clear()
+
+    def _tell(self, known: Known, etag: str | None) -> Iterator[Change]:
+        newest = self._client.get(self._address, etag)
+        if not newest.changed:
+            return
+        found = self._read(self._client.entries(newest))
+        for page in self._client.pages(newest.next) if newest.next else ():
+            found += self._read(page)
+        self._memory.keep(found)
+        listed = {said.item.locator for said in found}
+        yield from map(Tombstone, sorted(known.within(self._container).keys() - listed))
+        for said in reversed(found):
+            is_draft = said.metadata["draft"]
+            yield Skip(said.item, SkipReason.EXCLUDED) if is_draft else Upsert(said.item)
+        yield Checkpoint({self._container: newest.etag or ""})
+
+    def _read(self, page: Sequence[Any]) -> list[Said]:
+        return self._client.said(Kind.RELEASE, self._repository, page)

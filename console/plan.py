@@ -1,0 +1,87 @@
+"""`catchment plan`: what a sync would do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console import adding, render, session, values
+
+if TYPE_CHECKING:
+    from catchment.ledger import Ledger
+    from catchment.planning import Plan
+    from deployments.sources_file import SourceEntry
+
+_SHOWN = 50
+
+
+def plan(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)],
+    deep: Annotated[bool, typer.Option("--deep", help="Compare contents, not only sizes and times.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it down for `catchment sync --plan`.")] = None,
+    as_json: values.Json = False,
+) -> None:
+    """Say what a sync would add, change, move and delete.
+
+    Lists the source and changes nothing.
+    """
+    entry = adding.entry(name)
+    with session.writing() as ledger:
+        found = _rehearse(ledger, entry, deep=deep)
+    told = found.to_json()
+    if out is not None:
+        _write(out, told)
+    if as_json:
+        render.show_json(told)
+        return
+    _show(found)
+    if out is not None:
+        render.say(f"To do just that: `catchment sync {name} --plan {out}`")
+
+
+def _rehearse(ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
+    """The plan of a source as it is written down now."""
+    from catchment.planning import make_plan
+    from connectors import connector_class
+
+    adding.read_blocks()
+    connector = connector_class(entry.kind)
+    policy = entry.settings.policy(connector.policy)
+    made = connector(entry.settings)
+    return make_plan(session.home(), ledger, adding.known(ledger, entry), made, policy, deep=deep)
+
+
+def _show(found: Plan) -> None:
+    if not found.steps and not found.waiting:
+        render.say("a sync would do nothing")
+        return
+    rows = [(str(deed), number, render.size(size) if size else "") for deed, (number, size) in found.totals.items()]
+    if found.waiting:
+        rows.append(("as left before", found.waiting, ""))
+    render.show_table(("A SYNC WOULD", "ITEMS", "TO READ"), rows)
+    render.say()
+    shown = found.steps[:_SHOWN]
+    if shown:
+        words = [(s.deed, s.item, f"from {s.was}" if s.was else (s.why or "")) for s in shown]
+        render.show_table(("DO", "ITEM", ""), words)
+    if len(found.steps) > len(shown):
+        render.say(f"… and {len(found.steps) - len(shown)} more; --json tells them all")
+    render.say(_estimate(found))
+
+
+def _estimate(found: Plan) -> str:
+    if found.seconds is None:
+        nothing = not found.reads and not found.waiting
+        return "Nothing would be read." if nothing else "How long it takes is known after the first sync."
+    asked = f", with about {render.count(found.requests, 'request')}" if found.requests else ""
+    return f"It would take about {render.span(max(1.0, found.seconds))}{asked}."
+
+
+def _write(file: Path, told: object) -> None:
+    import json
+
+    with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+        json.dump(told, out)

@@ -1,0 +1,168 @@
+"""The clock is set by hours, both ways, while the whole system works: nothing is lost, comes twice or stands still."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+import pytest
+
+from benchmarks.notes import edit, generate
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import JobState
+from deployments.api import api
+from tests.acceptance.person import Person, until, upright
+from tests.faults.clock import WallClock
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+
+_NOTES = 4_000
+_SMALL = 40
+_SOON = 60
+_LARGE, _WATCHED = "large", "watched"
+_PLANNED_IN_AN_HOUR = 60
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> WallClock:
+    return WallClock.make(tmp_path_factory.mktemp("clock"))
+
+
+@pytest.fixture(scope="module")
+def person(clock: WallClock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    home = tmp_path_factory.mktemp("clock") / "home"
+    with upright(Person(home, variables=clock.variables)) as person:
+        yield person
+    assert person.left() == []
+
+
+@pytest.fixture(scope="module")
+def large(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault whose sync takes a while."""
+    vault = tmp_path_factory.mktemp("large") / "vault"
+    generate(vault, _NOTES)
+    person("sources", "add", "obsidian", vault, "--name", _LARGE).ok()
+    return vault
+
+
+@pytest.fixture(scope="module")
+def watched(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small vault that is watched, and synced every minute."""
+    vault = tmp_path_factory.mktemp("watched") / "vault"
+    generate(vault, _SMALL)
+    person("sources", "add", "obsidian", vault, "--name", _WATCHED, "--every", "1m", "--watch").ok()
+    until(lambda: person.source(_WATCHED)["documents"], lambda number: number == _SMALL, seconds=_SOON)
+    return vault
+
+
+def test_set_forward_by_an_hour_in_the_middle_of_a_sync(
+    person: Person, clock: WallClock, large: Path, watched: Path
+) -> None:
+    in_the_middle(person)
+    before = {run["id"] for run in person.runs_of(_WATCHED) if run["start_time"]}
+    clock.set(1)
+    saved_and_found(person, watched)
+    goes_on(person)
+    settled(person)
+    begun = [run for run in person.runs_of(_WATCHED) if run["start_time"] and run["id"] not in before]
+    worked = [run for run in begun if run["state_name"] != "Handed on"]
+    assert len(worked) < _PLANNED_IN_AN_HOUR / 4, "the runs of the hour that never was came all at once"
+
+
+def test_set_back_by_two_hours_in_the_middle_of_a_sync(
+    person: Person, clock: WallClock, large: Path, watched: Path
+) -> None:
+    edit(large, _NOTES, 1)
+    in_the_middle(person)
+    clock.set(-1)
+    saved_and_found(person, watched)
+    goes_on(person)
+    settled(person)
+    (found,) = [finding for finding in person("doctor", "--json").json["findings"] if finding["probe"] == "clock"]
+    assert found["verdict"] == "warn"
+    # The times of files are the system's, which no test sets: to these processes they lie an hour ahead.
+    assert found["said"].startswith("the clock of the disk differs by +3600 s")
+    # The schedule goes on by the new clock.
+    until(lambda: planned_and_done(person), bool, seconds=2 * _SOON)
+
+
+def test_what_dies_after_the_clock_was_set_back_goes_on_as_ever(person: Person, large: Path, watched: Path) -> None:
+    edit(large, _NOTES, 2)
+    in_the_middle(person)
+    for process in psutil.Process(person.running.worker_pid).children():
+        os.kill(process.pid, signal.SIGKILL)
+    goes_on(person)
+    saved_and_found(person, watched)
+    settled(person)
+
+
+def in_the_middle(person: Person) -> None:
+    """Return while the large vault is synced: some of it has come in, and some has not."""
+    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
+        before = brought_in(ledger)
+        person("sync", _LARGE).ok()
+        until(lambda: brought_in(ledger), lambda number: number > before, seconds=_SOON)
+
+
+def brought_in(ledger: Ledger) -> int:
+    """How many jobs of the large vault have ended well, those of earlier versions with them."""
+    return len(ledger.queue.jobs(source=_LARGE, state=JobState.SUCCEEDED, limit=100_000))
+
+
+def saved_and_found(person: Person, vault: Path) -> None:
+    """A note that is saved now is found soon, once."""
+    word = f"zq{uuid4().hex}"
+    note = next(vault.rglob("*.md"))
+    draft = note.with_name(f".{note.name}.tmp")
+    draft.write_text(f"{note.read_text()}\n{word}\n")
+    draft.replace(note)
+    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
+        until(lambda: len(ledger.library.search(word)), lambda hits: hits == 1, seconds=_SOON)
+
+
+def goes_on(person: Person) -> None:
+    """Wait until every note of the large vault is in the library in its present version, and no job is left."""
+    until(lambda: unfinished(person), lambda jobs: not jobs, seconds=2 * _SOON)
+    source = person.source(_LARGE)
+    assert source["documents"] == _NOTES
+    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
+        done = [(job.item, job.version) for job in ledger.queue.jobs(source=_LARGE, limit=100_000)]
+    assert len(done) == len(set(done)), "a version was made into a job twice"
+
+
+def unfinished(person: Person) -> dict[str, int]:
+    jobs = person.source(_LARGE)["jobs"]
+    return {state: number for state, number in jobs.items() if number and state != "succeeded"}
+
+
+def settled(person: Person) -> None:
+    """Nothing seems to run that does not, no place is kept, and health finds nothing that has failed."""
+    until(lambda: [name for name in person.seem_to_run() if _LARGE in name], lambda found: not found, seconds=_SOON)
+    person("ledger", "check", "--deep").ok()
+    assert person.sync(_LARGE)["jobs"] == 0
+    findings: list[dict[str, Any]] = until(
+        lambda: person("health", "--json").json["findings"],
+        lambda found: not any(f["verdict"] == "fail" for f in found),
+        seconds=_SOON,
+    )
+    assert {"server", "scheduler", "worker", "watcher"} <= {finding["probe"] for finding in findings}
+
+
+def planned_and_done(person: Person) -> list[str]:
+    """The runs that the schedule planned and that were completed since the clock was set back."""
+    with api(person.running) as client:
+        query = {
+            "deployments": {"name": {"any_": [_WATCHED]}},
+            # For the system it is an hour earlier than for this test.
+            "flow_runs": {"start_time": {"before_": (datetime.now(UTC) - timedelta(minutes=30)).isoformat()}},
+        }
+        found = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+    return [run["id"] for run in found if run["auto_scheduled"] and run["state_type"] == "COMPLETED"]

@@ -1,0 +1,89 @@
+"""Consent to an account of mail, with a real server of mail: asked, kept to, taken back, and nothing left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catchment.home import Home
+from deployments.watch.report import read
+from tests.acceptance.person import Person, until, upright
+from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+LETTER = "The zebrafinch of Winnipeg sings every single morning at the window."
+SHEET = b"Forty quokkas were counted on the island before the ferry came.\n"
+SHARED = b"The pump at North Mill was opened, and a new seal is ordered for March.\n"
+
+
+@pytest.fixture(scope="module")
+def dovecot() -> Iterator[Dovecot]:
+    """A server with two messages; one brings a file of its own, and one that is in a folder on the disk too."""
+    for server in serving():
+        with server.person() as mine:
+            mine.append("INBOX", message(1, "Zebrafinch", LETTER))
+            mine.append("INBOX", message(2, "Quokkas", files={"sheet.txt": SHEET, "pump.txt": SHARED}))
+        yield server
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    """A person who has the password in a variable, and a folder `papers` in the library."""
+    folder = tmp_path_factory.mktemp("papers")
+    (folder / "pump.txt").write_bytes(SHARED)
+    variables = {"MAIL_PASSWORD": PASSWORD}
+    with upright(Person(tmp_path_factory.mktemp("consent") / "home", variables=variables)) as person:
+        person("sources", "add", "local_files", folder, "--name", "papers").ok()
+        person.sync("papers")
+        yield person
+
+
+def holding(person: Person, *words: bytes) -> set[Path]:
+    """The files of the home that hold one of these words, Prefect's database and the logs among them."""
+    files = (file for file in person.home.rglob("*") if file.is_file())
+    return {file.relative_to(person.home) for file in files if any(word in file.read_bytes() for word in words)}
+
+
+def found(person: Person, words: str) -> list[str]:
+    """The sources that have these words."""
+    return [hit["source"] for hit in person("search", words, "--json").ok().json]
+
+
+def test_mail_is_read_only_as_long_as_a_person_agrees(person: Person, dovecot: Dovecot) -> None:
+    account = f"{USER}@127.0.0.1:{dovecot.port}"
+    add = ["sources", "add", "imap", account, "--name", "mail", "--set", "security=none", "--watch"]
+    add += ["--secret", "password=env:MAIL_PASSWORD"]
+    person(*add).refused(5, "--consent")
+    assert [source["name"] for source in person("status", "--json").ok().json["sources"]] == ["papers"]
+
+    person(*add, "--consent", "--for", "90d").ok()
+    # The watcher may have been quicker.
+    person.sync("mail")
+    assert person.source("mail")["documents"] == 4
+    assert (found(person, "zebrafinch"), found(person, "quokkas")) == (["mail"], ["mail", "mail"])
+    assert "in 89 d" in person("consent", "list").ok().out
+    until(lambda: read(Home(person.home)) or {}, lambda said: "mail" in said and not said["mail"].reason, seconds=60)
+
+    proof = person("consent", "revoke", "mail", "--yes", "--json").ok().json
+    assert (proof["purged"], proof["items"], set(proof["left"].values())) == (True, 4, {0})
+    assert proof["passages"] >= 2
+    assert (proof["found"], proof["in_files"], proof["copies"]) == (0, 0, [])
+
+    assert (found(person, "zebrafinch"), found(person, "quokkas"), found(person, "pump")) == ([], [], ["papers"])
+    assert holding(person, b"zebrafinch", b"Zebrafinch", b"quokkas", b"Quokkas") == set()
+    person("ledger", "check", "--deep").ok()
+
+    # Neither a sync, nor the schedule, nor the watcher reads it again.
+    person("sync", "mail").refused(5, "withdrawn", "catchment consent give mail")
+    reason = until(lambda: (read(Home(person.home)) or {})["mail"].reason, lambda said: "consent" in said, seconds=60)
+    assert reason == "it may not be read without consent"
+    assert "no consent" in person("status").ok().out
+    assert "withdrawn" in person("why", "INBOX;UIDVALIDITY=1;UID=1").ok().out
+
+    person("consent", "give", "mail").ok()
+    person.sync("mail")
+    assert person.source("mail")["documents"] == 4
+    assert found(person, "zebrafinch") == ["mail"]

@@ -1,0 +1,163 @@
+"""What is said at GitHub, as a person brings it in: the installed command, its server and worker, and a server of the API."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from catchment.home import Home
+from deployments.watch.report import Watching, read
+from tests.acceptance.person import COMMAND, Person, until, upright
+from tests.connectors.github.proxy import Proxy
+from tests.connectors.github.server import TOKEN, GitHubServer, Repo, serving_hub
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+_WEBHOOK_SECRET = "a secret that the webhook shares"
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[GitHubServer]:
+    """A server with a private repository of what three people said about a weir."""
+    with serving_hub() as server:
+        repo = server.repo("ada/weir", private=True)
+        sluice = repo.open("The sluice sticks", "It has to be \x1b[31mmended\x1b[0m before the flood, see #2.")
+        repo.comment(sluice, "Forty turns of the handle, and no more.")
+        repo.open("Grease the handle", "With tallow.", by="grace", pull=True)
+        repo.release("v1.0", "The weir stands.")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(hub: GitHubServer) -> Iterator[Proxy]:
+    made = Proxy(hub.port)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory, proxy: Proxy) -> Iterator[Person]:
+    """A person who has the token in a variable and has synced the repository as `weir`."""
+    variables = {"HUB_TOKEN": TOKEN, "HOOK": _WEBHOOK_SECRET}
+    with upright(Person(tmp_path_factory.mktemp("hub") / "home", variables=variables)) as person:
+        said = person(*adding(proxy, "weir"), "--secret", "token=env:HUB_TOKEN", "--watch").ok()
+        assert "of 5000 requests left in this hour" in said.out
+        assert person.sync("weir")["succeeded"] == 4
+        yield person
+
+
+@pytest.fixture
+def repo(hub: GitHubServer) -> Repo:
+    return hub.repos["ada/weir"]
+
+
+def adding(proxy: Proxy, name: str) -> list[str]:
+    parts = "include=[issues, pulls, releases]"
+    return ["sources", "add", "github", f"{proxy.address}/ada/weir", "--name", name, "--set", parts, "--consent"]
+
+
+def items(person: Person, words: str) -> list[str]:
+    """The items that hold these words."""
+    return [hit["item"] for hit in person("search", words, "--json").ok().json]
+
+
+def test_issues_comments_and_releases_are_found(person: Person, repo: Repo) -> None:
+    (sluice,) = person("search", "mended", "--json").ok().json
+    assert (sluice["item"], sluice["title"]) == ("ada/weir#1", "The sluice sticks #1")
+    assert items(person, "tallow") == ["ada/weir#2"]
+    assert items(person, "turns") == [f"ada/weir#1/comment/{min(repo.comments)}"]
+    assert items(person, "stands") == ["ada/weir#release/v1.0"]
+    assert "it is in the library as document" in person("why", "ada/weir#1").ok().out
+    assert "\x1b" not in person("show", str(sluice["document"])).ok().out
+
+
+def test_a_sync_without_changes_asks_three_questions_that_cost_nothing(person: Person, proxy: Proxy) -> None:
+    proxy.forget()
+    done = person.sync("weir")
+    assert (done["listed"], done.get("requests", 0)) == (0, 0)
+    assert (len(proxy.paths), proxy.free) == (3, 3)
+
+
+def test_what_is_left_of_the_hour_is_shown(person: Person, proxy: Proxy) -> None:
+    (host,) = person("throttle", "show", "--json").ok().json["hosts"]
+    assert host["per_hour"] == 5_000
+    assert 4_400 < host["left"] <= 4_500, "a tenth is left to others"
+    assert TOKEN not in json.dumps(host)
+
+
+def test_a_delivery_of_a_webhook_brings_a_comment_in(person: Person, repo: Repo) -> None:
+    command = [str(COMMAND), "webhook", "serve", "--secret", "env:HOOK", "--port", "0"]
+    hook = subprocess.Popen(command, env=person.environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert hook.stdout is not None
+        (port,) = re.findall(r"127\.0\.0\.1:(\d+)/github", hook.stdout.readline())
+        told = until(
+            lambda: (read(Home(person.home)) or {}).get("weir"),
+            lambda one: one is not None and not one.reason,
+            seconds=30,
+        )
+        assert told is not None and told.state is Watching.WATCHING
+        repo.comment(1, "A swarm hangs in the old pear tree.")
+        body = json.dumps({"action": "created", "repository": {"full_name": "ada/weir"}}).encode()
+        signature = hmac.new(_WEBHOOK_SECRET.encode(), body, hashlib.sha256).hexdigest()
+        headers = {
+            "X-Hub-Signature-256": f"sha256={signature}",
+            "X-GitHub-Delivery": "1",
+            "X-GitHub-Event": "issue_comment",
+        }
+        with closing(http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)) as connection:
+            connection.request("POST", "/github", body, headers)
+            assert connection.getresponse().status == 202
+        assert until(lambda: items(person, "pear"), bool, seconds=30)
+    finally:
+        hook.send_signal(signal.SIGINT)
+        assert hook.wait(10) == 0
+        assert hook.stdout is not None
+        hook.stdout.close()
+
+
+def test_a_host_that_wants_a_pause_gets_it_and_the_sync_has_not_failed(
+    person: Person, proxy: Proxy, repo: Repo
+) -> None:
+    repo.open("Later", "Moss grows on it.")
+    proxy.harm = lambda exchange: exchange.say(403, {"message": "secondary rate limit"}, Retry_After="8")
+    try:
+        assert person("sync", "weir", "--wait").code == 0
+    finally:
+        proxy.harm = None
+    assert person.source("weir")["state"] == "active"
+    assert "FAILED" not in person.states_of("weir")
+    assert until(lambda: items(person, "moss"), bool, seconds=60), "it goes on by itself when the time has come"
+
+
+def test_a_revoked_token_holds_the_source_with_the_remedy(person: Person, hub: GitHubServer) -> None:
+    hub.tokens.clear()
+    assert person("sync", "weir", "--wait").code != 0
+    assert person.source("weir")["state"] == "held"
+    person("sync", "weir").refused(10, "does not accept the token", "catchment login github")
+    hub.tokens[TOKEN] = "ada"
+    person("sources", "resume", "weir").ok()
+    assert person.sync("weir")["listed"] == 0
+
+
+def test_a_repository_that_cannot_be_seen_is_not_added(person: Person, proxy: Proxy) -> None:
+    person(*adding(proxy, "no")).refused(10, "no ada/weir that may be seen", "give a token")
+    person(*adding(proxy, "no"), "--secret", "token=env:NO_SUCH").refused(3, "NO_SUCH is not set")
+
+
+def test_all_of_it_adds_up_and_the_token_is_written_nowhere(person: Person) -> None:
+    person("ledger", "check", "--deep").ok()
+    for path in person.home.rglob("*"):
+        if path.is_file():
+            held = path.read_bytes()
+            assert TOKEN.encode() not in held, path.relative_to(person.home)
+            assert _WEBHOOK_SECRET.encode() not in held, path.relative_to(person.home)

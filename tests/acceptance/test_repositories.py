@@ -1,0 +1,115 @@
+"""Files of repositories as a person brings them in: a clone on this machine, and a copy of what is at a host."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.person import Person
+from tests.connectors.github.git_host import GitHost, hosting
+from tests.connectors.github.repository import Repository
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+_SECRET = "ghp_" + "".join(random.Random(3).choices(string.ascii_letters + string.digits, k=36))
+_TOOL = f'''"""Reads the gauge at the weir."""
+
+TOKEN = "{_SECRET}"
+
+
+class Gauge:
+    def level(self) -> float:
+        return 2.0
+'''
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """A repository with a program, a text and a copied library."""
+    work = Repository.made(tmp_path_factory.mktemp("repositories") / "weir")
+    work.put("src/gauge.py", _TOOL)
+    work.put("README.md", "# The weir\n\nHow the sluice is opened.\n" * 5)
+    work.put("vendor/lib.js", "function copied() {}\n")
+    work.commit()
+    return work
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory, work: Repository) -> Iterator[GitHost]:
+    with hosting(tmp_path_factory.mktemp("git-host")) as host:
+        host.publish("ada/weir", work)
+        yield host
+
+
+@pytest.fixture(scope="module")
+def copied(person: Person, host: GitHost) -> str:
+    """The name of the source of the repository at its host, which was synced."""
+    location = f"{host.address}/ada/weir"
+    person("sources", "add", "github", location, "--name", "copied", "--set", "include=[code]", "--consent").ok()
+    assert person.sync("copied")["succeeded"] == 2
+    return "copied"
+
+
+def test_a_clone_on_this_machine_is_read_without_a_network(person: Person, work: Repository) -> None:
+    said = person("sources", "add", "github", work.path, "--name", "clone").ok()
+    assert "weir: a clone, at " in said.out
+    figures = person.sync("clone")
+    assert (figures["succeeded"], figures["skipped"], figures["masked"]) == (2, 1, 1)
+    assert {hit["item"] for hit in person("search", "gauge", "--source", "clone", "--json").ok().json} >= {
+        "weir:src/gauge.py"
+    }
+    assert "vendored" in person("why", "weir:vendor/lib.js").ok().out
+    assert person.sync("clone")["listed"] == 0
+    assert not (work.path / ".git/index.lock").exists()
+
+
+def test_a_copy_of_a_repository_is_fetched_and_followed(
+    person: Person, copied: str, host: GitHost, work: Repository
+) -> None:
+    before = person("show", "ada/weir:README.md", "--json").ok().json["document"]
+    host.fetches()
+    assert person.sync(copied)["listed"] == 0
+    assert host.fetches() == 0
+    work.git("mv", "README.md", "READ.md")
+    work.put("READ.md", "# The weir\n\nHow the sluice is opened.\n" * 5 + "And shut again.\n")
+    work.commit()
+    figures = person.sync(copied)
+    assert (figures["moved"], figures["succeeded"], figures["deleted"]) == (1, 1, 0)
+    assert host.fetches() == 1
+    (after,) = person("search", "shut", "--source", copied, "--json").ok().json
+    assert (after["item"], after["document"]) == ("ada/weir:READ.md", before)
+
+
+def test_a_secret_in_a_file_is_in_nothing_that_is_kept(person: Person, copied: str) -> None:
+    assert person("search", _SECRET, "--json").ok().json == []
+    shown = person("show", "ada/weir:src/gauge.py").ok().out
+    assert "«GitHub token»" in shown
+    keeping = [path for path in _files(person.home) if _SECRET.encode() in path.read_bytes()]
+    assert keeping == []
+
+
+def test_no_log_tells_where_the_copy_is_or_what_git_was_asked(person: Person, copied: str, host: GitHost) -> None:
+    logs = "".join(path.read_text(errors="replace") for path in (person.home / "logs").rglob("*") if path.is_file())
+    assert "triggered with 1 commands" in logs
+    for told in (str(person.home / "copies"), "ada/weir", host.address, "gauge.py"):
+        assert told not in logs
+
+
+def test_a_copy_goes_with_its_source(person: Person, host: GitHost) -> None:
+    location = f"{host.address}/ada/weir"
+    person("sources", "add", "github", location, "--name", "short", "--set", "include=[code]", "--consent").ok()
+    person.sync("short")
+    assert (person.home / "copies/short").is_dir()
+    person("sources", "remove", "short", "--yes").ok()
+    assert not (person.home / "copies/short").exists()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All that is kept in the home, but for the copies themselves, which hold what their hosts do."""
+    for path in folder.rglob("*"):
+        if path.is_file() and folder / "copies" not in path.parents:
+            yield path

@@ -1,0 +1,61 @@
+"""What lives and gets nowhere: a sync in a lock, a server that answers nothing. Each is ended, and what it was at goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.notes import generate
+from tests.acceptance.person import PROJECT, Person, until, upright
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+
+_NOTES = 300
+_SOON = 60
+_SILENT = 60
+
+
+@pytest.fixture(scope="module")
+def stuck(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which a file says what is to get stuck."""
+    return tmp_path_factory.mktemp("stuck")
+
+
+@pytest.fixture(scope="module")
+def person(stuck: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    faults = {"PYTHONPATH": str(PROJECT / "tests" / "faults" / "stuck"), "STUCK": str(stuck)}
+    with upright(Person(tmp_path_factory.mktemp("up") / "home", variables=faults)) as person:
+        yield person
+    assert person.left() == []
+
+
+def test_a_sync_that_is_stuck_in_a_lock_is_ended_and_goes_on(person: Person, stuck: Path, tmp_path: Path) -> None:
+    generate(tmp_path / "vault", _NOTES)
+    (stuck / "sync").touch()
+    impatient = ("--set", "limits.stall_seconds=2")
+    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "notes", *impatient).ok()
+    person("sync", "notes").ok()
+    until(lambda: person.source("notes")["jobs"]["running"], bool, seconds=_SOON)
+    until(lambda: person.states_of("notes"), lambda states: "CRASHED" in states, seconds=_SOON)
+    (stuck / "sync").unlink()
+    (crashed,) = [run for run in person.runs_of("notes") if run["state_type"] == "CRASHED"]
+    assert "stuck" in crashed["state"]["message"]
+    until(lambda: person.states_of("notes")[:1], lambda latest: latest == ["COMPLETED"], seconds=2 * _SOON)
+    source = person.source("notes")
+    assert (source["documents"], source["jobs"]["succeeded"]) == (_NOTES, _NOTES)
+    person("ledger", "check", "--deep").ok()
+
+
+def test_a_server_that_lives_and_answers_nothing_is_replaced(person: Person, stuck: Path, tmp_path: Path) -> None:
+    generate(tmp_path / "vault", _NOTES)
+    before = person.running.server_pid
+    (stuck / "server").touch()
+    until(lambda: person("health", "--json").json["verdict"], lambda verdict: verdict == "fail", seconds=_SOON)
+    (stuck / "server").unlink()
+    until(lambda: person.running.server_pid, lambda pid: pid != before, seconds=_SILENT + _SOON)
+    assert "answers nothing" in (person.home / "logs" / "up.log").read_text()
+    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "later").ok()
+    person.sync_when_ready("later")
+    assert person.source("later")["documents"] == _NOTES

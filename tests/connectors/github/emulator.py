@@ -1,0 +1,91 @@
+"""`emulate`, a stateful server of GitHub's API that others made, from npm: on this machine's own address, behind our proxy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+
+from tests.connectors.github.proxy import Exchange, Proxy
+from tests.connectors.github.server import PREFIX
+
+TOKEN = "the-token-of-ada"
+_REPO = "/repos/ada/weir"
+
+
+class Emulator:
+    """The server with the repository `ada/weir`. It has no ETags, which the proxy adds, and tells no comments of a whole
+    repository, which this adds."""
+
+    def __init__(self, port: int, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self._http = httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False
+        )
+
+    def do(self, method: str, path: str, **what: Any) -> Any:
+        """Ask the server past the proxy."""
+        answer = self._http.request(method, f"{_REPO}{path}", json=what or None).raise_for_status()
+        return answer.json() if answer.content else None
+
+    def complete(self, exchange: Exchange) -> None:
+        """Answer in the server's place where it cannot: the comments of all issues, and reviews, of which there are none."""
+        asked = urlsplit(exchange.path)
+        if exchange.status != 404 or not asked.path.endswith("/comments"):
+            return
+        query = {key: values[0] for key, values in parse_qs(asked.query).items()}
+        found: list[dict[str, Any]] = []
+        if asked.path.endswith("/issues/comments"):
+            for issue in self.do("GET", "/issues?state=all&per_page=100"):
+                found += self.do("GET", f"/issues/{issue['number']}/comments?per_page=100")
+        found = [one for one in found if one["updated_at"] >= query.get("since", "")]
+        found.sort(key=lambda one: (one["updated_at"], one["id"]), reverse=query.get("direction") == "desc")
+        body = json.dumps(found[: int(query["per_page"])]).encode()
+        etag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+        exchange.say(304 if exchange.asked.get("if-none-match") == etag else 200, body, ETag=etag)
+        exchange.headers["Content-Type"] = "application/json"
+        exchange.body = exchange.body if exchange.status == 200 else b""
+        self.proxy.free += exchange.status == 304
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def installed(folder: Path, what: str = "npm") -> Path:
+    """A folder into which one of our lists (`npm`, `contract`) was installed, pinned; no script of it was run."""
+    for path in Path(__file__).with_name(what).iterdir():
+        shutil.copy(path, folder)
+    install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+    subprocess.run(install, cwd=folder, check=True, capture_output=True, timeout=200)
+    return folder / "node_modules"
+
+
+@contextmanager
+def emulating(folder: Path) -> Iterator[Emulator]:
+    """Install it into a folder, and let it listen."""
+    installed(folder)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    proxy = Proxy(port, prefix=PREFIX)
+    command = ["node", "start.mjs", str(port), f"{proxy.address}{PREFIX}"]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "listening\n"
+        emulator = Emulator(port, proxy)
+        yield emulator
+        emulator.close()
+    finally:
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+        proxy.close()

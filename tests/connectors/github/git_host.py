@@ -1,0 +1,155 @@
+"""A host of repositories on this machine: `git http-backend` behind a small server that can refuse, fail and hang up."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.connectors.github.repository import Repository
+
+
+class GitHost:
+    """Repositories by name, over HTTP on the loopback."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.asked: list[str] = []
+        """What was asked for, in order: the service and the way it was asked."""
+        self.token: str | None = None
+        """What a login has to say, if there has to be one."""
+        self.logins: list[str] = []
+        """Every login that was tried, as it was sent."""
+        self.moved_to = ""
+        """Where every request is sent instead, if it is."""
+        self.status: int | None = None
+        """How every request is refused, if it is."""
+        self.cut_after: int | None = None
+        """After how many bytes of a pack the connection ends, if it does."""
+        self.hold = threading.Event()
+        """Set unless packs are kept back."""
+        self.hold.set()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def publish(self, name: str, repository: Repository) -> None:
+        """Show a repository as `owner/name`."""
+        repository.git("config", "uploadpack.allowFilter", "true")
+        place = self.folder / f"{name}.git"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(repository.path / ".git")
+
+    def withdraw(self, name: str) -> None:
+        """Show it no more."""
+        (self.folder / f"{name}.git").unlink()
+
+    def fetches(self) -> int:
+        """How often a pack was asked for since the last time this was asked."""
+        count = sum("fetch" in asked for asked in self.asked)
+        self.asked.clear()
+        return count
+
+    def stop(self) -> None:
+        """Answer nothing more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@contextmanager
+def hosting(folder: Path) -> Iterator[GitHost]:
+    """A host that keeps its repositories in this folder."""
+    host = GitHost(folder)
+    try:
+        yield host
+    finally:
+        host.stop()
+
+
+def _handler(host: GitHost) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(b"")
+
+        def do_POST(self) -> None:
+            self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+        def _answer(self, body: bytes) -> None:
+            plain = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
+            command = "fetch" if b"command=fetch" in plain else "refs"
+            host.asked.append(f"{command} {urlsplit(self.path).path}")
+            host.logins.extend(self.headers.get_all("Authorization", []))
+            if host.moved_to:
+                return self._say(301, {"Location": host.moved_to + self.path}, b"")
+            if host.status is not None:
+                return self._say(host.status, {}, b"no")
+            if host.token is not None and self.headers.get("Authorization") != _login(host.token):
+                return self._say(401, {"WWW-Authenticate": 'Basic realm="git"'}, b"")
+            if command == "fetch":
+                host.hold.wait(60)
+            status, headers, said = _backend(host.folder, self, body)
+            if command == "fetch" and host.cut_after is not None:
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(said))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(said[: host.cut_after])
+                self.connection.close()
+                return None
+            return self._say(status, headers, said)
+
+        def _say(self, status: int, headers: dict[str, str], said: bytes) -> None:
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(said))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(said)
+
+    return Handler
+
+
+def _login(token: str) -> str:
+    return "Basic " + base64.b64encode(f"x-access-token:{token}".encode()).decode()
+
+
+def _backend(folder: Path, asked: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
+    """What git's own CGI program says."""
+    place = urlsplit(asked.path)
+    done = subprocess.run(
+        ["git", "http-backend"],
+        env={
+            **os.environ,
+            "GIT_PROJECT_ROOT": str(folder),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": place.path,
+            "QUERY_STRING": place.query,
+            "REQUEST_METHOD": asked.command,
+            "CONTENT_TYPE": asked.headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": asked.headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": asked.headers.get("Git-Protocol", ""),
+            "REMOTE_ADDR": "127.0.0.1",
+        },
+        input=body,
+        capture_output=True,
+        check=False,
+    )
+    head, _, said = done.stdout.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
+    return int(headers.pop("Status", "200").split()[0]), headers, said

@@ -1,0 +1,313 @@
+"""The files of a clone on this machine: what is told of them as they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import BadInput, Skipped, SourceUnavailable
+from catchment.model import Skip, SkipReason, Upsert
+from connectors.github import GitHub
+from connectors.github.settings import GitHubSettings
+from tests.connectors.github.repository import Repository
+from tests.connectors.memory_ledger import MemoryLedger
+
+
+@pytest.fixture
+def work(root: Path) -> Repository:
+    """A repository of three files, committed."""
+    work = Repository.made(root / "project")
+    work.write(one="# One\n" * 20, a__two="# Two\n" * 20, a__three="# Three\n" * 20)
+    work.commit()
+    return work
+
+
+@pytest.fixture
+def github(work: Repository) -> Iterator[GitHub]:
+    connector = GitHub(GitHubSettings(clone=work.path))
+    yield connector
+    connector.close()
+
+
+def _reading(work: Repository, **settings: object) -> GitHub:
+    return GitHub(GitHubSettings(clone=work.path, **settings))  # type: ignore[arg-type]
+
+
+def test_what_is_committed_is_read_and_what_is_not_is_not(
+    work: Repository, github: GitHub, ledger: MemoryLedger
+) -> None:
+    work.write(one="not committed", four="neither")
+    assert ledger.sync(github).new == {"project:one.md", "project:a/two.md", "project:a/three.md"}
+    assert ledger.documents()["project:one.md"] == b"# One\n" * 20
+
+
+def test_a_renamed_file_is_a_move_and_is_not_read(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
+    ledger.sync(github)
+    work.git("mv", "a", "b")
+    work.commit()
+    report = ledger.sync(github)
+    assert report.moved == {
+        "project:a/two.md": "project:b/two.md",
+        "project:a/three.md": "project:b/three.md",
+    }
+    assert (report.new, report.gone, report.fetched) == (set(), set(), set())
+
+
+def test_a_file_that_is_renamed_and_changed_is_the_same_item(
+    work: Repository, github: GitHub, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    number = ledger.rows["project:a/two.md"].number
+    work.git("mv", "a/two.md", "deux.md")
+    work.put("deux.md", "# Two\n" * 20 + "and more\n")
+    work.commit()
+    report = ledger.sync(github)
+    assert report.moved == {"project:a/two.md": "project:deux.md"}
+    assert report.fetched == {"project:deux.md"}
+    assert ledger.rows["project:deux.md"].number == number
+
+
+def test_renamed_empty_files_are_not_taken_for_one_another(
+    work: Repository, github: GitHub, ledger: MemoryLedger
+) -> None:
+    for name in ("x/__init__.py", "y/__init__.py"):
+        work.put(name, "")
+    work.commit()
+    ledger.sync(github)
+    numbers = {name: ledger.rows[f"project:{name}/__init__.py"].number for name in "xy"}
+    work.git("mv", "x", "x2")
+    work.git("mv", "y", "y2")
+    work.commit()
+    ledger.sync(github)
+    assert {name: ledger.rows[f"project:{name}2/__init__.py"].number for name in "xy"} == numbers
+
+
+def test_only_what_changed_between_two_commits_is_told(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
+    ledger.sync(github)
+    work.write(one="changed")
+    (work.path / "a/three.md").unlink()
+    work.commit()
+    work.write(five="new")
+    work.commit()
+    report = ledger.sync(github)
+    assert (report.new, report.changed, report.gone) == (
+        {"project:five.md"},
+        {"project:one.md"},
+        {"project:a/three.md"},
+    )
+    assert len(report.said) == 3
+
+
+def test_a_rewritten_history_tells_what_is_different_in_the_end(
+    work: Repository, github: GitHub, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    work.write(one="another first commit")
+    work.commit("--amend")
+    work.git("reflog", "expire", "--expire=now", "--all")
+    work.git("gc", "--quiet", "--prune=now")
+    report = ledger.sync(github)
+    assert (report.new, report.changed, report.gone) == (set(), {"project:one.md"}, set())
+
+
+def test_another_default_branch_is_compared_and_keeps_its_items(
+    work: Repository, github: GitHub, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    work.git("checkout", "--quiet", "-b", "trunk")
+    work.write(one="of the trunk")
+    work.commit()
+    work.git("branch", "-D", "main")
+    report = ledger.sync(github)
+    assert (report.new, report.changed, report.gone) == (set(), {"project:one.md"}, set())
+
+
+def test_branches_are_read_beside_each_other_and_leave_when_they_are_gone(
+    work: Repository, ledger: MemoryLedger
+) -> None:
+    work.git("branch", "feature/gauge")
+    both = _reading(work, branches=("main", "feature/gauge"))
+    assert "project@feature/gauge:a/two.md" in ledger.sync(both).new
+    assert len(ledger.documents()) == 6
+    work.git("branch", "-D", "feature/gauge")
+    report = ledger.sync(both)
+    assert len(report.gone) == 3
+    assert all(locator.startswith("project@feature/gauge:") for locator in report.gone)
+    assert ledger.sync(both).said == []
+
+
+def test_a_branch_that_is_not_wanted_any_more_is_skipped_and_not_deleted(
+    work: Repository, ledger: MemoryLedger
+) -> None:
+    ledger.sync(_reading(work, branches=("main",)))
+    report = ledger.sync(_reading(work))
+    assert set(report.skipped) == {"project@main:one.md", "project@main:a/two.md", "project@main:a/three.md"}
+    assert (report.gone, len(report.new)) == (set(), 3)
+    assert len(ledger.sync(_reading(work, branches=("main",))).changed) == 3
+
+
+def test_a_repository_without_a_commit_has_no_files(root: Path, ledger: MemoryLedger) -> None:
+    empty = Repository.made(root / "empty")
+    assert ledger.sync(_reading(empty)).said == []
+    assert "nothing is committed" in _reading(empty).probe()
+    empty.write(one="first")
+    empty.commit()
+    assert ledger.sync(_reading(empty)).new == {"empty:one.md"}
+
+
+@pytest.mark.parametrize("options", [("--bare",), ("--object-format=sha256",)])
+def test_bare_repositories_and_those_with_long_hashes_are_read(
+    root: Path, work: Repository, ledger: MemoryLedger, options: tuple[str, ...]
+) -> None:
+    if options == ("--bare",):
+        work.git("clone", "--quiet", "--bare", ".", str(root / "other"))
+        other = Repository(root / "other")
+    else:
+        other = Repository.made(root / "other", *options)
+        other.write(one="long")
+        other.commit()
+    connector = _reading(other)
+    assert ledger.sync(connector).fetched
+    assert ledger.sync(connector).said == []
+
+
+def test_a_second_work_tree_is_a_clone_like_any_other(root: Path, work: Repository, ledger: MemoryLedger) -> None:
+    work.git("worktree", "add", "--quiet", "-b", "dev", str(root / "second"))
+    assert ledger.sync(_reading(Repository(root / "second"))).fetched
+
+
+def test_patterns_choose_files_and_what_they_leave_out_later_is_skipped(work: Repository, ledger: MemoryLedger) -> None:
+    ledger.sync(_reading(work))
+    report = ledger.sync(_reading(work, paths=("/a/",), exclude=("three.*",)))
+    assert set(report.skipped) == {"project:one.md", "project:a/three.md"}
+    assert report.gone == set()
+    assert ledger.sync(_reading(work, paths=("/a/",), exclude=("three.*",))).said == []
+    assert ledger.sync(_reading(work)).fetched == {"project:one.md", "project:a/three.md"}
+
+
+def test_what_nobody_wrote_here_is_skipped_with_its_reason(work: Repository, ledger: MemoryLedger) -> None:
+    work.put(
+        ".gitattributes",
+        "gen/** linguist-generated\n*.lock -linguist-generated\n/own/vendor/** linguist-vendored=false\n",
+    )
+    for name in ("gen/a.py", "b.min.js", "vendor/c.go", "own/vendor/d.go", "yarn.lock", "node_modules/e/f.js"):
+        work.put(name, f"// {name}\n")
+    work.commit()
+    report = ledger.sync(_reading(work))
+    skipped = {c.item.locator: c.item.attributes["type"] for c in report.said if isinstance(c, Skip)}
+    assert skipped == {
+        "project:gen/a.py": "generated",
+        "project:b.min.js": "generated",
+        "project:vendor/c.go": "vendored",
+        "project:node_modules/e/f.js": "vendored",
+    }
+    everything = ledger.sync(_reading(work, generated=True))
+    assert everything.fetched == set(skipped)
+
+
+def test_an_attribute_that_changes_is_heeded_for_files_that_did_not(
+    work: Repository, github: GitHub, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    work.put("a/.gitattributes", "two.md linguist-generated\n")
+    work.commit()
+    assert ledger.sync(github).skipped == {"project:a/two.md": SkipReason.EXCLUDED}
+    (work.path / "a/.gitattributes").unlink()
+    work.commit()
+    assert ledger.sync(github).fetched == {"project:a/two.md"}
+
+
+def test_files_that_are_not_read_are_skipped_with_their_reason(work: Repository, ledger: MemoryLedger) -> None:
+    work.put("large.txt", "x" * 20_000)
+    (work.path / "link.md").symlink_to("one.md")
+    (work.path / "way-out").symlink_to("/etc/passwd")
+    work.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+    work.git("commit", "--quiet", "--message", "a submodule")
+    work.git("add", "large.txt", "link.md", "way-out")
+    work.git("commit", "--quiet", "--message", "more")
+    report = ledger.sync(_reading(work, limits={"max_mb": 0.01}))
+    assert report.skipped == {
+        "project:large.txt": SkipReason.TOO_LARGE,
+        "project:link.md": SkipReason.EXCLUDED,
+        "project:way-out": SkipReason.EXCLUDED,
+        "project:sub": SkipReason.UNSUPPORTED,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", SkipReason.UNSUPPORTED),
+        ("// Code generated by protoc-gen-go. DO NOT EDIT.\npackage a\n", SkipReason.EXCLUDED),
+        ("/* @generated by a program */\n", SkipReason.EXCLUDED),
+    ],
+)
+def test_what_only_the_content_tells_is_skipped_when_it_is_read(
+    work: Repository, github: GitHub, ledger: MemoryLedger, content: str, reason: SkipReason
+) -> None:
+    work.put("odd.go", content)
+    work.commit()
+    error = ledger.sync(github).failed["project:odd.go"]
+    assert isinstance(error, Skipped)
+    assert error.skip_reason is reason
+
+
+def test_names_that_differ_in_capitals_only_are_two_files(
+    work: Repository, github: GitHub, ledger: MemoryLedger
+) -> None:
+    blobs = {name: work.git("hash-object", "-w", "--stdin", given=name) for name in ("README.md", "readme.md")}
+    for name, blob in blobs.items():
+        work.git("update-index", "--add", "--cacheinfo", f"100644,{blob},{name}")
+    work.git("commit", "--quiet", "--message", "both")
+    ledger.sync(github)
+    assert ledger.documents()["project:README.md"] == b"README.md"
+    assert ledger.documents()["project:readme.md"] == b"readme.md"
+
+
+def test_a_listing_cut_short_in_a_large_repository_goes_on(root: Path, ledger: MemoryLedger) -> None:
+    many = Repository.made(root / "many")
+    for number in range(1_100):
+        many.put(f"{number % 20}/{number}.md", f"note {number}")
+    many.commit()
+    connector = _reading(many)
+    ledger.sync(connector, cut=1_050, fetch=False)
+    assert len(ledger.present()) == 1_000
+    report = ledger.sync(connector, fetch=False)
+    assert len(report.new) == 100
+    assert len(ledger.present()) == 1_100
+    connector.close()
+
+
+def test_a_clone_is_not_held_to_what_a_host_allows(github: GitHub) -> None:
+    assert (github.limits().host, github.limits().per_hour) == ("this machine", None)
+
+
+def test_a_folder_without_a_repository_is_refused_with_the_remedy(root: Path) -> None:
+    (root / "plain").mkdir()
+    with pytest.raises(BadInput, match=r"is no clone of a repository; give the folder that has \.git in it"):
+        _reading(Repository(root / "plain")).probe()
+
+
+def test_a_damaged_clone_is_an_error_of_the_source_and_deletes_nothing(
+    work: Repository, github: GitHub, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    work.write(one="more")
+    commit = work.commit()
+    tree = work.git("rev-parse", f"{commit}^{{tree}}")
+    (work.path / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    with pytest.raises(SourceUnavailable, match="; "):
+        ledger.sync(github)
+    assert len(ledger.documents()) == 3
+
+
+def test_what_is_told_of_a_file_says_where_it_is_from(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
+    work.put("src/tool.py", "print()\n")
+    work.commit()
+    items = {change.item.locator: change.item for change in ledger.sync(github).said if isinstance(change, Upsert)}
+    raw = github.fetch(items["project:src/tool.py"])
+    assert (raw.name, raw.title) == ("tool.py", "tool.py")
+    assert raw.metadata == {"repository": "project", "path": "src/tool.py"}
+    assert github.fetch(items["project:one.md"]).title is None

@@ -1,0 +1,370 @@
+"""What is said in repositories, told with few questions: what is new, what was edited, what is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from catchment.errors import AccessDenied, SourceUnavailable
+from catchment.model import SkipReason
+from connectors.github import GitHub
+from tests.connectors.github.proxy import Exchange, Proxy
+from tests.connectors.github.server import GitHubServer, Repo
+from tests.connectors.memory_ledger import MemoryLedger, Report
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Pages of ten, so that a listing is long soon."""
+    for module in ("client", "feed", "threads", "releases"):
+        monkeypatch.setattr(f"connectors.github.{module}.PAGE", 10)
+    return 10
+
+
+@pytest.fixture
+def large(hub: GitHubServer, small_pages: int) -> Repo:
+    """Forty issues, the first five of which have three comments each, and the last one too."""
+    repo = hub.repo("ada/weir")
+    for number in range(1, 41):
+        repo.open(f"Issue {number}")
+        for _ in range(3 if number <= 5 or number == 40 else 0):
+            repo.comment(number)
+    return repo
+
+
+def locators(repo: Repo) -> set[str]:
+    """What there is in a repository."""
+    return {
+        *(f"{repo.name}#{number}" for number in repo.issues),
+        *(f"{repo.name}#{c['issue_url'].rpartition('/')[2]}/comment/{number}" for number, c in repo.comments.items()),
+        *(f"{repo.name}#{r['pull_request_url'].rpartition('/')[2]}/review/{n}" for n, r in repo.reviews.items()),
+        *(f"{repo.name}#release/{one['tag_name']}" for one in repo.releases.values()),
+    }
+
+
+def next_day(ledger: MemoryLedger, repository: str = "ada/weir") -> None:
+    """Let the last look at everything be of another day."""
+    assert f"{repository}/issues+pulls checked" in ledger.marks
+    ledger.marks[f"{repository}/issues+pulls checked"] = "2026-01-01"
+
+
+def figures(report: Report) -> tuple[int, int, int]:
+    return len(report.new), len(report.changed), len(report.gone)
+
+
+def test_all_that_is_said_is_told_with_a_question_for_each_listing(
+    github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    assert set(ledger.documents()) == locators(repo)
+    assert len(locators(repo)) == 13
+    assert len(proxy.paths) == 5, (
+        "the repository, its issues, comments, reviews and releases; what is read comes with them"
+    )
+
+
+def test_no_change_is_three_questions_that_cost_nothing(
+    github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    proxy.forget()
+    assert ledger.sync(github).said == []
+    assert (len(proxy.paths), proxy.free, proxy.sent) == (3, 3, 0)
+
+
+def test_a_new_comment_is_one_document_and_its_issue_none(
+    github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    number = repo.comment(2, "One more")
+    proxy.forget()
+    report = ledger.sync(github)
+    assert report.new == report.fetched == {f"ada/weir#2/comment/{number}"}
+    assert (report.changed, report.gone) == (set(), set())
+    assert (len(proxy.paths), proxy.used) == (5, 2), "issues and comments; all else is the same"
+
+
+def test_an_edited_issue_is_read_again_and_a_label_is_only_noted(
+    github: GitHub, repo: Repo, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    repo.edit(1, body="The gauge is broken")
+    repo.edit(2, labels=[{"name": "bug"}, {"name": "a first one"}], milestone={"title": "Spring"})
+    repo.edit(4, state="closed", pull_request={"merged_at": "2026-01-02T00:00:00Z"})
+    report = ledger.sync(github)
+    assert report.changed == report.fetched == {"ada/weir#1"}
+    attributes = {number: ledger.rows[f"ada/weir#{number}"].item.attributes for number in (2, 4)}
+    assert attributes[2] == {"state": "open", "labels": ["a first one", "bug"], "milestone": "Spring"}
+    assert attributes[4]["state"] == "merged"
+
+
+def test_what_is_deleted_in_a_small_repository_is_gone_at_once(
+    github: GitHub, repo: Repo, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    comment, review = min(repo.comments), min(repo.reviews)
+    repo.delete_comment(comment)
+    assert ledger.sync(github).gone == {f"ada/weir#1/comment/{comment}"}
+    repo.delete(4)
+    assert ledger.sync(github).gone >= {"ada/weir#4", f"ada/weir#4/review/{review}"}
+    assert set(ledger.documents()) == locators(repo)
+    repo.releases.popitem()
+    assert len(ledger.sync(github).gone) == 1
+    assert set(ledger.documents()) == locators(repo)
+
+
+def test_a_long_listing_is_told_in_parts_and_goes_on_where_it_was_cut(
+    github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    length = len(list(github.changes(ledger.known())))
+    for cut in range(0, length, 7):
+        ledger.sync(github, cut=cut)
+    ledger.sync(github)
+    assert set(ledger.documents()) == locators(large)
+    fresh = MemoryLedger()
+    fresh.sync(github)
+    assert ledger.marks == fresh.marks
+    proxy.forget()
+    assert ledger.sync(github).said == []
+    assert proxy.free == len(proxy.paths) == 3
+
+
+def test_a_hundred_changes_in_the_same_second_are_all_told(
+    github: GitHub, hub: GitHubServer, small_pages: int, ledger: MemoryLedger
+) -> None:
+    repo = hub.repo("ada/weir")
+    hub.step = timedelta()
+    for _ in range(35):
+        repo.comment(repo.open())
+    ledger.sync(github)
+    assert set(ledger.documents()) == locators(repo)
+    assert len(locators(repo)) == 70
+    repo.open("One more")
+    ledger.sync(github)
+    assert set(ledger.documents()) == locators(repo)
+
+
+def test_what_changes_while_it_is_listed_is_not_passed_by(
+    github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    """An issue that changes moves to the end of the listing, and all after it one place up."""
+
+    def edit(exchange: Exchange) -> None:
+        if "/issues?" in exchange.path and exchange.number < 12:
+            large.edit(exchange.number + 1, title=f"Edited at {exchange.number}")
+
+    proxy.harm = edit
+    ledger.sync(github)
+    proxy.harm = None
+    ledger.sync(github)
+    fresh = MemoryLedger()
+    fresh.sync(github)
+    assert ledger.documents() == fresh.documents()
+    assert set(ledger.documents()) == locators(large)
+
+
+def test_a_comment_deleted_on_a_new_issue_is_found_by_its_count(
+    github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    newest = max(large.comments)
+    large.delete_comment(newest)
+    proxy.forget()
+    assert ledger.sync(github).gone == {f"ada/weir#40/comment/{newest}"}
+    assert len(proxy.paths) < 8
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_what_was_deleted_long_after_is_found_the_next_day_or_by_a_deep_listing(
+    github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger, deep: bool
+) -> None:
+    ledger.sync(github)
+    oldest = min(large.comments)
+    large.delete_comment(oldest)
+    large.delete(3)
+    assert figures(ledger.sync(github)) == (0, 0, 0), "nothing tells of it: the issue is not newer"
+    if not deep:
+        next_day(ledger)
+    ledger.sync(github, deep=deep)
+    assert set(ledger.documents()) == locators(large)
+    proxy.forget()
+    assert ledger.sync(github).said == []
+    assert len(proxy.paths) == 3
+
+
+def test_what_was_missed_is_found_the_next_day(github: GitHub, large: Repo, ledger: MemoryLedger) -> None:
+    ledger.sync(github)
+    for missed in ("ada/weir#3", f"ada/weir#1/comment/{min(large.comments)}"):
+        del ledger.rows[missed]
+        large.open("New meanwhile")
+        next_day(ledger)
+        assert missed in ledger.sync(github).new
+    assert set(ledger.documents()) == locators(large)
+
+
+def test_the_next_day_nothing_gone_costs_no_more_than_counting(
+    github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    next_day(ledger)
+    proxy.forget()
+    assert ledger.sync(github).said == []
+    assert (len(proxy.paths), proxy.used) == (7, 2), "issues and comments are counted; the rest is the same"
+
+
+def test_a_transferred_issue_leaves_and_is_found_where_it_went(
+    reading: Callable[..., GitHub], hub: GitHubServer, large: Repo, ledger: MemoryLedger
+) -> None:
+    other = hub.repo("ada/dam")
+    github = reading("ada/weir", "ada/dam")
+    ledger.sync(github)
+    large.transfer(7, other)
+    ledger.sync(github, deep=True)
+    assert set(ledger.documents()) == locators(large) | locators(other)
+    assert "ada/dam#1" in ledger.documents()
+
+
+def test_an_edited_comment_shows_with_the_next_change_of_any_issue_or_the_next_day(
+    github: GitHub, repo: Repo, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    first, second, *_ = sorted(repo.comments)
+    repo.edit_comment(first, "Edited")
+    assert ledger.sync(github).said == []
+    repo.open()
+    assert ledger.sync(github).changed == {f"ada/weir#1/comment/{first}"}
+    repo.edit_comment(second, "Edited too")
+    next_day(ledger)
+    assert ledger.sync(github).changed == {f"ada/weir#2/comment/{second}"}
+
+
+def test_a_renamed_repository_is_followed_and_nothing_is_read_again(
+    github: GitHub, hub: GitHubServer, repo: Repo, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    hub.rename("ada/weir", "ada/lock")
+    assert ledger.sync(github).fetched == set()
+    repo.comment(1, "After it")
+    assert len(ledger.sync(github).fetched) == 1
+    assert len(ledger.documents()) == 14
+    assert "ada/weir is called ada/lock now" in github.probe()
+
+
+def test_all_repositories_of_an_owner_are_read_and_a_renamed_one_is_moved(
+    reading: Callable[..., GitHub], hub: GitHubServer, repo: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    hub.repo("ada/dam").open("Another")
+    hub.repo("bob/mill").open("Not hers")
+    hub.repo("ada/secret", private=True).open("Her own")
+    github = reading("ada/*")
+    ledger.sync(github)
+    assert {locator.partition("#")[0] for locator in ledger.documents()} == {"ada/weir", "ada/dam", "ada/secret"}
+    proxy.forget()
+    assert ledger.sync(github).said == []
+    assert (len(proxy.paths), proxy.free) == (8, 8), "the owner, a page of repositories, and two for each"
+    hub.rename("ada/dam", "ada/lock")
+    report = ledger.sync(github)
+    assert report.moved == {"ada/dam#1": "ada/lock#1"}
+    assert (report.fetched, report.gone) == (set(), set())
+
+
+def test_a_repository_made_anew_under_its_name_is_another_root(
+    github: GitHub, hub: GitHubServer, repo: Repo, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    before = ledger.root
+    del hub.repos["ada/weir"]
+    hub.repo("ada/weir").open()
+    ledger.sync(github)
+    assert ledger.root != before
+
+
+def test_what_is_not_wanted_any_more_leaves_as_excluded_and_comes_back(
+    reading: Callable[..., GitHub], repo: Repo, ledger: MemoryLedger
+) -> None:
+    ledger.sync(reading())
+    report = ledger.sync(reading(include=("issues",)))
+    assert set(report.skipped.values()) == {SkipReason.EXCLUDED}
+    assert set(report.skipped) == {at for at in locators(repo) if "#4" in at or "release" in at}
+    assert ledger.sync(reading(include=("issues",))).said == []
+    ledger.sync(reading())
+    assert set(ledger.documents()) == locators(repo)
+
+
+def test_looking_again_whether_it_can_be_read_costs_nothing(
+    reading: Callable[..., GitHub], repo: Repo, proxy: Proxy
+) -> None:
+    first = reading().probe()
+    proxy.forget()
+    assert reading().probe().partition(";")[0] == first.partition(";")[0]
+    assert (len(proxy.paths), proxy.used) == (2, 0), "the repository, and what is left of the hour"
+
+
+def test_drafts_of_releases_are_left_out_until_they_are_published(
+    github: GitHub, repo: Repo, ledger: MemoryLedger
+) -> None:
+    draft = repo.release("v2.0", draft=True)
+    assert ledger.sync(github).skipped == {f"ada/weir#release/draft-{draft}": SkipReason.EXCLUDED}
+    repo.releases[draft] |= {"draft": False}
+    assert ledger.sync(github).new == {"ada/weir#release/v2.0"}
+
+
+def test_a_download_of_a_release_changes_nothing(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
+    ledger.sync(github)
+    next(iter(repo.releases.values()))["assets"][0]["download_count"] += 1
+    assert figures(ledger.sync(github)) == (0, 0, 0)
+
+
+def test_a_private_repository_without_a_token_is_not_there_and_a_public_one_needs_none(
+    reading: Callable[..., GitHub], hub: GitHubServer, repo: Repo, ledger: MemoryLedger
+) -> None:
+    ledger.sync(reading(token=None))
+    assert len(ledger.documents()) == 13
+    repo.private = True
+    for ask in (GitHub.probe, ledger.sync):
+        with pytest.raises(SourceUnavailable, match="give a token"):
+            ask(reading(token=None))
+    assert len(ledger.documents()) == 13
+
+
+def test_a_repository_without_issues_is_no_trouble(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
+    repo.has_issues = False
+    assert ledger.sync(github).failed == {}
+    assert len(ledger.documents()) == 2
+
+
+def test_what_the_token_may_not_see_is_one_failed_item_until_it_may(
+    github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    repo.open()
+
+    def refuse(exchange: Exchange) -> None:
+        if "/issues" in exchange.path:
+            exchange.say(403, {"message": "Resource not accessible by personal access token"})
+
+    proxy.harm = refuse
+    report = ledger.sync(github)
+    assert [(at, type(error)) for at, error in report.failed.items()] == [("ada/weir#closed", AccessDenied)]
+    assert report.gone == set()
+    proxy.harm = None
+    report = ledger.sync(github)
+    assert (report.new, report.gone) == ({"ada/weir#6"}, {"ada/weir#closed"})
+
+
+def test_what_was_listed_before_is_read_again_by_the_page(
+    reading: Callable[..., GitHub], large: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    ledger.sync(reading(), fetch=False)
+    proxy.forget()
+    later = reading()
+    rows = list(ledger.present().values())
+    later.expect([row.item for row in rows])
+    for row in rows:
+        raw = later.fetch(row.item)
+        assert len(raw.data) == row.item.size
+        assert raw.modified == row.item.modified
+    assert len(rows) == 58
+    assert len(proxy.paths) < 12

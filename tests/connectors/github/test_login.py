@@ -1,0 +1,79 @@
+"""A login by a code typed into a browser, and the token kept where only its owner can read it."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catchment import secrets
+from catchment.errors import LoginFailed, SourceUnavailable
+from catchment.home import Home
+from connectors.github import GitHub, device
+from console.main import main
+from tests.connectors.github.server import CLIENT, TOKEN, GitHubServer, Repo
+
+
+def test_the_host_is_asked_as_often_as_it_wants_until_the_person_agrees(hub: GitHubServer) -> None:
+    hub.agreed = ["authorization_pending", "slow_down", "authorization_pending", "agreed"]
+    code = device.begin(hub.web, CLIENT, "repo")
+    assert (code.user, code.address) == ("WDJB-MJHT", f"{hub.web}/login/device")
+    slept: list[float] = []
+    given = device.wait(hub.web, CLIENT, code, slept.append)
+    assert given.token == TOKEN
+    assert slept == [5, 5, 10, 10]
+    assert TOKEN not in repr(given)
+
+
+@pytest.mark.parametrize(
+    ("steps", "remedy"),
+    [(["access_denied"], "refused in the browser"), (["expired_token"], "begin again"), (["what"], "docs/github.md")],
+)
+def test_a_login_that_nobody_agrees_to_fails_with_the_remedy(hub: GitHubServer, steps: list[str], remedy: str) -> None:
+    hub.agreed = steps
+    with pytest.raises(LoginFailed, match=remedy):
+        device.wait(hub.web, CLIENT, device.begin(hub.web, CLIENT, ""), lambda _: None)
+
+
+def test_a_code_that_nobody_types_is_given_up_in_the_end(hub: GitHubServer) -> None:
+    hub.agreed = ["authorization_pending"] * 1_000
+    with pytest.raises(LoginFailed, match="in time"):
+        device.wait(hub.web, CLIENT, device.begin(hub.web, CLIENT, ""), lambda _: None)
+    assert len(hub.agreed) == 1_000 - 12
+
+
+def test_an_unknown_app_and_a_host_that_is_down_are_told_apart(hub: GitHubServer) -> None:
+    with pytest.raises(LoginFailed, match="--client-id"):
+        device.begin(hub.web, "another", "repo")
+    with pytest.raises(SourceUnavailable, match="; "):
+        device.begin("http://127.0.0.1:9", CLIENT, "repo")
+
+
+def test_the_command_keeps_the_token_where_a_source_finds_it_and_shows_it_to_nobody(
+    hub: GitHubServer,
+    repo: Repo,
+    home: Home,
+    reading: Callable[..., GitHub],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(device, "_SHORTEST", 0.01)
+    hub.interval = 0
+    hub.agreed = ["authorization_pending", "agreed"]
+    assert main(["login", "github", "--client-id", CLIENT, "--address", hub.web]) == 0
+    said = capsys.readouterr()
+    assert "type WDJB-MJHT" in said.out
+    reference = said.out.rpartition("--secret token=")[2].strip()
+    assert TOKEN not in said.out + said.err
+    kept = Path(reference.removeprefix("file:"))
+    assert (stat.S_IMODE(kept.stat().st_mode), stat.S_IMODE(kept.parent.stat().st_mode)) == (0o600, 0o700)
+    assert secrets.resolve(reference) == TOKEN
+    repo.private = True
+    assert "requests left" in reading(token=reference).probe()
+
+
+def test_a_place_that_keeps_nothing_is_refused_before_anybody_is_asked(hub: GitHubServer, home: Home) -> None:
+    assert main(["login", "github", "--client-id", CLIENT, "--address", hub.web, "--keep", "env:TOKEN"]) == 2
+    assert main(["login", "github", "--client-id", CLIENT, "--address", "http://github.example.org"]) == 2

@@ -1,0 +1,528 @@
+"""The copy of a repository that is at a host: brought up to date by git, over HTTP, and made anew when it is damaged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from catchment.contracts import Ended
+from catchment.errors import FetchFailed, LoginFailed, RateLimited, SourceError, SourceUnavailable
+from catchment.model import SkipReason, Upsert
+from connectors.github import GitHub, mirror
+from connectors.github.code import Code
+from connectors.github.mirror import Mirror
+from connectors.github.names import wiki_of
+from connectors.github.remote import Remote
+from connectors.github.settings import GitHubSettings
+from connectors.github.shell import run
+from connectors.github.wanted import Rules
+from tests.connectors.github.git_host import GitHost, hosting
+from tests.connectors.github.repository import Repository
+from tests.connectors.memory_ledger import MemoryLedger
+
+_NAME = "ada/project"
+
+
+@pytest.fixture
+def work(root: Path) -> Repository:
+    """What is published as `ada/project`: three files, committed."""
+    work = Repository.made(root / "work")
+    work.write(one="# One\n" * 20, a__two="# Two\n" * 20, a__three="# Three\n" * 20)
+    work.commit()
+    return work
+
+
+@pytest.fixture
+def host(root: Path, work: Repository) -> Iterator[GitHost]:
+    with hosting(root / "host") as host:
+        host.publish(_NAME, work)
+        yield host
+
+
+@pytest.fixture
+def reading(host: GitHost, root: Path) -> Iterator[Callable[..., GitHub]]:
+    """Makes a connector that keeps its copies in one folder; closed in the end."""
+    made: list[GitHub] = []
+
+    def make(**settings: Any) -> GitHub:
+        given = {"repositories": (_NAME,), "address": host.address, "include": ("code",), **settings}
+        made.append(GitHub(GitHubSettings(**given)))
+        made[-1].folder = root / "home"
+        return made[-1]
+
+    yield make
+    for connector in made:
+        connector.close()
+
+
+def test_a_repository_is_copied_once_and_asked_for_after_that(
+    reading: Callable[..., GitHub], host: GitHost, ledger: MemoryLedger
+) -> None:
+    github = reading()
+    assert len(ledger.sync(github).fetched) == 3
+    assert host.fetches() == 1
+    assert ledger.sync(github).said == []
+    assert host.fetches() == 0
+
+
+def test_a_push_is_one_fetch_of_what_is_different(
+    reading: Callable[..., GitHub], host: GitHost, work: Repository, ledger: MemoryLedger, root: Path
+) -> None:
+    work.put("large.txt", os.urandom(300_000).hex())
+    work.commit()
+    github = reading()
+    ledger.sync(github)
+    size = _size(root / "home")
+    work.write(one="changed", four="new")
+    work.git("mv", "a/two.md", "b.md")
+    work.commit()
+    host.fetches()
+    report = ledger.sync(github)
+    assert (report.changed, report.new) == ({f"{_NAME}:one.md"}, {f"{_NAME}:four.md"})
+    assert report.moved == {f"{_NAME}:a/two.md": f"{_NAME}:b.md"}
+    assert host.fetches() == 1
+    assert _size(root / "home") - size < 20_000
+
+
+def test_the_past_and_large_files_are_not_copied(
+    reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger, root: Path
+) -> None:
+    for number in range(5):
+        work.put("random.txt", os.urandom(50_000).hex())
+        work.put("large.bin", os.urandom(400_000 + number))
+        work.commit()
+    report = ledger.sync(reading(limits={"max_mb": 0.2}))
+    assert report.skipped == {f"{_NAME}:large.bin": SkipReason.TOO_LARGE}
+    assert _size(root / "home") < 150_000
+
+
+def test_a_forced_push_tells_what_is_different_in_the_end(
+    reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger
+) -> None:
+    github = reading()
+    ledger.sync(github)
+    work.write(one="another past")
+    work.commit("--amend")
+    report = ledger.sync(github)
+    assert (len(report.said), report.changed) == (1, {f"{_NAME}:one.md"})
+
+
+def test_another_default_branch_and_other_branches_are_followed(
+    reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger
+) -> None:
+    ledger.sync(reading())
+    work.git("checkout", "--quiet", "-b", "trunk")
+    work.write(one="of the trunk")
+    work.commit()
+    assert ledger.sync(reading()).changed == {f"{_NAME}:one.md"}
+    both = reading(branches=("main", "trunk", "never"))
+    assert len(ledger.sync(both).new) == 6
+    work.git("branch", "-D", "main")
+    assert {locator.partition(":")[0] for locator in ledger.sync(both).gone} == {f"{_NAME}@main"}
+
+
+def test_many_pushes_do_not_make_the_copy_grow_without_end(
+    reading: Callable[..., GitHub],
+    work: Repository,
+    ledger: MemoryLedger,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mirror, "MOST_PACKS", 3)
+    github = reading()
+    for number in range(8):
+        work.put("random.txt", os.urandom(5_000).hex())
+        work.commit("--amend") if number % 2 else work.commit()
+        assert len(ledger.sync(github).said) in (1, 4)
+    assert len(list((root / "home").rglob("*.pack"))) <= 4
+    assert _size(root / "home") < 100_000
+
+
+def test_a_token_is_sent_to_its_host_and_is_written_nowhere(
+    reading: Callable[..., GitHub],
+    host: GitHost,
+    ledger: MemoryLedger,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host.token = "a-token-that-nobody-else-has"
+    monkeypatch.setenv("GIT_TOKEN", host.token)
+    commands: list[str] = []
+
+    def listening(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
+        commands.extend(command)
+        return run(command, environment, seconds)
+
+    github = reading(token="env:GIT_TOKEN")
+    github.shell = listening
+    assert len(ledger.sync(github).fetched) == 3
+    assert host.token not in " ".join(commands)
+    for path in (root / "home").rglob("*"):
+        assert path.is_dir() or host.token.encode() not in path.read_bytes()
+    with pytest.raises(LoginFailed, match="give a token"):
+        ledger.sync(reading())
+    monkeypatch.setenv("GIT_TOKEN", "it was revoked")
+    with pytest.raises(LoginFailed) as refused:
+        ledger.sync(github)
+    assert "revoked" not in str(refused.value)
+    assert len(ledger.documents()) == 3
+
+
+def test_a_redirect_to_another_host_is_not_given_the_token(
+    reading: Callable[..., GitHub],
+    host: GitHost,
+    work: Repository,
+    root: Path,
+    ledger: MemoryLedger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GIT_TOKEN", "a-token-that-nobody-else-has")
+    github = reading(token="env:GIT_TOKEN")
+    host.token = "a-token-that-nobody-else-has"
+    ledger.sync(github)
+    assert host.logins
+    with hosting(root / "thief") as thief:
+        thief.publish(_NAME, work)
+        thief.token = "whatever"
+        host.moved_to = thief.address
+        with pytest.raises(LoginFailed):
+            ledger.sync(github)
+        assert (bool(thief.asked), thief.logins) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (500, SourceUnavailable),
+        (502, SourceUnavailable),
+        (404, SourceUnavailable),
+        (403, LoginFailed),
+        (429, RateLimited),
+    ],
+)
+def test_a_host_that_refuses_is_one_error_and_deletes_nothing(
+    reading: Callable[..., GitHub],
+    host: GitHost,
+    work: Repository,
+    ledger: MemoryLedger,
+    status: int,
+    error: type[SourceError],
+) -> None:
+    github = reading()
+    ledger.sync(github)
+    work.write(one="changed")
+    work.commit()
+    host.status = status
+    with pytest.raises(error):
+        ledger.sync(github)
+    host.status = None
+    report = ledger.sync(github)
+    assert (len(report.said), report.fetched) == (1, {f"{_NAME}:one.md"})
+
+
+@pytest.mark.parametrize("after", [0, 5, 60, 400, 2_000])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_fetch_that_is_cut_off_is_made_good_by_the_next(
+    reading: Callable[..., GitHub], host: GitHost, work: Repository, ledger: MemoryLedger, after: int, first: bool
+) -> None:
+    github = reading()
+    if not first:
+        ledger.sync(github)
+    work.put("random.txt", os.urandom(5_000).hex())
+    work.commit()
+    host.cut_after = after
+    with pytest.raises(SourceUnavailable, match="; "):
+        ledger.sync(github)
+    host.cut_after = None
+    ledger.sync(github)
+    assert len(ledger.documents()) == 4
+    assert ledger.sync(github).said == []
+
+
+def test_one_of_several_repositories_that_may_not_be_seen_is_one_failed_item_until_it_may(
+    reading: Callable[..., GitHub], host: GitHost, root: Path, work: Repository, ledger: MemoryLedger
+) -> None:
+    other = Repository.made(root / "other")
+    other.write(one="another")
+    other.commit()
+    host.publish("ada/other", other)
+    both = reading(repositories=(_NAME, "ada/other"))
+    ledger.sync(both)
+    host.withdraw("ada/other")
+    work.write(one="changed")
+    work.commit()
+    report = ledger.sync(both)
+    assert (set(report.failed), report.changed, report.gone) == ({"ada/other:"}, {f"{_NAME}:one.md"}, set())
+    host.publish("ada/other", other)
+    assert ledger.sync(both).gone == {"ada/other:"}
+    assert "ada/other:one.md" in ledger.documents()
+    assert ledger.sync(both).said == []
+
+
+def test_a_wiki_is_a_repository_beside_its_own_and_one_without_pages_is_nothing(
+    host: GitHost, root: Path, reading: Callable[..., GitHub], ledger: MemoryLedger
+) -> None:
+    rules = Rules((), (), generated=False, max_bytes=1_000_000)
+    name = wiki_of(_NAME)
+
+    def listing() -> Code:
+        remote = Remote(host.address, name, reading(), alone=False)
+        return Code(
+            name, Mirror(root / "wiki.git", remote, 1_000_000), (), rules, 1_000_000, "https://host/ada/project"
+        )
+
+    assert ledger.sync(_Alone(listing())).said == []
+    pages = Repository.made(root / "pages")
+    pages.write(Home="# Welcome\n")
+    pages.commit()
+    host.publish(name, pages)
+    assert ledger.sync(_Alone(listing())).fetched == {"ada/project.wiki:Home.md"}
+    content = ledger.rows["ada/project.wiki:Home.md"].content
+    assert content is not None
+    assert content.metadata["url"] == "https://host/ada/project/wiki/Home"
+
+
+def test_a_host_that_is_gone_is_one_error(reading: Callable[..., GitHub], host: GitHost, ledger: MemoryLedger) -> None:
+    github = reading()
+    ledger.sync(github)
+    host.stop()
+    with pytest.raises(SourceUnavailable, match="check the connection"):
+        ledger.sync(github)
+    assert len(ledger.documents()) == 3
+
+
+def _damage_pack(copy: Path) -> None:
+    for pack in copy.glob("objects/pack/*.pack"):
+        pack.chmod(0o600)
+        data = bytearray(pack.read_bytes())
+        data[len(data) // 3 :] = b"\0" * (len(data) - len(data) // 3)
+        pack.write_bytes(data)
+
+
+def _lose_packs(copy: Path) -> None:
+    shutil.rmtree(copy / "objects/pack")
+
+
+def _leave_locks(copy: Path) -> None:
+    (copy / "shallow.lock").touch()
+    for ref in (copy / "refs/copied").iterdir():
+        ref.with_name(f"{ref.name}.lock").touch()
+    (copy / "objects/pack/tmp_pack_Ab12").write_bytes(b"half")
+
+
+def _spoil_refs(copy: Path) -> None:
+    for ref in (copy / "refs/copied").iterdir():
+        ref.write_text("no commit\n")
+
+
+def _remove_all(copy: Path) -> None:
+    shutil.rmtree(copy.parent)
+
+
+def _spoil_configuration(copy: Path) -> None:
+    (copy / "config").write_text("[core\n")
+
+
+@pytest.mark.parametrize(
+    "harm", [_damage_pack, _lose_packs, _leave_locks, _spoil_refs, _spoil_configuration, shutil.rmtree, _remove_all]
+)
+@pytest.mark.parametrize("pushed", [True, False])
+def test_a_damaged_copy_is_repaired_or_made_anew(
+    reading: Callable[..., GitHub],
+    work: Repository,
+    ledger: MemoryLedger,
+    root: Path,
+    harm: Callable[[Path], None],
+    pushed: bool,
+) -> None:
+    github = reading()
+    ledger.sync(github)
+    github.close()
+    harm(root / "home/ada+project.git")
+    if pushed:
+        work.write(one="changed")
+        work.commit()
+    _until_quiet(ledger, github)
+    deep = ledger.sync(github, deep=True)
+    assert (deep.said, deep.failed) == ([], {})
+    fresh = MemoryLedger()
+    _until_quiet(fresh, github)
+    assert fresh.documents() == ledger.documents()
+
+
+def _until_quiet(ledger: MemoryLedger, github: GitHub) -> None:
+    """Sync until nothing fails, three times at most: what is found damaged while it is read is made anew by the next."""
+    for _ in range(3):
+        try:
+            if not ledger.sync(github).failed:
+                return
+        except SourceUnavailable:
+            continue
+    raise AssertionError("it goes on failing")
+
+
+def test_a_git_that_is_killed_in_the_middle_leaves_a_copy_that_works(
+    reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger
+) -> None:
+    github = reading()
+    ledger.sync(github)
+    killed = []
+
+    def killing(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
+        if "fetch" not in command:
+            return run(command, environment, seconds)
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        time.sleep(0.005 * len(killed))
+        os.killpg(process.pid, signal.SIGKILL)
+        said, _ = process.communicate()
+        killed.append(process.returncode)
+        return Ended(process.returncode, said.decode())
+
+    for number in range(4):
+        work.put("random.txt", os.urandom(200_000 + number).hex())
+        work.commit()
+        github.shell = killing
+        try:
+            ledger.sync(github)
+        except SourceUnavailable:
+            github.shell = run
+            ledger.sync(github)
+        assert ledger.documents()[f"{_NAME}:random.txt"] == (work.path / "random.txt").read_bytes()
+    assert -signal.SIGKILL in killed
+
+
+def test_git_ends_with_the_process_that_began_it(
+    reading: Callable[..., GitHub], host: GitHost, root: Path, ledger: MemoryLedger
+) -> None:
+    code = f"""
+from pathlib import Path
+from connectors.github import GitHub
+from connectors.github.settings import GitHubSettings
+from tests.connectors.memory_ledger import MemoryLedger
+
+github = GitHub(GitHubSettings(repositories=("{_NAME}",), address="{host.address}", include=("code",)))
+github.folder = Path("{root / "home"}")
+MemoryLedger().sync(github)
+"""
+    host.hold.clear()
+    with subprocess.Popen([sys.executable, "-c", code]) as sync:
+        try:
+            git = _wait_for(lambda: _fetches_of(sync.pid))
+        finally:
+            sync.kill()
+    assert psutil.wait_procs(git, timeout=20)[1] == []
+    host.hold.set()
+    assert len(ledger.sync(reading()).fetched) == 3
+
+
+def _fetches_of(pid: int) -> list[psutil.Process]:
+    """The fetches among a process's descendants, of which others may end while they are looked at."""
+    found = []
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error):
+            if "fetch" in child.cmdline():
+                found.append(child)
+    return found
+
+
+def _wait_for(look: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:
+    deadline = time.monotonic() + 30
+    while not (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert found
+    return found
+
+
+@contextmanager
+def _small_disk(folder: Path, megabytes: int) -> Iterator[None]:
+    folder.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
+def test_a_full_disk_is_told_and_the_copy_works_when_there_is_room(
+    reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger, root: Path
+) -> None:
+    with _small_disk(root / "home", 4):
+        github = reading()
+        ledger.sync(github)
+        work.put("random.txt", os.urandom(1_500_000).hex())
+        work.commit()
+        filler = root / "home/filler"
+        filler.write_bytes(b"\0" * 3_000_000)
+        with pytest.raises(SourceUnavailable, match="disk of Catchment's home is full; free some space"):
+            ledger.sync(github)
+        assert len(ledger.documents()) == 3
+        filler.unlink()
+        assert ledger.sync(github).fetched == {f"{_NAME}:random.txt"}
+        github.close()
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_the_item_and_is_read_when_the_copy_is_whole(
+    reading: Callable[..., GitHub], ledger: MemoryLedger, root: Path
+) -> None:
+    github = reading()
+    items = [change.item for change in ledger.sync(github, fetch=False).said if isinstance(change, Upsert)]
+    github.close()
+    _lose_packs(root / "home/ada+project.git")
+    with pytest.raises(FetchFailed, match="the next sync looks for it again"):
+        github.fetch(items[0])
+    assert len(ledger.sync(github).fetched) == 3
+
+
+def test_where_the_host_says_that_nobody_pushed_git_is_not_asked(
+    host: GitHost, work: Repository, root: Path, ledger: MemoryLedger, reading: Callable[..., GitHub]
+) -> None:
+    github = reading()
+    rules = Rules((), (), generated=False, max_bytes=1_000_000)
+
+    def listed(pushed: datetime, *, deep: bool = False) -> int:
+        """How often the host was asked for a listing."""
+        copy = Mirror(root / "copy.git", Remote(host.address, _NAME, github), 1_000_000)
+        code = Code(_NAME, copy, (), rules, 1_000_000, "", pushed)
+        before = len(host.asked)
+        ledger.sync(_Alone(code), deep=deep)
+        code.close()
+        return len(host.asked) - before
+
+    long_ago, now = datetime(2026, 1, 1, tzinfo=UTC), datetime.now(UTC) + timedelta(hours=1)
+    assert listed(long_ago) > 0
+    assert listed(long_ago) == 0
+    assert listed(long_ago, deep=True) > 0
+    # Of a push that has only just been there may be another in the same second.
+    assert listed(now) > 0
+    assert listed(now) > 0
+
+
+class _Alone(GitHub):
+    """One listing as a connector."""
+
+    def __init__(self, code: Code) -> None:
+        self.changes = code.changes  # type: ignore[method-assign,assignment]
+        self.fetch = code.fetch  # type: ignore[method-assign]
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

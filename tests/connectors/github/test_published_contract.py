@@ -1,0 +1,109 @@
+"""Whatever the connector asks is in the contract that GitHub publishes (OpenAPI), and so is what it reads of the answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+import pytest
+
+from connectors.github import GitHub, said
+from tests.connectors.github.emulator import installed
+from tests.connectors.github.proxy import Proxy
+from tests.connectors.github.server import PREFIX, GitHubServer, Repo
+from tests.connectors.memory_ledger import MemoryLedger
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+
+class Contract:
+    """What one host's API promises."""
+
+    def __init__(self, file: Path) -> None:
+        self._told = orjson.loads(file.read_bytes())
+        self._paths = {
+            re.compile(re.sub(r"\\\{[^}]*\\\}", "[^/]+", re.escape(path)) + r"\Z"): path for path in self._told["paths"]
+        }
+
+    def wrong(self, question: str) -> list[str]:
+        """What of a question is not in the contract."""
+        asked = urlsplit(question)
+        found = [path for pattern, path in self._paths.items() if pattern.match(asked.path)]
+        # One that is spelled out comes before one with a variable in its place.
+        operation = self._told["paths"][min(found, key=lambda path: path.count("{"))].get("get") if found else None
+        if operation is None:
+            return [f"GET {asked.path} is not there"]
+        allowed = {one["name"]: one.get("schema", {}) for one in map(self._at, operation["parameters"])}
+        return [
+            f"{name}={value} of {asked.path}"
+            for name, value in parse_qsl(asked.query)
+            if name not in allowed or value not in allowed[name].get("enum", [value])
+        ]
+
+    def properties(self, schema: str) -> set[str]:
+        """What an answer has."""
+        return set(self._at(self._told["components"]["schemas"][schema])["properties"])
+
+    def _at(self, one: dict[str, Any]) -> dict[str, Any]:
+        while "$ref" in one:
+            found: Any = self._told
+            for part in one["$ref"].removeprefix("#/").split("/"):
+                found = found[part]
+            one = found
+        return one
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(tmp_path_factory.mktemp("contract"), "contract") / "@octokit" / "openapi" / "generated"
+
+
+@pytest.fixture(params=["api.github.com", "ghes-3.17"])
+def contract(request: pytest.FixtureRequest, generated: Path) -> Contract:
+    """That of github.com, and that of an Enterprise server."""
+    return Contract(generated / f"{request.param}.json")
+
+
+def test_every_question_is_in_the_contract(
+    contract: Contract,
+    reading: Callable[..., GitHub],
+    hub: GitHubServer,
+    repo: Repo,
+    proxy: Proxy,
+    ledger: MemoryLedger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("connectors.github.feed.PAGE", 2)
+    monkeypatch.setattr("connectors.github.threads.PAGE", 2)
+    hub.owners["ada"] = "Organization"
+    for location in ("ada/weir", "ada/*"):
+        github = reading(location)
+        github.probe()
+        ledger.sync(github)
+        repo.delete_comment(max(repo.comments))
+        ledger.marks = {key: "2026-01-01" if key.endswith("checked") else told for key, told in ledger.marks.items()}
+        ledger.sync(github)
+        ledger.sync(github, deep=True)
+        github.close()
+        for row in ledger.present().values():
+            github.fetch(row.item)
+    questions = sorted({path.removeprefix(PREFIX) for path in proxy.paths})
+    assert len(questions) > 25
+    assert [fault for question in questions for fault in contract.wrong(question)] == []
+    assert contract.wrong("/repos/ada/weir/issues?sort=whatever&nonsense=1&per_page=5") != []
+
+
+def test_what_is_read_of_an_answer_is_in_the_contract(contract: Contract) -> None:
+    read = set(re.findall(r'told(?:\.get\()?\[?"(\w+)"', Path(said.__file__).read_text()))
+    assert {"number", "title", "body", "user", "node_id"} <= read
+    known = {
+        *contract.properties("issue"),
+        *contract.properties("issue-comment"),
+        *contract.properties("pull-request-review-comment"),
+        *contract.properties("release"),
+    }
+    assert read - known == set()

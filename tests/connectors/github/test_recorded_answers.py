@@ -1,0 +1,121 @@
+"""The connector against answers that GitHub itself gave and others recorded (`@octokit/fixtures`, from npm)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from connectors.github import GitHub
+from connectors.github.said import release
+from connectors.github.settings import GitHubSettings
+from tests.connectors.github.emulator import installed
+from tests.connectors.github.proxy import Exchange, Proxy
+from tests.connectors.github.server import PREFIX
+from tests.connectors.memory_ledger import MemoryLedger
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+_HOST = "https://api.github.com"
+
+
+class Replay(Proxy):
+    """Answers what was recorded of a question; of a listing that is asked for otherwise the first page, else nothing."""
+
+    recorded: list[dict[str, Any]]
+
+    @property
+    def repository(self) -> str:
+        """The repository that was recorded."""
+        made = next(one for one in self.recorded if one["method"] == "post" and one["path"].endswith("/repos"))
+        return str(made["response"]["full_name"])
+
+    def _passed_on(self, number: int, path: str, asked: dict[str, str]) -> Exchange:
+        found = self._found(path.removeprefix(PREFIX))
+        exchange = Exchange(number, path, asked, 200, {"Content-Type": "application/json"}, b"[]")
+        if found is not None:
+            names, values = found["rawHeaders"][::2], found["rawHeaders"][1::2]
+            told = {name: value for name, value in zip(names, values, strict=True) if name in _TOLD}
+            exchange.headers = {name: value.replace(_HOST, f"{self.address}{PREFIX}") for name, value in told.items()}
+            exchange.status, exchange.body = found["status"], json.dumps(found["response"]).encode()
+            if exchange.status == 201:
+                exchange.status = 200
+        return exchange
+
+    def _found(self, path: str) -> dict[str, Any] | None:
+        got = [one for one in self.recorded if one["method"] == "get"]
+        made = [{**one, "path": f"/repos/{self.repository}"} for one in self.recorded if one["path"].endswith("/repos")]
+        exact = (one for one in got if one["path"] == path)
+        same = (one for one in [*got, *made] if urlsplit(one["path"]).path == urlsplit(path).path)
+        return next(exact, None) or next(same, None)
+
+
+_TOLD = (
+    "Content-Type",
+    "ETag",
+    "Link",
+    "Location",
+    "Date",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+)
+
+
+@pytest.fixture(scope="module")
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(tmp_path_factory.mktemp("recorded")) / "@octokit" / "fixtures" / "scenarios" / "api.github.com"
+
+
+@pytest.fixture
+def replay(scenarios: Path) -> Iterator[Callable[[str], Replay]]:
+    """Makes a server that answers as was recorded in a scenario."""
+    made: list[Replay] = []
+
+    def make(scenario: str) -> Replay:
+        made.append(Replay(0))
+        made[-1].recorded = json.loads((scenarios / scenario / "raw-fixture.json").read_text())
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def reading(replay: Replay) -> GitHub:
+    return GitHub(GitHubSettings(repositories=(replay.repository,), address=replay.address, include=("issues",)))
+
+
+def test_pages_of_issues_lead_from_one_to_the_next_and_all_are_told(replay: Callable[[str], Replay]) -> None:
+    recorded = replay("paginate-issues")
+    ledger = MemoryLedger()
+    with closing(reading(recorded)) as github:
+        ledger.sync(github)
+    numbers = {at.partition("#")[2] for at in ledger.documents()}
+    assert numbers == {str(number) for number in range(1, 14)}
+    assert any("/repositories/" in path for path in recorded.paths), "GitHub's own links go by the repository's id"
+    assert all(row.item.modified and row.item.modified.year == 2022 for row in ledger.rows.values())
+
+
+def test_a_renamed_repository_is_followed_by_its_id(replay: Callable[[str], Replay]) -> None:
+    recorded = replay("rename-repository")
+    with closing(reading(recorded)) as github:
+        recorded.recorded = [
+            one for one in recorded.recorded if one["method"] == "get" or one["path"].endswith("/repos")
+        ]
+        said = github.probe()
+    assert f"{recorded.repository} is called " in said
+    assert "/repositories/" in recorded.paths[1]
+
+
+def test_a_release_is_read(scenarios: Path) -> None:
+    recorded = json.loads((scenarios / "release-assets" / "raw-fixture.json").read_text())
+    told = next(one["response"] for one in recorded if one["path"].endswith("/releases/tags/v1.0.0"))
+    said = release("octokit-fixture-org/release-assets", told)
+    assert said.item.locator == "octokit-fixture-org/release-assets#release/v1.0.0"
+    assert said.item.identity and said.item.identity.startswith("RE_")

@@ -1,0 +1,146 @@
+"""What becomes of an issue, a comment, a release: the text that is searched, its title, and what is only noted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catchment.extract import extract
+from catchment.normalize import normalize
+from connectors.github.said import Kind, Place, comment, place, release, review, thread
+
+WEB = "https://github.com"
+
+
+def issue(**more: Any) -> dict[str, Any]:
+    return {
+        "id": 1, "node_id": "I_1", "number": 12, "title": "The gauge", "body": "It sticks", "user": {"login": "ada"},
+        "state": "open", "labels": [], "html_url": f"{WEB}/ada/weir/issues/12",
+        "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-02T00:00:00Z", **more,
+    }  # fmt: skip
+
+
+def body(text: str) -> str:
+    """What becomes of a body."""
+    return thread("ada/weir", issue(body=text)).text.decode().partition("# The gauge\n\n")[2].rstrip("\n")
+
+
+def test_an_issue_is_its_title_and_what_was_written_with_who_and_when() -> None:
+    said = thread("ada/weir", issue())
+    assert said.text.decode() == (
+        '---\nauthor: "ada"\ncreated: "2026-01-01T00:00:00Z"\n---\n# The gauge\n\nIt sticks\n'
+    )
+    raw = said.raw(said.item)
+    assert (raw.title, raw.name) == ("The gauge #12", "weir#12.md")
+    assert raw.metadata == {
+        "kind": "issue", "number": 12, "repository": "ada/weir", "url": f"{WEB}/ada/weir/issues/12",
+    }  # fmt: skip
+    document = normalize(raw)
+    assert (document.author, document.text) == ("ada", "# The gauge\n\nIt sticks\n")
+    assert document.created is not None
+
+
+def test_who_left_is_a_ghost_and_nothing_written_is_no_trouble() -> None:
+    said = thread("ada/weir", issue(user=None, body=None, title=None, labels=None))
+    assert 'author: "ghost"' in said.text.decode()
+    assert normalize(said.raw(said.item)).author == "ghost"
+
+
+def test_closing_labelling_and_commenting_change_no_version() -> None:
+    before = thread("ada/weir", issue())
+    after = thread(
+        "ada/weir", issue(state="closed", labels=[{"name": "bug"}], comments=3, updated_at="2026-02-02T00:00:00Z")
+    )
+    assert before.item.version == after.item.version
+    assert before.item.identity == after.item.identity
+    assert before.item.attributes != after.item.attributes
+    assert thread("ada/weir", issue(body="It sticks!")).item.version != before.item.version
+    assert thread("ada/weir", issue(title="The gate")).item.version != before.item.version
+
+
+@pytest.mark.parametrize(
+    ("written", "becomes"),
+    [
+        ("see #7.", "see [#7](https://github.com/ada/weir/issues/7)."),
+        ("bob/mill#3 and GH-9", "[bob/mill#3](https://github.com/bob/mill/issues/3) and [GH-9](https://github.com/ada/weir/issues/9)"),
+        ("(#1, #2)", "([#1](https://github.com/ada/weir/issues/1), [#2](https://github.com/ada/weir/issues/2))"),
+        ("- a\n    - see #7", "- a\n    - see [#7](https://github.com/ada/weir/issues/7)"),
+        ("`#7` and ``a ` #7``", "`#7` and ``a ` #7``"),
+        ("```\n#7\n```\nafter", "```\n#7\n```\nafter"),
+        ("~~~~ py\n#7\n~~~\n#8\n~~~~", "~~~~ py\n#7\n~~~\n#8\n~~~~"),
+        ("[#7](https://example.org)", "[#7](https://example.org)"),
+        ("https://example.org/a#7 page.html#7 a#7 #7a &#35;7 #tag", "https://example.org/a#7 page.html#7 a#7 #7a &#35;7 #tag"),
+        ("https://github.com/ada/weir/issues/7#issuecomment-9", "https://github.com/ada/weir/issues/7#issuecomment-9"),
+        ("a\r\nb\rc", "a\nb\nc"),
+        ("red \x1b[31malert\x07\x9b2J\x00", "red alert2J"),
+    ],
+)  # fmt: skip
+def test_references_become_links_outside_of_code(written: str, becomes: str) -> None:
+    assert body(written) == becomes
+
+
+def test_references_are_links_of_the_document() -> None:
+    said = thread("ada/weir", issue(body="as in bob/mill#3"))
+    links = extract(normalize(said.raw(said.item))).links
+    assert [link.target for link in links] == ["https://github.com/bob/mill/issues/3"]
+
+
+def test_no_title_can_reach_the_terminal_or_the_properties() -> None:
+    hostile = "\x1b]0;owned\x07 a\u202etxt.exe\n---\nauthor: mallory\n---\n# b \x9b31m"
+    said = thread("ada/weir", issue(title=hostile, user={"login": 'x"\nauthor: y'}, labels=[{"name": hostile}]))
+    texts = [said.title, str(said.metadata), *said.item.attributes["labels"]]
+    assert not any(c in text for text in texts for c in "\x1b\x07\x9b\n\u202e")
+    document = normalize(said.raw(said.item))
+    assert document.properties.keys() == {"author", "created"}
+    assert "mallory" not in str(document.properties)
+
+
+@pytest.mark.parametrize(
+    "hostile", ["#1" * 30_000, "`" * 60_000, "a/" * 30_000, "a-" * 30_000 + "#1", "~~~\n" * 15_000, "[" * 60_000]
+)
+def test_a_hostile_body_takes_no_time_to_speak_of(hostile: str) -> None:
+    assert body(hostile)
+
+
+def test_a_comment_is_a_document_that_names_its_issue() -> None:
+    told = issue(
+        id=99, html_url=f"{WEB}/ada/weir/pull/12#issuecomment-99", issue_url="https://api/x/issues/12", body="Yes, #3"
+    )
+    said = comment("ada/weir", told)
+    assert (said.item.locator, said.item.container) == ("ada/weir#12/comment/99", "ada/weir/pulls")
+    assert said.title == "Comment by ada on ada/weir#12"
+    assert said.text.decode().endswith("---\nYes, [#3](https://github.com/ada/weir/issues/3)\n")
+
+
+def test_a_review_shows_the_lines_it_is_about_whatever_fence_they_hold() -> None:
+    hunk = "\n".join(["@@ -1,20 +1,20 @@", *(f" line {n}" for n in range(20)), "+```", "+x = 1"])
+    told = issue(id=5, path="docs/a.md", diff_hunk=hunk, pull_request_url="https://api/repos/ada/weir/pulls/12")
+    said = review("ada/weir", told | {"html_url": f"{WEB}/ada/weir/pull/12#discussion_r5"})
+    assert said.item.locator == "ada/weir#12/review/5"
+    text = said.text.decode()
+    assert 'path: "docs/a.md"' in text
+    assert "````diff\n line 14\n" in text
+    assert "+x = 1\n````\n\nIt sticks\n" in text
+
+
+def test_a_release_is_found_by_its_tag_and_its_files() -> None:
+    told = issue(tag_name="v1.0/β", name=None, assets=[{"name": "weir.tar.gz"}], published_at="2026-03-01T00:00:00Z")
+    said = release("ada/weir", told)
+    assert said.item.locator == "ada/weir#release/v1.0/β"
+    assert said.title == "v1.0/β"
+    assert said.text.decode().endswith("# v1.0/β\n\nIt sticks\n\n- weir.tar.gz\n")
+    assert 'created: "2026-03-01T00:00:00Z"' in said.text.decode()
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        Place("a/b", Kind.THREAD, 12),
+        Place("a/b", Kind.COMMENT, 12, "99"),
+        Place("a/b", Kind.REVIEW, 12, "99"),
+        Place("a/b", Kind.RELEASE, name="v1#2/3"),
+    ],
+)
+def test_a_locator_leads_back_to_what_it_was_made_of(at: Place) -> None:
+    assert place(at.locator) == at

@@ -1,0 +1,64 @@
+"""`backup` and `restore` as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
+
+
+def test_a_backup_brings_back_the_library_and_the_sources(cli: Cli, filled: Path, tmp_path: Path) -> None:
+    sources = (filled / "sources.yaml").read_text()
+    said = cli("backup", str(tmp_path / "kept.db"), "--json")
+    assert (said.code, said.json["broken"], said.json["bytes"]) == (0, [], (tmp_path / "kept.db").stat().st_size)
+    cli("sources", "remove", "notes", "--yes")
+    (filled / "cache.db").write_text("stale")
+    said = cli("restore", str(tmp_path / "kept.db"))
+    assert said.code == 0 and "up --detach" in said.out and "replaced-" in said.out
+    assert (filled / "sources.yaml").read_text() == sources
+    [kept] = filled.glob("replaced-*/sources.yaml")
+    assert "notes" not in kept.read_text()
+    assert not (filled / "cache.db").exists(), "it goes by numbers that the ledger gives out again"
+    assert [hit["item"] for hit in cli("search", "swarm", "--json").json] == ["Bees/Swarm.md"]
+
+
+def test_a_backup_without_a_name_goes_into_the_home(cli: Cli, filled: Path, tmp_path: Path) -> None:
+    said = cli("backup")
+    [file] = (filled / "backups").iterdir()
+    assert said.code == 0 and str(file) in said.out
+    assert cli("backup", str(tmp_path)).code == 0
+    assert len(list(tmp_path.glob("catchment-*.db"))) == 1
+
+
+def test_a_damaged_ledger_names_the_command_that_brings_a_backup_back(cli: Cli, filled: Path, tmp_path: Path) -> None:
+    cli("backup", str(tmp_path / "kept.db"))
+    (filled / "ledger.db").write_bytes(b"\0" * 50_000)
+    said = cli("status")
+    assert said.code == 1 and "catchment restore FILE" in said.err
+    assert cli("restore", str(tmp_path / "kept.db"), "--json").json["broken"] == []
+    assert cli("ledger", "check", "--deep").code == 0
+    assert cli("ledger", "vacuum", "--json").json["after"] > 0
+
+
+def test_a_running_system_is_not_restored(
+    cli: Cli, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("backup", str(tmp_path / "kept.db"))
+    monkeypatch.setattr("console.session.running", object)
+    before = (filled / "ledger.db").read_bytes()
+    said = cli("restore", str(tmp_path / "kept.db"))
+    assert (said.code, (filled / "ledger.db").read_bytes()) == (5, before)
+    assert "catchment down" in said.err
+
+
+def test_a_backup_of_nothing_and_one_that_is_not_there_are_told_so(cli: Cli, state: Path, tmp_path: Path) -> None:
+    assert cli("backup").code == 4
+    assert not state.exists()
+    assert cli("restore", str(tmp_path / "none.db")).code == 4
+    (tmp_path / "list.json").write_text(json.dumps(list(range(1_000))))
+    assert cli("restore", str(tmp_path / "list.json")).code == 2

@@ -1,0 +1,210 @@
+"""`catchment consent`, and the question that `sources add` asks; over a real ledger and a server of mail that is not there."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import Priority
+from connectors.imap import Imap
+from tests.console.conftest import Cli
+
+MAIL = ("sources", "add", "imap", "ada@127.0.0.1:1", "--name", "mail", "--set", "security=none")
+SECRET = ("--secret", "password=env:MAIL_PASSWORD")
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of mail that can be reached, as far as the command asks."""
+    monkeypatch.setattr(Imap, "probe", lambda _self: "127.0.0.1: 2 of 2 folders")
+
+
+@pytest.fixture
+def mail(cli: Cli, answering: None, state: Path) -> Path:
+    """A home with an account of mail, agreed to for 90 days, and nothing read yet."""
+    assert cli(*MAIL, *SECRET, "--consent", "--for", "90d").code == 0
+    return state
+
+
+def set_consent(state: Path, name: str, until: datetime | None) -> None:
+    with closing(Ledger.open(Home(state).database_url)) as ledger:
+        source = ledger.sources.get(name)
+        scopes = {consent.scope for consent in ledger.consents.all(name)}
+        ledger.consents.give(source.id, scopes, "operator:anna", until)
+
+
+def states(cli: Cli, name: str = "mail") -> dict[str, str]:
+    rows = cli("consent", "list", "--json").json
+    return {row["scope"]: row["consent"] for row in rows if row["source"] == name}
+
+
+def test_mail_is_not_added_without_consent_and_nothing_is_asked_of_its_server(
+    cli: Cli, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Imap, "probe", lambda _self: pytest.fail("the server was asked"))
+    said = cli(*MAIL, *SECRET)
+    assert (said.code, said.out, said.err.count("\n")) == (5, "", 1)
+    assert "mail reads what is not on this machine (messages, attachments); agree to that with --consent" in said.err
+    assert not (state / "sources.yaml").exists()
+    assert cli("consent", "list", "--json").json == []
+
+
+def test_consent_is_recorded_with_what_it_is_for_by_whom_and_until_when(cli: Cli, mail: Path) -> None:
+    rows = cli("consent", "list", "--json").json
+    assert [(row["source"], row["scope"], row["consent"]) for row in rows] == [
+        ("mail", "attachments", "given"),
+        ("mail", "messages", "given"),
+    ]
+    assert rows[0]["by"].startswith("operator")
+    left = datetime.fromisoformat(rows[0]["until"]) - datetime.now(UTC)
+    assert timedelta(days=89) < left <= timedelta(days=90)
+    shown = cli("consent", "show", "mail").out
+    assert "the files that are attached to them" in shown and "goes nowhere else" in shown
+    assert "in 89 d" in cli("consent", "list").out
+
+
+def test_only_what_the_source_is_set_to_read_is_agreed_to(cli: Cli, answering: None) -> None:
+    assert cli(*MAIL, *SECRET, "--set", "attachments=false", "--consent").code == 0
+    assert states(cli) == {"messages": "given"}
+
+
+def test_of_files_on_this_machine_adding_them_is_the_consent(filled: Path, cli: Cli) -> None:
+    [row] = cli("consent", "list", "--json").json
+    assert (row["source"], row["scope"], row["consent"], row["until"]) == ("notes", "content", "given", None)
+    assert "it is withdrawn" in cli("consent", "list").out
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 5)])
+def test_on_a_terminal_it_is_asked_in_plain_words(state: Path, answer: str, code: int) -> None:
+    ours, theirs = pty.openpty()
+    script = (
+        "import sys\n"
+        "from connectors.imap import Imap\n"
+        "Imap.probe = lambda self: 'two folders'\n"
+        "from console.main import main\n"
+        "sys.exit(main())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *MAIL, *SECRET], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
+    ) as command:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        heard = b""
+        while b"Do you agree?" not in heard:
+            heard += os.read(ours, 1_000)
+        assert command.wait(timeout=30) == code
+    os.close(ours)
+    said = " ".join(heard.decode().split())
+    assert "messages: the messages in the folders that you chose" in said
+    assert "goes nowhere else; nothing at the source is changed" in said
+    assert "catchment consent revoke mail" in said
+    assert (state / "sources.yaml").exists() is (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("give", "nail"), 4, "did you mean mail"),
+        (("show", "nail"), 4, "did you mean mail"),
+        (("revoke", "nail", "--yes"), 4, "did you mean mail"),
+        (("give", "mail", "--for", "ever"), 2, "15m, 2h or 30d"),
+        (("revoke", "mail"), 2, "--yes"),
+        (("revoke", "mail", "--scope", "drafts", "--yes"), 4, "there are: attachments, messages"),
+    ],
+)
+def test_what_cannot_be_is_refused(cli: Cli, mail: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+    result = cli("consent", *arguments)
+    assert (result.code, said in result.err) == (code, True), result
+    assert set(states(cli).values()) == {"given"}
+
+
+def test_a_consent_that_has_ended_shows_everywhere_and_is_given_anew(cli: Cli, mail: Path) -> None:
+    set_consent(mail, "mail", datetime.now(UTC) - timedelta(minutes=1))
+    [source] = cli("status", "--json").json["sources"]
+    assert (source["state"], source["consent"]["state"]) == ("active", "expired")
+    shown = cli("status").out
+    assert "no consent" in shown
+    assert "mail: the consent has ended; agree with `catchment consent give mail`" in shown
+    findings = {row["probe"]: row for row in cli("doctor", "--json").json["findings"]}
+    assert findings["consent mail"]["verdict"] == "warn"
+    assert findings["consent mail"]["remedy"] == "catchment consent give mail"
+    for command in (("sync", "mail"), ("sources", "test", "mail")):
+        refused = cli(*command)
+        assert (refused.code, "is not read, for the consent has ended" in refused.err) == (5, True)
+    why = cli("why", "INBOX;UIDVALIDITY=1;UID=7")
+    assert (why.code, "catchment consent give mail" in why.out) == (0, True)
+    assert cli("consent", "give", "mail", "--for", "1w").out.startswith("mail may be read until")
+    assert set(states(cli).values()) == {"given"}
+    assert cli("sources", "test", "mail").code == 0
+
+
+def test_a_source_that_may_not_be_read_is_not_even_asked_whether_it_answers(
+    cli: Cli, mail: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Imap] = []
+    monkeypatch.setattr(Imap, "probe", lambda self: asked.append(self) or "it answers")
+    cli("health", "--json")
+    assert len(asked) == 1
+    set_consent(mail, "mail", datetime.now(UTC) - timedelta(minutes=1))
+    cli("health", "--json")
+    (mail / "ledger.db").unlink()
+    cli("health", "--json")
+    assert len(asked) == 1
+
+
+def test_a_consent_that_ends_soon_is_announced(cli: Cli, mail: Path) -> None:
+    assert "consent" not in cli("status").out
+    set_consent(mail, "mail", datetime.now(UTC) + timedelta(days=3))
+    assert "mail: the consent ends in 2 d; agree anew" in cli("status").out
+    findings = {row["probe"]: row for row in cli("doctor", "--json").json["findings"]}
+    assert (findings["consent mail"]["verdict"], findings["consent mail"]["said"]) == ("warn", "ends in 2 d")
+
+
+def test_taking_it_back_deletes_everything_and_prints_the_proof(filled: Path, cli: Cli) -> None:
+    assert cli("search", "swarm", "--json").json
+    said = cli("consent", "revoke", "notes", "--yes")
+    assert said.code == 0, said
+    assert "notes: consent is withdrawn; 6 items deleted" in said.out
+    assert "Looked for 2 passages that only notes had: a search finds 0" in said.out
+    assert cli("search", "swarm", "--json").json == []
+    assert states(cli, "notes") == {"content": "withdrawn"}
+    [source] = cli("status", "--json").json["sources"]
+    assert (source["documents"], source["consent"]["state"]) == (0, "withdrawn")
+    assert cli("ledger", "check", "--deep").code == 0
+    proof = cli("consent", "revoke", "notes", "--yes", "--json").json
+    assert (proof["purged"], proof["items"], set(proof["left"].values())) == (True, 0, {0})
+    assert cli("sources", "list", "--json").json[0]["name"] == "notes"
+
+
+def test_one_scope_is_taken_back_alone(cli: Cli, mail: Path) -> None:
+    assert cli("consent", "revoke", "mail", "--scope", "attachments", "--yes").code == 0
+    assert states(cli) == {"attachments": "withdrawn", "messages": "given"}
+    refused = cli("sources", "test", "mail")
+    assert (refused.code, "mail (attachments) is not read, for the consent was withdrawn" in refused.err) == (5, True)
+
+
+def test_a_purge_that_was_broken_off_is_told_until_it_is_finished(cli: Cli, mail: Path) -> None:
+    with closing(Ledger.open(Home(mail).database_url)) as ledger:
+        source = ledger.sources.put("mail", "imap", Priority.NORMAL)
+        ledger.consents.withdraw(source.id, {"messages", "attachments"}, "operator:anna")
+    assert "finish with `catchment consent revoke mail`" in cli("status").out
+    doctor = cli("doctor", "--json")
+    assert [row["verdict"] for row in doctor.json["findings"] if row["probe"] == "consent mail"] == ["fail"]
+    assert cli("consent", "give", "mail").code == 5
+    assert cli("consent", "revoke", "mail", "--yes").code == 0
+    assert cli("consent", "give", "mail").code == 0
+
+
+def test_whoever_adds_a_removed_account_again_is_asked_again(cli: Cli, mail: Path) -> None:
+    assert cli("sources", "remove", "mail", "--yes").code == 0
+    assert cli("consent", "list", "--json").json == []
+    assert cli(*MAIL, *SECRET).code == 5

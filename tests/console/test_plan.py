@@ -1,0 +1,67 @@
+"""`plan`, and `sync --plan` as far as it needs no server."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deployments import runs
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
+
+
+@pytest.fixture
+def papers(cli: Cli, tmp_path: Path) -> Path:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "weir.md").write_text("The weir")
+    (folder / "huge.bin").touch()
+    with (folder / "huge.bin").open("wb") as file:
+        file.truncate(200_000_000)
+    assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 0
+    return folder
+
+
+def test_a_plan_is_told_to_a_person_and_to_a_script(cli: Cli, papers: Path) -> None:
+    said = cli("plan", "papers")
+    assert said.code == 0
+    lines = [line.split() for line in said.out.splitlines()]
+    assert ["add", "1", "8", "B"] in lines and ["add", "weir.md"] in lines
+    assert ["skip", "huge.bin", "too_large"] in lines
+    assert "first sync" in said.out
+    told = cli("plan", "papers", "--json").json
+    assert told["totals"] == {"add": {"items": 1, "bytes": 8}, "skip": {"items": 1, "bytes": 0}}
+    assert cli("status", "--json").json["sources"][0]["documents"] == 0
+    assert cli("plan", "paper").code == 4
+
+
+def test_a_plan_of_a_root_that_is_gone_says_so(cli: Cli, papers: Path) -> None:
+    papers.rename(papers.with_name("moved"))
+    said = cli("plan", "papers")
+    assert (said.code, len(said.err.splitlines())) == (10, 1)
+
+
+def test_a_sync_is_asked_to_follow_a_plan_that_is_kept_for_it(
+    cli: Cli, papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    file = tmp_path / "plan.json"
+    said = cli("plan", "papers", "--deep", "--out", str(file))
+    assert f"catchment sync papers --plan {file}" in said.out
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    asked: dict[str, object] = {}
+    monkeypatch.setattr("console.session.needs_server", lambda: type("Server", (), {"url": "http://here"}))
+    monkeypatch.setattr(runs, "start_sync", lambda *_words, **named: asked.update(named) or "run")
+    assert cli("sync", "papers", "--plan", str(file)).code == 0
+    [kept] = (state / "plans").iterdir()
+    assert asked == {"deep": True, "plan": kept.stem}
+    assert json.loads(kept.read_text()) == json.loads(file.read_text())
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    file.write_text("[]")
+    assert cli("sync", "papers", "--plan", str(file)).code == 2
+    file.unlink()
+    assert cli("sync", "papers", "--plan", str(file)).code == 4

@@ -1,0 +1,47 @@
+"""`prove` as a person types it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deployments import runs
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
+
+
+def test_a_source_is_proved_and_what_differs_is_queued(
+    cli: Cli, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 0
+    said = cli("prove", "papers")
+    assert (said.code, said.out.splitlines()[-1]) == (
+        0,
+        "papers: the library has what the source has, and nothing else",
+    )
+    (folder / "weir.md").write_text("The weir")
+    said = cli("prove", "papers")
+    assert said.code == 1 and "prove papers --repair" in said.err
+    assert ["missing", "weir.md"] in [line.split()[:2] for line in said.out.splitlines()]
+    told = cli("prove", "papers", "--json")
+    assert told.code == 1 and told.json["holds"] is False
+    assert told.json["folders"] == [
+        {"folder": "", "source": 1, "ledger": 0, "library": 0, "set_apart": 0, "missing": 1, "hash": ""}
+    ]
+    said = cli("prove", "papers", "--repair")
+    assert said.code == 0 and "in the queue, and they come in with `catchment sync papers`" in said.out
+    assert cli("prove", "papers", "--json").json["findings"] == [
+        {"flaw": "waiting", "item": "weir.md", "why": "it is in the queue"}
+    ]
+    asked: list[object] = []
+    monkeypatch.setattr("console.session.running", object)
+    monkeypatch.setattr("console.adding.read_blocks", lambda: None)
+    monkeypatch.setattr(runs, "start_sync", lambda *words: asked.append(words[1:]))
+    assert "a sync was asked for" in cli("prove", "papers", "--repair").out
+    assert asked == [("local_files", "papers")]
+    assert cli("prove", "paper").code == 4

@@ -1,0 +1,16 @@
+"""What `sync --wait` shows while a person waits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from console.render import clock
+from console.syncs import how_far
+
+
+def test_a_sync_that_is_waited_for_shows_how_far_it_is_and_when_it_will_be_done() -> None:
+    soon = datetime.now(UTC) + timedelta(minutes=5)
+    assert how_far(75, 100, None) == " [#####---------------] 25 of 100"
+    assert how_far(75, 100, soon) == f" [#####---------------] 25 of 100, done about {clock(soon)}"
+    assert how_far(75, 100, soon - timedelta(hours=1)) == how_far(75, 100, None), "it was wrong"
+    assert how_far(0, 100, soon) == ""

@@ -1,0 +1,34 @@
+"""What `up --detach` leaves behind when it says that nothing has started."""
+
+from __future__ import annotations
+
+import contextlib
+
+import psutil
+import pytest
+
+from catchment.errors import TryAgain
+from catchment.settings import Home
+from deployments import background
+from deployments.server import running
+from deployments.supervisor import up
+
+pytestmark = pytest.mark.server
+
+
+def test_what_did_not_start_in_time_leaves_nothing_running(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_START_SECONDS", 2.0)
+    with pytest.raises(TryAgain, match="did not start in time"):
+        up(home, detach=True, announce=print)
+    assert running(home) is None
+    assert processes(home) == []
+
+
+def processes(home: Home) -> list[str]:
+    """What runs for a home."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("CATCHMENT_HOME") == str(home.path):
+                found.append(" ".join(process.cmdline()))
+    return found

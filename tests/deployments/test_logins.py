@@ -1,0 +1,97 @@
+"""When the logins by OAuth2 end, as `doctor` tells it, and what to do then."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from catchment.health import Finding, Verdict
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import Priority
+from connectors.imap.login import MARK, Standing
+from connectors.imap.settings import ImapSettings
+from deployments import doctor, logins
+from deployments.sources_file import SourceEntry, SourcesFile
+from tests.connectors.imap.dovecot import token
+
+OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
+REFRESHED = {"refresh_token": "env:REFRESH", "client_id": "mine", "token_url": "https://example.org/token"}
+
+
+def examined(home: Home, **login: str) -> list[Finding]:
+    settings = ImapSettings(host="mail.example.org", user="ada", **login)  # type: ignore[arg-type]
+    return logins.examine(home, [SourceEntry("mail", "imap", settings)], None)
+
+
+def test_a_password_does_not_end(home: Home) -> None:
+    assert examined(home, password="env:MAIL_PASSWORD") == []
+
+
+def marked(home: Home, standing: Standing) -> None:
+    """A sync was told so."""
+    with closing(Ledger.open(home.database_url)) as ledger:
+        source = ledger.sources.put("mail", "imap", Priority.NORMAL)
+        sync = ledger.syncs.begin(source.id, run=None, owner="test", code_version="1", alive=lambda _: False)
+        ledger.intake.record(sync.id, [], {MARK: standing.mark()})
+
+
+@pytest.mark.parametrize(
+    ("days", "verdict", "said", "remedy"),
+    [
+        (30, OK, "the login of mail ends on 20", ""),
+        (3, WARN, "the login of mail ends on 20", "allow the access anew"),
+        (-3, FAIL, "the login of mail ended on 20", "then catchment sources resume mail"),
+    ],
+)
+def test_a_refresh_token_ends_when_the_last_sync_was_told(
+    home: Home, days: int, verdict: Verdict, said: str, remedy: str
+) -> None:
+    marked(home, Standing(datetime.now(UTC) + timedelta(days=days)))
+    [found] = examined(home, **REFRESHED)
+    assert (found.probe, found.verdict) == ("logins", verdict)
+    assert said in found.said
+    assert remedy in found.remedy
+
+
+def test_a_refresh_token_of_which_nobody_says_anything_is_fine(home: Home) -> None:
+    for _ in range(2):
+        [found] = examined(home, **REFRESHED)
+        assert (found.verdict, found.said) == (OK, "nobody says when the login of mail ends")
+        marked(home, Standing(None))
+
+
+def test_a_refresh_token_that_could_not_be_kept_is_warned_of(home: Home) -> None:
+    marked(home, Standing(None, kept=False))
+    [found] = examined(home, **REFRESHED)
+    assert (found.verdict, found.remedy[:30]) == (WARN, "keep it by file: or keyring:, ")
+
+
+def test_an_access_token_is_looked_at_itself(home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    for seconds, verdict, said in ((600, OK, "ends on 20"), (-600, FAIL, "ended on 20")):
+        file.write_text(token(seconds=seconds))
+        [found] = examined(home, token=f"file:{file}")
+        assert found.verdict is verdict
+        assert said in found.said
+    assert "keeps the token fresh" in found.remedy
+    file.unlink()
+    [found] = examined(home, token=f"file:{file}")
+    assert (found.verdict, found.remedy) == (FAIL, "correct its path or mode")
+    assert str(tmp_path) not in found.said
+    [found] = examined(home, token="env:NOT_SET_HERE")
+    assert (found.verdict, found.remedy) == (OK, "")
+
+
+def test_doctor_tells_of_the_sources_that_there_are(home: Home) -> None:
+    file = SourcesFile.load(home.sources_file)
+    settings = ImapSettings(host="mail.example.org", user="ada", **REFRESHED)  # type: ignore[arg-type]
+    file.add(SourceEntry("mail", "imap", settings))
+    file.save()
+    marked(home, Standing(datetime.now(UTC) - timedelta(days=1)))
+    [found] = [finding for finding in doctor.examine(home) if finding.probe == "logins"]
+    assert found.verdict is FAIL

@@ -1,0 +1,189 @@
+"""Deliveries of webhooks: only those with the right signature, each once, and a storm of them asks for few syncs."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from catchment.errors import Refused
+from catchment.home import Home
+from connectors.github.settings import GitHubSettings
+from deployments import webhook
+from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.watch.report import Watching
+from deployments.webhook import Gate, Receiver, is_served
+from tests.deployments.watch.conftest import StandinServer, state_of, until, watching
+
+SECRET = "a secret of the webhook"
+
+
+def body(repository: str = "ada/weir", **more: Any) -> bytes:
+    return json.dumps({"repository": {"full_name": repository}, **more}).encode()
+
+
+def signed(data: bytes, delivery: str, event: str = "issues", secret: str = SECRET) -> dict[str, str]:
+    signature = hmac.new(secret.encode(), data, hashlib.sha256).hexdigest()
+    return {"X-GitHub-Event": event, "X-GitHub-Delivery": delivery, "X-Hub-Signature-256": f"sha256={signature}"}
+
+
+def deliver(receiver: Receiver, data: bytes, headers: dict[str, str], path: str = "/github") -> int:
+    with closing(http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=10)) as connection:
+        connection.request("POST", path, data, headers)
+        return connection.getresponse().status
+
+
+def add_repositories(home: Home, name: str, *repositories: str) -> None:
+    file = SourcesFile.load(home.sources_file)
+    file.add(SourceEntry(name, "github", GitHubSettings(repositories=repositories), watch=True))
+    file.save()
+
+
+@contextmanager
+def serving(home: Home) -> Iterator[Receiver]:
+    receiver = Receiver(home, SECRET, 0, lambda _: None)
+    thread = threading.Thread(target=receiver.serve, daemon=True)
+    thread.start()
+    try:
+        until(lambda: is_served(home), "the receiver does not say that it lives")
+        yield receiver
+    finally:
+        receiver.stop()
+        thread.join(10)
+    assert not is_served(home)
+
+
+@pytest.fixture
+def receiver(home: Home, standin: StandinServer, swift: None) -> Iterator[Receiver]:
+    """A receiver with two sources, one of all repositories of an owner."""
+    add_repositories(home, "weir", "ada/weir", "ada/dam")
+    add_repositories(home, "all", "Ada/*")
+    with serving(home) as receiver:
+        yield receiver
+
+
+def test_a_delivery_has_the_sources_of_its_repository_synced(receiver: Receiver, standin: StandinServer) -> None:
+    assert deliver(receiver, body("Ada/Weir"), signed(body("Ada/Weir"), "1")) == 202
+    until(lambda: sorted(standin.events) == ["all", "weir"], "the event of the watcher")
+    assert deliver(receiver, body("ada/mill"), signed(body("ada/mill"), "2")) == 202
+    until(lambda: sorted(standin.events) == ["all", "all", "weir"], "only the source that reads it")
+
+
+def test_a_storm_of_deliveries_is_few_syncs(receiver: Receiver, standin: StandinServer) -> None:
+    for number in range(60):
+        data = body(action=number)
+        assert deliver(receiver, data, signed(data, str(number), "push")) == 202
+    until(lambda: {"all", "weir"} <= set(standin.events), "the events")
+    until(receiver._heard.empty, "all are taken")
+    assert len(standin.events) <= 30
+
+
+def test_what_is_not_signed_with_the_secret_is_refused(receiver: Receiver, standin: StandinServer) -> None:
+    data = body()
+    good = signed(data, "1")
+    for bad in (
+        {},
+        {**good, "X-Hub-Signature-256": ""},
+        {**good, "X-Hub-Signature-256": good["X-Hub-Signature-256"].upper()},
+        {**good, "X-Hub-Signature-256": "sha256=é"},
+        signed(data, "1", secret="another"),
+        signed(body("ada/dam"), "1"),
+    ):
+        assert deliver(receiver, data, bad) == 401
+    assert standin.events == []
+    assert deliver(receiver, data, good) == 202, "and none of them has used up the delivery"
+
+
+def test_a_delivery_counts_once_whatever_it_calls_itself(receiver: Receiver) -> None:
+    data = body()
+    assert deliver(receiver, data, signed(data, "1")) == 202
+    assert deliver(receiver, data, signed(data, "1")) == 409
+    assert deliver(receiver, data, signed(data, "another id")) == 409, "the signature does not cover the id"
+    other = body(action="edited")
+    assert deliver(receiver, other, signed(other, "1")) == 409
+    assert deliver(receiver, other, signed(other, "2")) == 202
+
+
+def test_deliveries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "_REMEMBERED", 3)
+    gate = Gate(SECRET)
+
+    def status(number: int) -> int:
+        headers = {name.lower(): value for name, value in signed(body(n=number), f"id-{number}").items()}
+        return gate.status(headers, body(n=number))
+
+    assert [status(number) for number in range(4)] == [202] * 4
+    assert [status(number) for number in range(1, 4)] == [409] * 3
+    assert status(0) == 202, "it was forgotten"
+
+
+def test_what_tells_of_nothing_to_read_asks_for_no_sync(receiver: Receiver, standin: StandinServer) -> None:
+    for number, event in enumerate(("ping", "star", "workflow_run", "")):
+        data = body(n=number)
+        assert deliver(receiver, data, signed(data, str(number), event)) == 204
+    for number, odd in enumerate((b"", b"[]", b"{}", b'{"repository": {"full_name": 5}}', b"\xff", b"[" * 100_000)):
+        assert deliver(receiver, odd, signed(odd, f"odd {number}")) == 400
+    assert deliver(receiver, body(), signed(body(), "1"), path="/elsewhere") == 404
+    assert standin.events == []
+
+
+def test_a_delivery_that_is_too_long_or_does_not_say_how_long_is_not_read(receiver: Receiver) -> None:
+    assert deliver(receiver, b"", {**signed(b"", "1"), "Content-Length": "5000001"}) == 413
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=10) as raw:
+        raw.sendall(b"POST /github HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert b" 411 " in raw.recv(1_000)
+
+
+def test_whoever_says_nothing_keeps_nobody_else_from_delivering_for_long(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle = [socket.create_connection(("127.0.0.1", receiver.port), timeout=10) for _ in range(7)]
+    try:
+        assert deliver(receiver, body(), signed(body(), "1")) == 202
+    finally:
+        for one in idle:
+            one.close()
+
+
+def test_a_full_queue_refuses_what_may_be_delivered_again(home: Home, standin: StandinServer) -> None:
+    receiver = Receiver(home, SECRET, 0, lambda _: None)
+
+    def take(number: int) -> int:
+        data = body(n=number)
+        return receiver.deliver({name.lower(): value for name, value in signed(data, str(number)).items()}, data)
+
+    assert {take(number) for number in range(1_000)} == {202}
+    assert take(1_000) == 503
+    receiver._heard.get()
+    assert take(1_000) == 202
+    receiver._http.server_close()
+
+
+def test_only_this_machine_can_deliver_and_a_taken_port_is_said(receiver: Receiver, home: Home) -> None:
+    assert receiver._http.server_address[0] == "127.0.0.1"
+    with pytest.raises(Refused, match="--port"):
+        Receiver(home, SECRET, receiver.port, lambda _: None)
+
+
+def test_a_watched_source_of_repositories_says_whether_anybody_hears(
+    home: Home, standin: StandinServer, swift: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deployments.watch.watcher._CHECK", 0.05)
+    add_repositories(home, "weir", "ada/weir")
+    with watching(home):
+        until(lambda: state_of(home, "weir") is not None, "the state")
+        state = state_of(home, "weir")
+        assert state is not None
+        assert (state.state, "catchment webhook serve" in state.remedy) == (Watching.LIMITED, True)
+        until(lambda: len(standin.automations) == 1, "its automation is there all the same")
+        with serving(home):
+            until(lambda: (one := state_of(home, "weir")) and one.state is Watching.WATCHING, "it is heard")
+        until(lambda: (one := state_of(home, "weir")) and one.state is Watching.LIMITED, "it is not heard any more")

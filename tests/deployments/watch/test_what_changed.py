@@ -1,0 +1,208 @@
+"""What the watcher hears is enough: after any history, looking only there leaves nothing for a look at everything."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from watchdog.observers.inotify_c import InotifyFD
+
+from catchment.contracts import Watchable
+from catchment.dirty import Dirty, DirtyFile
+from catchment.home import Home
+from connectors.local_files import LocalFiles, LocalFilesSettings
+from deployments.watch.rules import Rules
+from deployments.watch.tree import Sign, Tree
+from tests.connectors.memory_ledger import MemoryLedger
+from tests.connectors.test_any_history import Step, on_disk, steps
+from tests.deployments.watch.conftest import PATIENCE, StandinServer, add_source, until, watching
+
+_LAST = "zz-the-last-thing-that-happens"
+
+
+class Ear:
+    """What a real tree of watches tells of a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._heard: SimpleQueue[str | Sign] = SimpleQueue()
+        self._count = 0
+
+    def tell(self, sign: str | Sign) -> None:
+        self._heard.put(sign)
+
+    def since(self) -> set[str | Sign]:
+        """All that was told since this was asked last."""
+        self._count += 1
+        last = f"{_LAST}-{self._count}"
+        (self.root / last).touch()
+        (self.root / last).unlink()
+        told: set[str | Sign] = set()
+        while (sign := self._heard.get(timeout=PATIENCE)) != last:
+            told.add(sign)
+        return {sign for sign in told if isinstance(sign, Sign) or not sign.startswith(_LAST)}
+
+
+@contextmanager
+def listening(
+    descriptor: InotifyFD, root: Path, home: Home, settings: LocalFilesSettings
+) -> Iterator[tuple[Ear, Tree]]:
+    ear = Ear(root)
+    tree = Tree(descriptor, root, Rules("local_files", settings, home).watches, ear.tell)
+    tree.start()
+    try:
+        yield ear, tree
+    finally:
+        tree.stop()
+
+
+@pytest.fixture(scope="module")
+def descriptor() -> Iterator[InotifyFD]:
+    descriptor = InotifyFD()
+    descriptor.start()
+    yield descriptor
+    descriptor.stop()
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(rounds=st.lists(st.lists(steps, min_size=1, max_size=6), min_size=1, max_size=5))
+def test_after_any_history_looking_where_something_changed_leaves_nothing_to_find(
+    descriptor: InotifyFD, rounds: list[list[Step]]
+) -> None:
+    ledger = MemoryLedger()
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "root"
+        root.mkdir()
+        wanted = LocalFilesSettings(root=root)
+        connector = LocalFiles(wanted)
+        ledger.sync(connector)
+        with listening(descriptor, root, Home(Path(name) / "home"), wanted) as (ear, tree):
+            for todo in rounds:
+                for step, place, argument in todo:
+                    step(root, place, argument)
+                heard = ear.since()
+                paths = {sign for sign in heard if isinstance(sign, str)}
+                assert paths == heard
+                decides = any(path.rpartition("/")[2] == ".catchmentignore" for path in paths)
+                if decides:
+                    # As the watcher does: other folders may be wanted now.
+                    tree.start()
+                ledger.sync(connector, paths=None if decides else paths)
+                assert ledger.documents() == on_disk(root)
+                assert ledger.sync(connector).said == []
+
+
+def test_a_folder_that_is_moved_is_a_move_of_all_that_is_in_it(root: Path) -> None:
+    ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
+    (root / "Archive").mkdir()
+    (root / "Projects" / "Deep").mkdir()
+    (root / "Projects" / "Deep" / "a.md").write_text("a")
+    ledger.sync(connector)
+    (root / "Projects").rename(root / "Archive" / "Projects")
+    report = ledger.sync(connector, paths={"Projects", "Archive/Projects"})
+    assert report.moved == {
+        "Projects/Plan.md": "Archive/Projects/Plan.md",
+        "Projects/Deep/a.md": "Archive/Projects/Deep/a.md",
+    }
+    assert report.gone == report.new == set()
+
+
+def test_a_folder_that_another_took_the_place_of_is_looked_at_whole(root: Path) -> None:
+    ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
+    for name in ("one", "two"):
+        (root / name / "below").mkdir(parents=True)
+        (root / name / "below" / f"{name}.md").write_text(name)
+    ledger.sync(connector)
+    (root / "one").rename(root.parent / "elsewhere")
+    (root / "two").rename(root / "one")
+    ledger.sync(connector, paths={"one", "two"})
+    assert ledger.documents() == on_disk(root)
+
+
+def test_only_the_folders_of_what_changed_are_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
+    for number in range(5):
+        (root / f"{number}").mkdir()
+        (root / f"{number}" / "note.md").write_text("note")
+    ledger.sync(connector)
+    for number in range(5):
+        (root / f"{number}" / "note.md").write_text("changed")
+    assert isinstance(connector, Watchable)
+    assert ledger.sync(connector, paths={"3/note.md"}).changed == {"3/note.md"}
+    assert ledger.sync(connector).changed == {"0/note.md", "1/note.md", "2/note.md", "4/note.md"}
+
+
+def test_the_watcher_tells_what_changed_until_a_sync_takes_note(
+    home: Home, root: Path, standin: StandinServer, swift: None
+) -> None:
+    add_source(home, "notes", root)
+    file = DirtyFile(home, "notes")
+    with watching(home):
+        until(lambda: standin.events, "no sync at the start")
+        assert file.take() == Dirty(None, pytest.approx(0, abs=10))
+        (root / "Projects" / "Plan.md").write_text("changed")
+        (root / "new.md").write_text("new")
+        until(lambda: (told := file.read()) and told.paths == {"Projects/Plan.md", "new.md"}, "a change is not told")
+        file.take()
+        (root / "later.md").write_text("later")
+        until(lambda: (told := file.read()) and "later.md" in (told.paths or ()), "a later change is not told")
+        told = file.take()
+        assert told is not None and told.paths is not None
+        assert "Projects/Plan.md" not in told.paths, "what was taken is told again"
+        for number in range(250):
+            (root / f"{number}.md").write_text("many")
+        until(lambda: (told := file.read()) and told.paths is None, "each of many changes is told")
+        file.take()
+        (root / ".catchmentignore").write_text("*.txt\n")
+        until(lambda: (told := file.read()) and told.paths is None, "other rules are told as one changed file")
+
+
+def test_no_sync_is_asked_for_again_when_one_has_taken_note(
+    home: Home, root: Path, standin: StandinServer, swift: None
+) -> None:
+    add_source(home, "notes", root)
+    file = DirtyFile(home, "notes")
+    with watching(home):
+        until(lambda: standin.events, "no sync at the start")
+        file.take()
+        standin.immediate = False
+        (root / "new.md").write_text("new")
+        until(lambda: len(standin.events) == 2, "a change leads to no sync")
+        standin.turn("RUNNING")
+        (root / "newer.md").write_text("newer")
+        until(lambda: (told := file.read()) and "newer.md" in (told.paths or ()), "a change is not told")
+        file.take()
+        standin.turn("COMPLETED")
+        (root / "newest.md").write_text("newest")
+        until(lambda: len(standin.events) == 3, "a change that no sync saw leads to none")
+        file.take()
+    assert len(standin.events) == 3
+
+
+def test_what_cannot_be_told_is_found_by_a_sync_that_looks_at_everything(
+    home: Home, root: Path, standin: StandinServer, swift: None
+) -> None:
+    add_source(home, "notes", root)
+    file = DirtyFile(home, "notes")
+    with watching(home):
+        until(lambda: standin.events, "no sync at the start")
+        file.take()
+        # As a full disk would, this keeps the file from being written.
+        in_the_way = home.run / "dirty-notes.json.new"
+        in_the_way.mkdir()
+        (root / "new.md").write_text("new")
+        until(lambda: len(standin.events) == 2, "what could not be told leads to no sync")
+        assert file.read() is None
+        in_the_way.rmdir()
+        (root / "newer.md").write_text("newer")
+        until(lambda: (told := file.read()) and told.paths is None, "only what changed later is told")

@@ -1,0 +1,56 @@
+"""A folder of papers that is a source, and what can be done about it without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catchment.ledger import Ledger, Source
+from catchment.model import Priority
+from catchment.pipeline import open_sync
+from catchment.planning import Followed, Plan, make_plan
+from catchment.proving import Proven, prove, repair
+from catchment.settings import Home, Policy
+from connectors.local_files import LocalFiles, LocalFilesSettings
+
+
+class Papers:
+    """A folder that is a source, and what can be done about it."""
+
+    def __init__(self, home: Home, folder: Path) -> None:
+        self.home = home
+        self.folder = folder
+        self.ledger = Ledger.open(home.database_url)
+
+    @property
+    def connector(self) -> LocalFiles:
+        return LocalFiles(LocalFilesSettings(root=self.folder))
+
+    @property
+    def source(self) -> Source:
+        return self.ledger.sources.put("papers", "local_files", Priority.NORMAL)
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / name).write_text(text)
+
+    def plan(self, *, deep: bool = False) -> Plan:
+        return make_plan(self.home, self.ledger, self.source, self.connector, Policy(), deep=deep)
+
+    def sync(self, plan: Plan | None = None) -> dict[str, int]:
+        with open_sync(self.home, self.connector, "papers", Policy(), Priority.NORMAL) as sync:
+            if plan is not None:
+                sync.discovery.through = Followed(plan, sync.progress)
+            sync.discover(deep=plan is not None and plan.deep)
+            while (token := sync.claim(250)) is not None:
+                sync.deliver(token)
+            return sync.end()
+
+    def documents(self) -> dict[str, str]:
+        names = [named.locator for named in self.ledger.library.names(self.source.id)]
+        return {name: self.ledger.library.show(name).content.text.strip() for name in names}
+
+    def prove(self) -> Proven:
+        return prove(self.home, self.ledger, self.source, self.connector, Policy())
+
+    def repair(self, proven: Proven) -> int:
+        return repair(self.ledger, self.source, proven, "anna")

@@ -1,0 +1,178 @@
+"""Without consent nothing is read: before a sync, in the middle of one, and by every kind of source that asks a host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from catchment.contracts import Guarded, Known, Paced
+from catchment.errors import NoConsent
+from catchment.gates import WHOLE, consented, scopes_of
+from catchment.ledger import Ledger
+from catchment.model import Change, Item, Priority, RawContent
+from catchment.pacing import Limits, Pace
+from catchment.pipeline import open_sync
+from catchment.settings import Home, Policy
+from connectors import connector_class, kinds
+from connectors.local_files import LocalFiles, LocalFilesSettings
+
+
+class Letters(LocalFiles):
+    """A folder of which `drafts` is a scope of its own; it says when it is asked for anything."""
+
+    kind: ClassVar[str] = "letters"
+    fetch_in_sandbox: ClassVar[bool] = False
+    with_drafts: bool = True
+    asked: int = 0
+
+    def scopes(self) -> Mapping[str, str]:
+        return {"letters": "all letters"} | ({"drafts": "all drafts"} if self.with_drafts else {})
+
+    def scope_of(self, locator: str) -> str:
+        return "drafts" if locator.startswith("drafts/") else "letters"
+
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        self.asked += 1
+        return super().changes(known, deep=deep)
+
+    def fetch(self, item: Item) -> RawContent:
+        self.asked += 1
+        return super().fetch(item)
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Letters:
+    folder = tmp_path / "letters"
+    (folder / "drafts").mkdir(parents=True)
+    for n in range(3):
+        (folder / f"{n}.md").write_text(f"Letter number {n}")
+        (folder / "drafts" / f"{n}.md").write_text(f"Draft number {n}")
+    return Letters(Letters.settings(root=folder))
+
+
+@pytest.fixture
+def ledger(home: Home) -> Iterator[Ledger]:
+    with closing(Ledger.open(home.database_url)) as ledger:
+        yield ledger
+
+
+def agree(ledger: Ledger, *scopes: str, until: datetime | None = None) -> int:
+    source = ledger.sources.put("letters", "letters", Priority.NORMAL)
+    ledger.consents.give(source.id, scopes, "operator:anna", until)
+    return source.id
+
+
+def full_sync(home: Home, letters: LocalFiles) -> dict[str, int]:
+    with open_sync(home, letters, "letters", Policy(), Priority.NORMAL) as sync:
+        sync.discover()
+        while (token := sync.claim(250)) is not None:
+            sync.deliver(token)
+        return sync.end()
+
+
+def test_a_source_that_nobody_agreed_to_is_not_even_listed(home: Home, letters: Letters, ledger: Ledger) -> None:
+    with pytest.raises(NoConsent, match="nobody has agreed to it; to agree: catchment consent give letters"):
+        full_sync(home, letters)
+    assert letters.asked == 0
+    assert [(c.scope, c.state) for c in ledger.consents.all("letters")] == [("drafts", "asked"), ("letters", "asked")]
+    assert ledger.syncs.last(ledger.sources.get("letters").id) is None
+    agree(ledger, "letters", "drafts")
+    assert full_sync(home, letters)["succeeded"] == 6
+
+
+def test_settings_that_ask_for_more_than_was_agreed_to_read_nothing(
+    home: Home, letters: Letters, ledger: Ledger
+) -> None:
+    agree(ledger, "letters")
+    with pytest.raises(NoConsent, match=r"letters \(drafts\) is not read"):
+        full_sync(home, letters)
+    assert letters.asked == 0
+    letters.with_drafts = False
+    assert full_sync(home, letters)["succeeded"] == 6
+    assert [(c.scope, c.state) for c in ledger.consents.all("letters")] == [("letters", "given")]
+
+
+def test_a_consent_that_has_ended_reads_nothing_more_and_deletes_nothing(
+    home: Home, letters: Letters, ledger: Ledger
+) -> None:
+    agree(ledger, "letters", "drafts")
+    full_sync(home, letters)
+    agree(ledger, "letters", "drafts", until=datetime.now(UTC) - timedelta(seconds=1))
+    asked = letters.asked
+    with pytest.raises(NoConsent, match="the consent has ended"):
+        full_sync(home, letters)
+    assert letters.asked == asked
+    assert len(ledger.library.search("number")) == 6
+
+
+def test_consent_that_ends_in_the_middle_of_a_listing_ends_it(home: Home, letters: Letters, ledger: Ledger) -> None:
+    number = agree(ledger, "letters", "drafts")
+    with open_sync(home, letters, "letters", Policy(), Priority.NORMAL) as sync:
+        ledger.consents.withdraw(number, {"drafts"}, "operator:anna")
+        sync.discover()
+        assert sync.permit.ended
+        assert sync.claim(10) is None
+        assert sync.end_withdrawn()["jobs"] == 0
+    last = ledger.syncs.last(number)
+    assert last is not None
+    assert (last.outcome, last.error) == ("cancelled", "consent has ended or was withdrawn; nothing more was read")
+    assert (ledger.intake.find("0.md"), ledger.intake.holds()) == ([], [])
+
+
+def test_consent_that_ends_between_two_batches_ends_the_sync(home: Home, letters: Letters, ledger: Ledger) -> None:
+    number = agree(ledger, "letters", "drafts")
+    with open_sync(home, letters, "letters", Policy(), Priority.NORMAL) as sync:
+        sync.discover()
+        token = sync.claim(2)
+        assert token is not None
+        sync.deliver(token)
+        ledger.consents.withdraw(number, {"letters", "drafts"}, "operator:anna")
+        asked = letters.asked
+        assert sync.claim(2) is None
+        for job in ledger.queue.jobs(source="letters"):
+            assert sync.process_alone(job.id) is None
+        assert sync.end_withdrawn()["succeeded"] == 2
+    assert letters.asked == asked
+
+
+def test_of_files_on_this_machine_adding_them_is_the_consent(home: Home, tmp_path: Path, ledger: Ledger) -> None:
+    folder = LocalFiles(LocalFilesSettings(root=tmp_path))
+    full_sync(home, folder)
+    [consent] = ledger.consents.all("letters")
+    assert (consent.scope, consent.state, consent.by) == (WHOLE, "given", "configuration")
+    ledger.consents.withdraw(ledger.sources.get("letters").id, {WHOLE}, "operator:anna")
+    with pytest.raises(NoConsent, match="is being purged"):
+        full_sync(home, folder)
+
+
+class Unspoken(LocalFiles):
+    """A kind that asks a host, and whose author forgot consent."""
+
+    def __init__(self, settings: LocalFilesSettings) -> None:
+        super().__init__(settings)
+        self.pace = Pace()
+
+    def limits(self) -> Limits:
+        return Limits("files.example.org")
+
+
+def test_a_kind_that_asks_a_host_needs_consent_even_if_its_author_forgot_it(tmp_path: Path, ledger: Ledger) -> None:
+    connector = Unspoken(LocalFilesSettings(root=tmp_path))
+    source = ledger.sources.put("unspoken", "unspoken", Priority.NORMAL)
+    assert list(scopes_of(connector)) == [WHOLE]
+    with pytest.raises(NoConsent):
+        consented(ledger, source, connector)
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_every_kind_that_asks_a_host_says_what_it_reads(kind: str) -> None:
+    connector = connector_class(kind)
+    if hasattr(connector, "limits"):
+        assert hasattr(connector, "scopes") and hasattr(connector, "scope_of"), Guarded.__doc__
+    else:
+        assert not issubclass(connector, Guarded), Paced.__doc__

@@ -1,0 +1,114 @@
+"""A quarantine that heals itself: what was given up is tried again when something that mattered changed, and only then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catchment import circumstances as here
+from catchment.circumstances import MATTERS, changed, circumstances
+from catchment.errors import LoginFailed, NotNow
+from catchment.ledger import Ledger
+from catchment.model import Priority, Reason
+from catchment.pipeline import open_sync
+from catchment.settings import Home, Policy
+from connectors.imap.settings import ImapSettings
+from connectors.local_files import LocalFiles, LocalFilesSettings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4 cut")
+    return folder
+
+
+def sync(home: Home, settings: LocalFilesSettings, login: str = "") -> dict[str, int]:
+    """A sync as a run does it; `login` stands in for that of a source that has one."""
+    now = {**circumstances(settings), "login": login}
+    with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=now) as opened:
+        opened.discover()
+        while (token := opened.claim(250)) is not None:
+            opened.deliver(token)
+        return opened.end()
+
+
+def tries(home: Home) -> int:
+    """How often the one item in quarantine was tried."""
+    ledger = Ledger.inspect(home.database_url)
+    try:
+        [entry] = ledger.quarantine.list()
+        return entry.attempts
+    finally:
+        ledger.close()
+
+
+def test_what_a_parser_failed_on_is_tried_again_once_by_another_program(
+    home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = LocalFilesSettings(root=folder)
+    sync(home, settings)
+    sync(home, settings)
+    assert tries(home) == 1, "nothing changed"
+    monkeypatch.setattr(here, "version", lambda _package: "99.0")
+    sync(home, settings)
+    assert tries(home) == 2
+    sync(home, settings)
+    assert tries(home) == 2, "once for each change"
+    ledger = Ledger.inspect(home.database_url)
+    [entry] = ledger.quarantine.list()
+    released = [event for event in ledger.history.of_job(entry.job) if event.event == "pending"][-1]
+    assert (released.actor, released.reason) == ("catchment", "the program changed")
+    ledger.close()
+
+
+def test_a_setting_that_changed_counts_and_a_priority_or_a_login_does_not(home: Home, folder: Path) -> None:
+    sync(home, LocalFilesSettings(root=folder))
+    sync(home, LocalFilesSettings(root=folder, priority=Priority.HIGH), login="another")
+    assert tries(home) == 1
+    sync(home, LocalFilesSettings(root=folder, exclude=("*.tmp",)))
+    assert tries(home) == 2
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_says_what_has_to_change(reason: Reason) -> None:
+    assert MATTERS[reason]
+    before = {"program": "1", "settings": "1", "login": "1"}
+    for what in before:
+        assert changed(reason, before, {**before, what: "2"}) == (what if what in MATTERS[reason] else None)
+    assert changed(reason, before, before) is None
+    assert changed(reason, {}, before) is None, "of what was not known then nothing has changed"
+
+
+def test_a_source_whose_login_failed_goes_on_with_another_login_and_not_with_the_same(home: Home, folder: Path) -> None:
+    settings = LocalFilesSettings(root=folder)
+    first = {**circumstances(settings), "login": "old"}
+    with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=first) as opened:
+        assert opened.end_failed(LoginFailed("refused"))
+    with (
+        pytest.raises(NotNow, match="held"),
+        open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=first),
+    ):
+        pass
+    assert sync(home, settings, login="new")["quarantined"] == 1
+
+
+def test_a_secret_is_known_again_and_cannot_be_told_from_its_fingerprint(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    file.write_text("correct horse battery staple")
+    file.chmod(0o600)
+    settings = ImapSettings(user="anna", host="localhost", password=f"file:{file}")
+    first = circumstances(settings)
+    assert circumstances(settings) == first
+    assert len(first["login"]) == 4 and "horse" not in str(first)
+    file.write_text("correct horse battery stable")
+    assert circumstances(settings)["login"] != first["login"]
+    file.unlink()
+    assert circumstances(settings)["login"] == "none"
+    assert {key: value for key, value in circumstances(settings).items() if key != "login"} == {
+        key: value for key, value in first.items() if key != "login"
+    }

@@ -1,0 +1,163 @@
+"""Proofs: every way in which the library can differ from its source is found, told, and mended."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import TryAgain
+from catchment.process import alive, identity
+from catchment.proving import Flaw, Proven
+from catchment.settings import Home
+from tests.engine.papers import Papers
+
+
+@pytest.fixture
+def papers(home: Home, tmp_path: Path) -> Papers:
+    made = Papers(home, tmp_path / "papers")
+    for n in range(4):
+        made.write(f"{n}.md", f"# Paper {n}\n\nWhat paper {n} says.")
+    made.write("sub/deep.md", "Below")
+    with (made.folder / "sub" / "huge.bin").open("wb") as file:
+        file.truncate(200_000_000)
+    made.sync()
+    return made
+
+
+def found(proven: Proven) -> dict[str, str]:
+    return {finding.item: finding.flaw.value for finding in proven.findings}
+
+
+def harm(papers: Papers, *statements: str) -> None:
+    with papers.ledger._store.write() as writing:
+        for statement in statements:
+            writing.connection.exec_driver_sql(statement)
+
+
+def test_a_sound_library_is_proved_folder_by_folder(papers: Papers) -> None:
+    proven = papers.prove()
+    assert proven.holds and found(proven) == {}
+    told = [(f.name, f.source, f.ledger, f.library, f.set_apart) for f in proven.folders]
+    assert told == [("", 4, 4, 4, 0), ("sub", 2, 2, 1, 1)]
+    assert all(folder.digest for folder in proven.folders)
+
+
+def test_what_happened_at_the_source_since_is_found_and_queued(papers: Papers) -> None:
+    papers.write("new.md", "New")
+    papers.write("1.md", "Another text")
+    (papers.folder / "2.md").unlink()
+    (papers.folder / "3.md").rename(papers.folder / "sub" / "three.md")
+    proven = papers.prove()
+    assert found(proven) == {"1.md": "stale", "2.md": "ghost", "new.md": "missing", "sub/three.md": "stale"}
+    assert [(f.name, f.source, f.ledger) for f in proven.folders] == [("", 3, 4), ("sub", 3, 2)]
+    assert papers.repair(proven) == 0
+    assert found(papers.prove()) == {"1.md": "waiting", "new.md": "waiting"}
+    papers.sync()
+    assert papers.prove().holds
+    assert papers.documents().keys() == {"0.md", "1.md", "new.md", "sub/deep.md", "sub/three.md"}
+
+
+def test_an_edit_that_left_no_trace_in_size_and_time_is_found(papers: Papers) -> None:
+    # As if the file had said something else when it was read.
+    harm(
+        papers,
+        "UPDATE contents SET hash = 'another' WHERE text LIKE '%Below%'",
+        "UPDATE items SET content_hash = 'another' WHERE locator = 'sub/deep.md'",
+    )
+    assert papers.plan().steps == ()
+    proven = papers.prove()
+    assert found(proven) == {"sub/deep.md": "stale"}
+    papers.repair(proven)
+    papers.sync()
+    assert papers.prove().holds
+
+
+def test_success_with_an_empty_index_is_found_and_mended(papers: Papers) -> None:
+    harm(
+        papers, *(f"INSERT INTO {index} ({index}) VALUES ('delete-all')" for index in ("chunk_index", "document_index"))
+    )
+    assert papers.ledger.library.search("paper") == []
+    proven = papers.prove()
+    assert proven.index == ("5 passages are not in the index", "5 names of documents are not in the index")
+    papers.repair(proven)
+    assert papers.prove().holds
+    assert len(papers.ledger.library.search("paper")) == 4
+    assert papers.ledger.check(deep=True) == []
+
+
+def test_words_that_the_index_has_wrong_are_found_and_mended(papers: Papers) -> None:
+    harm(
+        papers,
+        "INSERT INTO chunk_index (chunk_index, rowid, heading, text)"
+        " SELECT 'delete', id, heading, text FROM chunk_text WHERE id = 1",
+        "INSERT INTO chunk_index (rowid, heading, text) VALUES (1, '', 'other words')",
+    )
+    proven = papers.prove()
+    assert proven.index == ("The index of words differs from the texts",)
+    papers.repair(proven)
+    assert papers.prove().holds
+
+
+def test_passages_that_are_missing_or_beyond_their_text_are_found_and_made_again(papers: Papers) -> None:
+    before = papers.ledger.library.show("0.md").content
+    harm(
+        papers,
+        "UPDATE chunks SET stop = stop - 3 WHERE content_id = (SELECT id FROM contents WHERE text LIKE '%Paper 0%')",
+    )
+    proven = papers.prove()
+    assert found(proven) == {"0.md": "damaged"}
+    papers.repair(proven)
+    papers.sync()
+    assert papers.prove().holds
+    assert papers.ledger.library.show("0.md").content == before
+    assert papers.ledger.check(deep=True) == []
+
+
+def test_a_document_that_was_lost_is_read_again(papers: Papers) -> None:
+    harm(
+        papers,
+        "INSERT INTO document_index (document_index, rowid, title, aliases, path, properties)"
+        " SELECT 'delete', id, title, aliases, path, properties FROM document_names WHERE path = '1.md'",
+        "DELETE FROM documents WHERE path = '1.md'",
+    )
+    proven = papers.prove()
+    assert found(proven) == {"1.md": "lost"}
+    assert [folder.digest is None for folder in proven.folders] == [True, False]
+    papers.repair(proven)
+    papers.sync()
+    assert papers.prove().holds
+    assert "1.md" in papers.documents()
+
+
+def test_a_repair_holds_deletions_as_a_sync_does(papers: Papers) -> None:
+    for n in range(20):
+        papers.write(f"many/{n}.md", f"One of many: {n}")
+    papers.sync()
+    shutil.rmtree(papers.folder / "many")
+    proven = papers.prove()
+    assert [finding.flaw for finding in proven.findings] == [Flaw.GHOST] * 20
+    assert papers.repair(proven) == 20
+    assert len(papers.documents()) == 25
+    assert found(papers.prove()).keys() == {f"many/{n}.md" for n in range(20)}, "held is not proved"
+
+
+def test_what_a_person_has_undone_is_set_apart(papers: Papers) -> None:
+    papers.write("new.md", "New")
+    (papers.folder / "0.md").unlink()
+    papers.sync()
+    last = papers.ledger.syncs.last(papers.source.id)
+    assert last is not None
+    papers.ledger.undo.undo(last.id, "anna", "", alive)
+    proven = papers.prove()
+    assert proven.holds, proven.findings
+    assert [(f.name, f.source, f.library, f.set_apart) for f in proven.folders] == [("", 4, 4, 2), ("sub", 2, 1, 1)]
+
+
+def test_nothing_is_repaired_beside_a_running_sync(papers: Papers) -> None:
+    papers.write("new.md", "New")
+    proven = papers.prove()
+    papers.ledger.syncs.begin(papers.source.id, run=None, owner=identity(), code_version="1", alive=alive)
+    with pytest.raises(TryAgain):
+        papers.repair(proven)

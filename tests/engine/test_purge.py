@@ -1,0 +1,210 @@
+"""Taking consent back: nothing of a source is left in all of the home, and that is shown; after a kill, and beside a sync."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from catchment.cache import Cache
+from catchment.errors import NoConsent, TryAgain
+from catchment.gates import WHOLE
+from catchment.ledger import Ledger, Source
+from catchment.model import Priority
+from catchment.pipeline import open_sync
+from catchment.purge import Extent, Proof, revoke
+from catchment.settings import Home, Policy
+from connectors.local_files import LocalFiles
+
+SECRET = "The zebrafinch of Winnipeg sings every single morning at the window"
+SHARED = "This sentence about the pump is in both folders, word by word"
+ALL = Extent(frozenset({WHOLE}), lambda _locator: True, whole=True)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, LocalFiles]:
+    """Two sources: `mine`, with a file that only it has, and `other`; one file is in both."""
+    made = {}
+    for name in ("mine", "other"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "shared.md").write_text(SHARED)
+        made[name] = LocalFiles(LocalFiles.settings(root=folder))
+    (tmp_path / "mine" / "zebrafinch.md").write_text(f"# Birds\n\n{SECRET}")
+    (tmp_path / "other" / "quote.md").write_text(f"Somebody wrote: {SHARED}")
+    return made
+
+
+@pytest.fixture
+def ledger(home: Home, folders: dict[str, LocalFiles]) -> Iterator[Ledger]:
+    """Both sources are in the library."""
+    for name, folder in folders.items():
+        with open_sync(home, folder, name, Policy(), Priority.NORMAL) as sync:
+            sync.discover()
+            while (token := sync.claim(250)) is not None:
+                sync.deliver(token)
+            sync.end()
+    with closing(Ledger.open(home.database_url)) as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def mine(ledger: Ledger) -> Source:
+    return ledger.sources.get("mine")
+
+
+def purge(home: Home, ledger: Ledger, source: Source) -> Proof:
+    return revoke(home, ledger, source, ALL, "operator:anna", lambda _items: None)
+
+
+def holding(home: Home, words: str) -> list[str]:
+    """The files of the home that hold these words."""
+    files = [file for file in home.path.rglob("*") if file.is_file()]
+    return sorted(file.name for file in files if words.encode() in file.read_bytes())
+
+
+def test_nothing_is_left_in_the_home_and_what_another_source_has_too_stays(
+    home: Home, ledger: Ledger, mine: Source
+) -> None:
+    assert holding(home, "zebrafinch")
+    proof = purge(home, ledger, mine)
+    assert proof.holds
+    assert (proof.items, proof.passages, proof.found, proof.in_files, proof.copies) == (2, 1, 0, 0, ())
+    assert set(proof.left.values()) == {0}
+    assert holding(home, "zebrafinch") == []
+    assert {hit.source for hit in ledger.library.search("pump")} == {"other"}
+    assert [consent.state for consent in ledger.consents.all("mine")] == ["withdrawn"]
+    assert ledger.check(deep=True) == []
+
+
+def test_it_may_be_done_again_and_says_the_same(home: Home, ledger: Ledger, mine: Source) -> None:
+    purge(home, ledger, mine)
+    again = purge(home, ledger, mine)
+    assert (again.holds, again.items, again.passages) == (True, 0, 0)
+
+
+def test_a_purged_source_is_not_read_again_until_somebody_agrees(
+    home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles]
+) -> None:
+    purge(home, ledger, mine)
+    with pytest.raises(NoConsent, match="withdrawn"), open_sync(
+        home, folders["mine"], "mine", Policy(), Priority.NORMAL
+    ):  # fmt: skip
+        raise AssertionError("it was read")
+    ledger.consents.give(mine.id, {WHOLE}, "operator:anna", None)
+    with open_sync(home, folders["mine"], "mine", Policy(), Priority.NORMAL) as sync:
+        assert sync.discover().jobs == 2
+
+
+def test_what_was_parsed_and_not_delivered_is_forgotten(
+    home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles]
+) -> None:
+    with closing(Cache(home.cache)) as cache:
+        cache.put({"7:1:1": SECRET.encode()})
+        assert holding(home, "zebrafinch of Winnipeg")
+        assert purge(home, ledger, mine).holds
+        assert cache.get(["7:1:1"]) == {}
+    assert holding(home, "zebrafinch of Winnipeg") == []
+
+
+def test_what_is_kept_beside_the_ledger_goes_too_and_what_is_anothers_stays(
+    home: Home, ledger: Ledger, mine: Source
+) -> None:
+    for name in ("mine", "other"):
+        home.copies(name).mkdir(parents=True)
+        (home.copies(name) / "pack").write_text(f"objects of {name}")
+        home.plans.mkdir(exist_ok=True)
+        (home.plans / f"{name}.json").write_text(f'{{"source": "{name}", "said": ["zebrafinch.md"]}}')
+        (home.run / f"dirty-{name}.json").write_text('{"paths": ["zebrafinch.md"], "quiet_at": 1}')
+    purge(home, ledger, mine)
+    assert holding(home, "zebrafinch") == ["dirty-other.json", "other.json"]
+    assert [folder.name for folder in (home.path / "copies").iterdir()] == ["other"]
+
+
+def test_backups_that_still_hold_it_are_named(home: Home, ledger: Ledger, mine: Source) -> None:
+    backups = home.path / "backups"
+    backups.mkdir()
+    (backups / "yesterday.db").write_text(f"… {SECRET} …")
+    proof = purge(home, ledger, mine)
+    assert (proof.holds, proof.copies) == (True, ("backups/yesterday.db",))
+
+
+def test_the_same_words_in_a_content_of_another_source_are_no_trace(
+    home: Home, ledger: Ledger, mine: Source, tmp_path: Path, folders: dict[str, LocalFiles]
+) -> None:
+    (tmp_path / "other" / "quoted.md").write_text(f"He said that {SECRET}, and then he left.")
+    with open_sync(home, folders["other"], "other", Policy(), Priority.NORMAL) as sync:
+        sync.discover()
+        while (token := sync.claim(250)) is not None:
+            sync.deliver(token)
+        sync.end()
+    proof = purge(home, ledger, mine)
+    assert (proof.holds, proof.found, proof.in_files) == (True, 0, 0)
+    assert [hit.item for hit in ledger.library.search("zebrafinch")] == ["quoted.md"]
+
+
+def test_a_sync_at_work_ends_first(
+    home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles], tmp_path: Path
+) -> None:
+    (tmp_path / "mine" / "new.md").write_text("The zebrafinch has hatched three more")
+    began, withdrawn = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with open_sync(home, folders["mine"], "mine", Policy(), Priority.NORMAL) as sync:
+            sync.discover()
+            token = sync.claim(250)
+            assert token is not None
+            sync.normalize(token)
+            began.set()
+            withdrawn.wait(20)
+            sync.deliver(token)
+            assert sync.claim(250) is None
+            sync.end_withdrawn()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    assert began.wait(20)
+    withdraw = ledger.consents.withdraw
+
+    def and_tell(source_id: int, scopes: frozenset[str], by: str) -> None:
+        withdraw(source_id, scopes, by)
+        withdrawn.set()
+
+    ledger.consents.withdraw = and_tell  # type: ignore[method-assign,assignment]
+    proof = purge(home, ledger, mine)
+    worker.join()
+    assert (proof.holds, proof.items) == (True, 3)
+    assert holding(home, "zebrafinch") == []
+
+
+def test_a_sync_that_does_not_end_is_told_and_what_it_may_do_is_nothing(
+    home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catchment.purge._SYNC_ENDS_SECONDS", 0.2)
+    with open_sync(home, folders["mine"], "mine", Policy(), Priority.NORMAL) as sync:
+        with pytest.raises(TryAgain, match="same command again"):
+            purge(home, ledger, mine)
+        assert sync.discover().listed == 0
+        sync.end_withdrawn()
+    assert purge(home, ledger, mine).holds
+
+
+def test_a_purge_that_is_killed_is_done_by_the_next(home: Home, ledger: Ledger, mine: Source) -> None:
+    ledger.close()
+    child = os.fork()
+    if child == 0:
+        try:
+            again = Ledger.open(home.database_url)
+            revoke(home, again, mine, ALL, "operator:anna", lambda _items: os.kill(os.getpid(), signal.SIGKILL))
+        finally:
+            os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    with closing(Ledger.open(home.database_url)) as later:
+        assert [consent.state for consent in later.consents.all("mine")] == ["purging"]
+        assert purge(home, later, mine).holds
+    assert holding(home, "zebrafinch") == []

@@ -1,0 +1,73 @@
+"""Consent as a person sees it in Prefect: a run that may not read says so and is no failure."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catchment.gates import WHOLE
+from catchment.ledger import Batch, Ledger
+from catchment.ledger.queue import Queue
+from catchment.model import Priority
+from catchment.settings import Home
+from tests.flows.conftest import Window
+from tests.flows.test_sync import sync
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    for n in range(3):
+        (folder / f"{n}.md").write_text(f"Letter number {n}")
+    return folder
+
+
+def withdraw(home: Home, name: str) -> None:
+    with closing(Ledger.open(home.database_url)) as ledger:
+        source = ledger.sources.put(name, "local_files", Priority.NORMAL)
+        ledger.consents.withdraw(source.id, {WHOLE}, "operator:anna")
+
+
+def found(home: Home) -> int:
+    with closing(Ledger.open(home.database_url)) as ledger:
+        return len(ledger.library.search("letter"))
+
+
+def test_a_run_without_consent_is_skipped_and_reads_nothing(window: Window, folder: Path, home: Home) -> None:
+    withdraw(home, "refused")
+    state = sync("refused", folder)
+    assert (state.type.value, state.name) == ("COMPLETED", "Skipped")
+    run = window.run_of("refused")
+    assert run["name"] == "refused: left alone without consent"
+    assert "catchment consent revoke refused" in run["state"]["message"]
+    assert window.tasks(run["id"], 0) == []
+    assert found(home) == 0
+
+
+def test_a_run_whose_consent_is_withdrawn_ends_before_its_next_batch(
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = Queue.claim
+
+    def claim_and_withdraw(*arguments: Any, **named: Any) -> Batch:
+        batch = claim(*arguments, **named)
+        (folder / "later.md").write_text("A letter that nobody may read")
+        withdraw(home, "stopped")
+        return batch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Queue, "claim", claim_and_withdraw)
+        state = sync("stopped", folder)
+    assert (state.type.value, state.name) == ("COMPLETED", "Skipped")
+    assert window.run_of("stopped")["name"] == "stopped: 3 in the library until consent ended"
+    assert sync("stopped", folder).name == "Skipped"
+    assert found(home) == 3
+    with closing(Ledger.open(home.database_url)) as ledger:
+        [last] = ledger.syncs.recent()
+        assert (last.outcome, last.summary["succeeded"]) == ("cancelled", 3)

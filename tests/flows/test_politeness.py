@@ -1,0 +1,103 @@
+"""What holds a source back is to be seen in Prefect, and so is when a sync will be done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prefect.client.schemas.objects import State
+
+from catchment.errors import LedgerUnavailable
+from catchment.ledger import Ledger
+from catchment.pacing import Limits
+from catchment.pacing.rules import Rule
+from catchment.settings import Home
+from connectors.local_files import LocalFilesSettings
+from flows.local_files import sync_local_files
+from tasks import report
+from tests.flows.conftest import Window
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def ledger(home: Home) -> Iterator[Ledger]:
+    with closing(Ledger.open(home.database_url)) as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "a.md").write_text("A")
+    return folder
+
+
+def sync(name: str, folder: Path) -> State:
+    state: State = asyncio.run(sync_local_files(name, LocalFilesSettings(root=folder), return_state=True))  # type: ignore[call-overload]
+    return state
+
+
+def artifact(window: Window, key: str) -> dict[str, Any]:
+    (found,) = window.ask("artifacts", artifacts={"key": {"any_": [key]}})
+    return found
+
+
+def test_a_rule_is_told_with_the_figures_of_each_sync(window: Window, folder: Path, ledger: Ledger) -> None:
+    ledger.throttles.put("kind:local_files", Rule(per_hour=500, at_once=1), "ada", "")
+    sync("ruled", folder)
+    assert "ruled: at once 1, per hour 500" in artifact(window, "ruled-summary")["description"]
+    ledger.throttles.put("kind:local_files", Rule(), "ada", "")
+    sync("free", folder)
+    assert "ruled" not in artifact(window, "free-summary")["description"]
+
+
+def test_a_blackout_and_its_end_are_seen_in_the_runs(window: Window, folder: Path, ledger: Ledger) -> None:
+    now = datetime.now(UTC)
+    around = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M} UTC"
+    ledger.throttles.put("all", Rule(blackouts=(around,)), "ada", "")
+    state = sync("dark", folder)
+    assert (state.name, window.run_of("dark")["name"]) == ("Skipped", "dark: left alone")
+    assert state.message is not None and state.message.startswith("dark rests because of a blackout window until")
+    ledger.throttles.put("all", Rule(), "ada", "")
+    assert sync("dark", folder).name == "Completed"
+
+
+def test_a_breaker_that_opened_and_was_reset_is_seen_in_the_runs(window: Window, folder: Path, ledger: Ledger) -> None:
+    for _ in range(5):
+        ledger.pacing.failed(Limits("files.example.org"), "broken", login=False)
+    state = sync("broken", folder)
+    assert (state.name, window.run_of("broken")["name"]) == ("Skipped", "broken: left alone")
+    assert state.message is not None and "it failed several times in a row" in state.message
+    ledger.pacing.reset("source:broken", "ada")
+    assert sync("broken", folder).name == "Completed"
+
+
+def test_a_long_sync_shows_its_progress_and_tells_when_it_will_be_done(
+    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "_EVERY_SECONDS", 0.0)
+    sync("long", folder)
+    shown = artifact(window, "long-progress")
+    assert (shown["data"], shown["description"]) == (100.0, "long: done")
+
+
+async def test_the_forecast_is_told_with_the_progress_where_there_is_one() -> None:
+    noon = datetime.now().astimezone().replace(hour=12, minute=5)
+    source = SimpleNamespace(name="papers")
+    told: list[Any] = [noon, None, LedgerUnavailable("locked")]
+
+    def foretell() -> Any:
+        if isinstance(said := told.pop(0), Exception):
+            raise said
+        return said
+
+    sync: Any = SimpleNamespace(source=source, foretell=foretell)
+    assert [await report.described(sync) for _ in range(3)] == ["papers: done about 12:05", "papers", "papers"]

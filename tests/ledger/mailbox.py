@@ -1,0 +1,39 @@
+"""Messages of mail on their way into a ledger, told by their envelopes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from catchment.ledger import threads as kept
+from catchment.model import Document
+from catchment.normalize.mail.threads import Envelope
+from tests.ledger.world import World, delivered, note
+
+
+def document(message: Envelope) -> Document:
+    """A message that has this envelope."""
+    others = sorted(message.people - {message.sender})
+    said = {
+        "message-id": message.identifier,
+        "references": list(message.references),
+        "from": [f"Somebody <{message.sender}>"],
+        "to": others,
+        "list-id": message.mailing_list,
+        "thread-index": message.conversation,
+    }
+    given = {name: value for name, value in said.items() if value}
+    return Document(f"Words of {message.key}", kept.MAIL, message.subject, created=message.sent, properties=given)
+
+
+def arrive(world: World, messages: Sequence[Envelope]) -> None:
+    """Take messages into the library, in one batch."""
+    world.see(*(note(message.key) for message in messages))
+    by_key = {message.key: message for message in messages}
+    batch = world.claim(len(messages))
+    outcomes = []
+    for job in batch.jobs:
+        message = by_key[job.item.locator]
+        done = delivered(job.id, f"Words of {message.key}", title=message.subject)
+        outcomes.append(replace(done, document=document(message)))
+    world.ledger.queue.deliver(batch.token, outcomes)

@@ -1,0 +1,105 @@
+"""Whatever a sync did, undoing it gives the library before it, and undoing that the library after it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from catchment.ledger import Ledger
+from catchment.model import Tombstone, Upsert
+from tests.ledger.world import Clock, World, note
+
+NAMES = ("a", "b", "c", "d")
+DEED = st.one_of(
+    st.tuples(st.just("write"), st.sampled_from(NAMES), st.sampled_from("xyz")),
+    st.tuples(st.just("delete"), st.sampled_from(NAMES), st.just("")),
+    st.tuples(st.just("move"), st.sampled_from(NAMES), st.sampled_from(NAMES)),
+)
+SYNC = st.lists(DEED, min_size=1, max_size=5)
+Deed = tuple[str, str, str]
+
+
+class Folder:
+    """What is at the source: by name, who the file is (it survives a move) and what it says."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, tuple[str, str]] = {}
+        self._born = 0
+
+    def do(self, deed: Deed) -> None:
+        what, name, other = deed
+        if what == "write":
+            self._born += 1
+            identity = self.files[name][0] if name in self.files else f"file {self._born}"
+            self.files[name] = (identity, other)
+        elif name in self.files and what == "delete":
+            del self.files[name]
+        elif name in self.files and what == "move":
+            self.files[other] = self.files.pop(name)
+
+
+def sync(world: World, folder: Folder) -> int:
+    """List the folder as a connector does, and bring the library up to date; the number of the sync."""
+    known = world.ledger.intake.known(world.source.id).within("")
+    gone = [Tombstone(name) for name in known if name not in folder.files]
+    # What a file is, and what it says: another text is another identity, as with real files.
+    seen = [note(n, text, f"{who} {text}") for n, (who, text) in folder.files.items()]
+    new = [Upsert(item) for item in seen if item.locator not in known or known[item.locator].version != item.version]
+    moved = [Upsert(i) for i in seen if i.locator in known and known[i.locator].identity != i.identity]
+    world.record(*gone, *new, *(m for m in moved if m not in new))
+    batch = world.claim()
+    # Each says its own letter, so that two files may well say the same.
+    world.ledger.queue.deliver(batch.token, [world.done(job, job.item.version) for job in batch.jobs])
+    world.settle()
+    ended = world.sync.id
+    world.ledger.syncs.end(ended, "completed", {})
+    world.sync = world.begin()
+    return ended
+
+
+def undo(world: World, number: int) -> int:
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    done = world.ledger.undo.undo(number, "anna", "", lambda _: True).number
+    world.sync = world.begin()
+    assert done is not None
+    return done
+
+
+def library(world: World) -> dict[str, tuple[str, str]]:
+    """What each place says, and under which title."""
+    shown = [world.ledger.library.document(named.document) for named in world.ledger.library.names(world.source.id)]
+    return {one.item: (one.title, one.content.text) for one in shown}
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=st.lists(SYNC, max_size=3), last=SYNC)
+@example(before=[[("write", "a", "x"), ("write", "b", "y")]], last=[("move", "a", "c"), ("move", "b", "a")])
+@example(before=[[("write", "a", "x")], [("delete", "a", "")]], last=[("write", "b", "x"), ("write", "a", "x")])
+def test_any_sync_is_undone_and_done_again(sqlite_template: Path, before: list[list[Deed]], last: list[Deed]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        file = shutil.copy2(sqlite_template, Path(name) / "ledger.db")
+        clock = Clock()
+        world = World(f"sqlite:///{file}", clock, Ledger.open(f"sqlite:///{file}", clock=clock))
+        folder = Folder()
+        for deeds in before:
+            for deed in deeds:
+                folder.do(deed)
+            sync(world, folder)
+        was = library(world)
+        for deed in last:
+            folder.do(deed)
+        number = sync(world, folder)
+        now = library(world)
+        assert {place: text for place, (_, text) in now.items()} == {n: text for n, (_, text) in folder.files.items()}
+        if was != now:
+            again = undo(world, number)
+            assert library(world) == was
+            assert world.ledger.check() == []
+            undo(world, again)
+        assert library(world) == now
+        assert world.ledger.check(deep=True) == []
+        world.ledger.close()

@@ -1,0 +1,208 @@
+"""Backups: written beside the work, proved, and brought back after anything that can happen to the ledger."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, SchemaMismatch, TryAgain
+from catchment.ledger import Ledger, backup
+from catchment.ledger.opening import back_up as back_up_before_migration
+from tests.ledger.world import Clock, World, note, notes
+
+FILES = {"sources.yaml": b"deployments: []\n"}
+
+
+def file_of(world: World) -> Path:
+    return Path(world.url.removeprefix("sqlite:///"))
+
+
+def found_in(file: Path, words: str = "says") -> int:
+    ledger = Ledger.inspect(f"sqlite:///{file}", clock=Clock())
+    try:
+        assert ledger.check(deep=True) == []
+        return len(ledger.library.search(words, limit=1_000))
+    finally:
+        ledger.close()
+
+
+def test_a_backup_beside_a_running_sync_holds_what_was_committed(sqlite_world: World, tmp_path: Path) -> None:
+    world, copy = sqlite_world, tmp_path / "kept" / "copy.db"
+    world.ingest(*notes(30))
+    world.see(*notes(10, start=30))
+    batch = world.claim()
+    with world.ledger._store.write() as writing:
+        writing.ids("token")
+        assert world.ledger.back_up(copy, FILES) == [], "it waits for nobody, and running jobs are no fault"
+    world.deliver(batch)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert [path.name for path in copy.parent.iterdir()] == ["copy.db"]
+    assert found_in(copy) == 30
+    with pytest.raises(BadInput, match="already"):
+        world.ledger.back_up(copy, FILES)
+
+
+def test_a_backup_that_cannot_be_finished_leaves_no_file(sqlite_world: World, tmp_path: Path) -> None:
+    sqlite_world.ingest(*notes(30))
+    sqlite_world.ledger.close()
+    file = file_of(sqlite_world)
+    data = file.read_bytes()
+    file.write_bytes(data[: 8192 * 10] + b"\xff" * (len(data) - 8192 * 10))
+    with pytest.raises(LedgerCorrupt, match="catchment restore"):
+        sqlite_world.ledger.back_up(tmp_path / "copy.db", FILES)
+    assert list(tmp_path.glob("*copy*")) == []
+
+
+def _damaged(file: Path) -> None:
+    file.write_bytes(b"this is no database at all" * 200)
+
+
+def _gone(file: Path) -> None:
+    file.unlink()
+
+
+def _as_it_is(_file: Path) -> None:
+    pass
+
+
+@pytest.mark.parametrize("accident", [_damaged, _gone, _as_it_is])
+def test_a_backup_is_brought_back_whatever_became_of_the_ledger(
+    sqlite_world: World, tmp_path: Path, accident: Callable[[Path], None]
+) -> None:
+    world, file = sqlite_world, file_of(sqlite_world)
+    world.ingest(*notes(5))
+    world.ledger.back_up(tmp_path / "copy.db", FILES)
+    world.ingest(*notes(5, start=5))
+    world.ledger.close()
+    accident(file)
+    before = file.read_bytes() if file.exists() else None
+    done = backup.restore(file, tmp_path / "copy.db")
+    assert (done.files, done.broken) == (FILES, [])
+    assert found_in(file) == 5
+    if before is None:
+        assert done.aside is None
+    elif accident is _damaged:
+        assert done.aside is not None and (done.aside / file.name).read_bytes() == before
+    else:
+        assert done.aside is not None and found_in(done.aside / file.name) == 10
+        assert backup.restore(file, done.aside / file.name).files == {}
+        assert found_in(file) == 10, "what was replaced can be brought back too"
+    assert [path.name for path in file.parent.iterdir() if "restoring" in path.name] == []
+
+
+def test_the_log_of_a_damaged_ledger_is_never_taken_for_the_restored_one_s(sqlite_world: World, tmp_path: Path) -> None:
+    world, file = sqlite_world, file_of(sqlite_world)
+    world.ingest(*notes(5))
+    world.ledger.back_up(tmp_path / "copy.db", {})
+    world.ingest(*notes(5, start=5))
+    log = file.with_name(f"{file.name}-wal").read_bytes()
+    world.ledger.close()
+    _damaged(file)
+    file.with_name(f"{file.name}-wal").write_bytes(log)
+    done = backup.restore(file, tmp_path / "copy.db")
+    assert found_in(file) == 5
+    assert done.aside is not None and (done.aside / f"{file.name}-wal").read_bytes() == log
+
+
+@pytest.mark.parametrize("accident", [_damaged, _as_it_is])
+@pytest.mark.parametrize("step", ["rename", "hardlink_to", "replace"])
+def test_a_restore_that_is_killed_is_done_by_the_next(
+    sqlite_world: World, tmp_path: Path, accident: Callable[[Path], None], step: str
+) -> None:
+    world, file = sqlite_world, file_of(sqlite_world)
+    world.ingest(*notes(5))
+    world.ledger.back_up(tmp_path / "copy.db", {})
+    world.ingest(*notes(5, start=5))
+    log = file.with_name(f"{file.name}-wal").read_bytes()
+    world.ledger.close()
+    accident(file)
+    if accident is _damaged:
+        file.with_name(f"{file.name}-wal").write_bytes(log)
+    child = os.fork()
+    if child == 0:
+        setattr(Path, step, lambda *_: os.kill(os.getpid(), 9))
+        backup.restore(file, tmp_path / "copy.db")
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or (step, accident) == ("rename", _as_it_is), (
+        "a sound one has no log left to put aside"
+    )
+    assert file.exists(), "there is a ledger at any moment"
+    assert backup.restore(file, tmp_path / "copy.db").broken == []
+    assert found_in(file) == 5
+
+
+def test_a_ledger_that_another_process_uses_is_not_replaced(sqlite_world: World, tmp_path: Path) -> None:
+    sqlite_world.ledger.back_up(tmp_path / "copy.db", {})
+    sqlite_world.ingest(*notes(3))
+    with pytest.raises(TryAgain, match="Another process"):
+        backup.restore(file_of(sqlite_world), tmp_path / "copy.db")
+    sqlite_world.reopen()
+    assert len(sqlite_world.found("says")) == 3
+
+
+def test_what_is_no_backup_changes_nothing(sqlite_world: World, tmp_path: Path) -> None:
+    file, other = file_of(sqlite_world), tmp_path / "other.db"
+    sqlite_world.ingest(*notes(3))
+    sqlite_world.ledger.back_up(tmp_path / "copy.db", {})
+    sqlite_world.ledger.close()
+    with pytest.raises(NotFound):
+        backup.restore(file, other)
+    other.write_text("a letter to a friend " * 500)
+    with pytest.raises(BadInput, match="no backup"):
+        backup.restore(file, other)
+    with closing(sqlite3.connect(tmp_path / "third.db")) as third, third:
+        third.execute("CREATE TABLE stamps (country TEXT)")
+    with pytest.raises(BadInput, match="no backup"):
+        backup.restore(file, tmp_path / "third.db")
+    copy = (tmp_path / "copy.db").read_bytes()
+    other.write_bytes(copy[: len(copy) // 8192 * 4096])
+    with pytest.raises(LedgerCorrupt, match="nothing was changed"):
+        backup.restore(file, other)
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as newer, newer:
+        newer.execute("UPDATE revision SET version_num = '9999'")
+    with pytest.raises(SchemaMismatch):
+        backup.restore(file, tmp_path / "copy.db")
+    assert found_in(file) == 3
+    assert list(file.parent.glob("replaced-*")) == []
+
+
+def test_a_copy_that_was_made_before_a_migration_can_be_brought_back(sqlite_world: World) -> None:
+    file = file_of(sqlite_world)
+    sqlite_world.ingest(*notes(3))
+    copy = back_up_before_migration(file)
+    sqlite_world.ingest(*notes(3, start=3))
+    sqlite_world.ledger.close()
+    assert backup.restore(file, copy).files == {}
+    assert found_in(file) == 3
+
+
+@pytest.mark.postgres
+def test_a_ledger_on_postgresql_says_how_it_is_backed_up(empty_postgres: str, tmp_path: Path) -> None:
+    ledger = Ledger.open(empty_postgres)
+    with pytest.raises(Refused, match="pg_dump"):
+        ledger.back_up(tmp_path / "copy.db", {})
+    ledger.close()
+
+
+def test_a_vacuum_waits_for_no_sync_and_keeps_what_is_there(world: World) -> None:
+    world.ingest(*notes(20), note("kept.md"))
+    with pytest.raises(TryAgain, match="sync is running"):
+        world.ledger.vacuum(lambda owner: True)
+    world.ledger.vacuum(lambda owner: False)
+    assert world.found("kept") == ["kept.md"]
+    assert world.ledger.check(deep=True) == []
+
+
+def test_a_vacuum_gives_back_what_a_removed_source_took(sqlite_world: World) -> None:
+    for n in range(20):
+        sqlite_world.ingest(note(f"{n}.md"), text=f"{n} " * 10_000)
+    sqlite_world.ledger.sources.remove("notes", "anna", "moved")
+    before, after = sqlite_world.ledger.vacuum(lambda owner: False)
+    assert after < before / 2

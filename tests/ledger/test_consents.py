@@ -1,0 +1,279 @@
+"""Consent, and purging what came from where it was withdrawn: on both databases, through kills, and down to the bytes."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+from catchment.errors import LedgerUnavailable, Refused
+from catchment.ledger import ConsentState, Ledger, Source
+from catchment.model import Priority, Tombstone, Upsert
+from tests.ledger.test_crashes import _kill_at, in_child
+from tests.ledger.world import PARSE_ERROR, World, delivered, note, notes
+
+ANNA = "operator:anna"
+
+
+def states(world: World, source: str = "notes") -> dict[str, str]:
+    return {consent.scope: consent.state.value for consent in world.ledger.consents.all(source)}
+
+
+def everything(_locator: str) -> bool:
+    return True
+
+
+def purge(world: World, source: Source, which: Callable[[str], bool] = everything) -> int:
+    """Purge a source from its first item to the note that it is done; how many items."""
+    whole = which is everything
+    scopes = set(states(world, source.name))
+    world.ledger.consents.withdraw(source.id, scopes, ANNA)
+    number = sum(world.ledger.purging.items(source.id, which))
+    if whole:
+        world.ledger.purging.rest(source.id)
+    world.ledger.purging.end(source.id, scopes, ANNA)
+    return number
+
+
+@pytest.fixture
+def mail(world: World) -> Source:
+    """See `with_mail`."""
+    return with_mail(world)
+
+
+def with_mail(world: World) -> Source:
+    """A second source, of mail, with one message of its own and one that `notes` has too."""
+    source = world.ledger.sources.put("mail", "imap", Priority.NORMAL)
+    world.ledger.consents.give(source.id, {"messages", "attachments"}, ANNA, None)
+    fill(world, source, {"INBOX/1": "The zebrafinch sings in Winnipeg every single morning", "INBOX/2": "Shared words"})
+    world.ingest(note("shared.md"), text="Shared words")
+    return source
+
+
+def fill(world: World, source: Source, texts: dict[str, str], version: str = "v1") -> None:
+    """Bring these items of a source into the library."""
+    sync = world.begin(source)
+    world.ledger.intake.record(sync.id, [Upsert(note(locator, version)) for locator in texts], {"INBOX": "seen"})
+    batch = world.ledger.queue.claim(source.id, 1_000, owner="worker")
+    done = [delivered(job.id, texts[job.item.locator], title=job.item.locator) for job in batch.jobs]
+    world.ledger.queue.deliver(batch.token, done)
+    world.ledger.syncs.end(sync.id, "completed", {})
+
+
+def test_a_consent_holds_from_when_it_is_given_until_it_ends(world: World) -> None:
+    consents, number = world.ledger.consents, world.source.id
+    assert (consents.valid(number), consents.all()) == (frozenset(), [])
+    consents.ask(number, {"messages"})
+    assert (states(world), consents.valid(number)) == ({"messages": "asked"}, frozenset())
+    consents.give(number, {"messages"}, ANNA, world.clock.moment + timedelta(days=90))
+    assert consents.valid(number) == {"messages"}
+    [given] = consents.all("notes")
+    assert (given.by, given.given) == (ANNA, world.clock.moment)
+    world.clock.forward(days=90)
+    assert (states(world), consents.valid(number)) == ({"messages": "expired"}, frozenset())
+    consents.give(number, {"messages"}, ANNA, None)
+    consents.ask(number, {"messages", "attachments"})
+    assert states(world) == {"attachments": "asked", "messages": "given"}
+
+
+def test_only_what_a_source_is_set_to_read_decides_about_it(world: World) -> None:
+    consents, number = world.ledger.consents, world.source.id
+    consents.give(number, {"messages", "attachments"}, ANNA, None)
+    consents.withdraw(number, {"attachments"}, ANNA)
+    consents.ask(number, {"messages"})
+    assert states(world) == {"attachments": "purging", "messages": "given"}
+    world.ledger.purging.end(number, {"attachments"}, ANNA)
+    assert states(world) == {"messages": "given"}
+    assert [consent.wanted for consent in consents.all("notes", every=True)] == [False, True]
+    consents.ask(number, {"messages", "attachments"})
+    assert states(world) == {"attachments": "withdrawn", "messages": "given"}
+
+
+def test_what_is_withdrawn_is_purged_before_it_can_be_given_again(world: World) -> None:
+    consents, number = world.ledger.consents, world.source.id
+    consents.give(number, {"messages", "attachments"}, ANNA, None)
+    consents.withdraw(number, {"attachments"}, ANNA)
+    consents.withdraw(number, {"attachments"}, ANNA)
+    assert (states(world)["attachments"], consents.valid(number)) == ("purging", {"messages"})
+    with pytest.raises(Refused, match="consent revoke"):
+        consents.give(number, {"attachments"}, ANNA, None)
+    world.ledger.purging.end(number, {"attachments"}, ANNA)
+    assert states(world)["attachments"] == "withdrawn"
+    consents.give(number, {"attachments"}, ANNA, None)
+    assert consents.valid(number) == {"attachments", "messages"}
+
+
+def test_what_was_agreed_to_and_taken_back_stays_in_the_history(world: World, mail: Source) -> None:
+    purge(world, mail)
+    with world.ledger._store.read() as reading:
+        rows = reading.connection.exec_driver_sql(
+            f"SELECT event, reason FROM history WHERE source_id = {mail.id} AND actor = '{ANNA}' ORDER BY id"
+        ).all()
+    given, withdrawn, purged = ([(event, scope) for scope in ("attachments", "messages")] for event in
+                                ("consent given", "consent withdrawn", "purged"))  # fmt: skip
+    assert [tuple(row) for row in rows] == [*given, *withdrawn, *purged]
+
+
+def test_a_new_consent_lists_the_source_anew_and_a_longer_one_does_not(world: World, mail: Source) -> None:
+    consents, marks = world.ledger.consents, lambda: world.ledger.intake.known(mail.id).marks()
+    consents.give(mail.id, {"messages"}, ANNA, world.clock.moment + timedelta(days=1))
+    assert marks() == {"INBOX": "seen"}
+    world.clock.forward(days=2)
+    consents.give(mail.id, {"messages"}, ANNA, None)
+    assert marks() == {}
+
+
+def test_whoever_adds_a_removed_source_again_is_asked_again(world: World, mail: Source) -> None:
+    world.ledger.sources.remove("mail", ANNA, "")
+    world.ledger.sources.put("mail", "imap", Priority.NORMAL)
+    assert world.ledger.consents.all("mail") == []
+
+
+def test_purging_leaves_nothing_but_what_another_source_has_too(world: World, mail: Source) -> None:
+    world.ledger.consents.give(world.source.id, {"content"}, ANNA, None)
+    left = world.ledger.purging.left(mail.id, everything, whole=True)
+    assert (left["items"], left["jobs"], left["documents"], left["marks"], left["contents"]) == (2, 2, 2, 1, 0)
+    assert purge(world, mail) == 2
+    assert set(world.ledger.purging.left(mail.id, everything, whole=True).values()) == {0}
+    assert (world.found("zebrafinch"), world.found("shared")) == ([], ["shared.md"])
+    assert world.ledger.library.show("shared.md").content.text == "Shared words"
+    assert states(world, "mail") == {"attachments": "withdrawn", "messages": "withdrawn"}
+    assert states(world) == {"content": "given"}
+
+
+def test_every_kind_of_row_of_a_source_is_counted_and_purged(world: World, mail: Source) -> None:
+    sync = world.begin(mail)
+    world.ledger.intake.record(sync.id, [Upsert(note(f"INBOX/{n}")) for n in range(20, 40)], {})
+    batch = world.ledger.queue.claim(mail.id, 5, owner="worker")
+    for job in batch.jobs:
+        world.ledger.queue.fail(batch.token, job.id, PARSE_ERROR, retry_at=None)
+    world.ledger.intake.record(sync.id, [Tombstone(f"INBOX/{n}") for n in range(1, 40)], {})
+    assert world.ledger.intake.settle(sync.id, root_changed=False).held
+    world.ledger.sources.root_changed(mail.id, "validity 7")
+    world.ledger.syncs.end(sync.id, "failed", {}, "the folder Winnipeg is gone")
+    assert world.ledger.purging.left(mail.id, everything, whole=True)["holds"] == 1
+    purge(world, mail)
+    assert set(world.ledger.purging.left(mail.id, everything, whole=True).values()) == {0}
+    assert world.ledger.sources.get("mail").root is None
+    assert [row.error for row in world.ledger.syncs.recent(mail.id)] == [None, None]
+
+
+def test_the_history_tells_that_something_moved_and_not_from_where_any_more(world: World, mail: Source) -> None:
+    sync = world.begin(mail)
+    world.ledger.intake.record(sync.id, [Upsert(note("Winnipeg/1", identity="one"))], {})
+    item = world.ledger.intake.find("Winnipeg/1")[0].id
+    world.ledger.intake.record(sync.id, [Tombstone("Winnipeg/1"), Upsert(note("Berlin/1", identity="one"))], {})
+
+    def moves() -> list[str | None]:
+        return [event.reason for event in world.ledger.history.of_item(item) if event.event == "moved"]
+
+    assert moves() == ["from Winnipeg/1"]
+    purge(world, mail)
+    assert moves() == [None]
+    assert world.ledger.purging.left(mail.id, everything, whole=True)["moves"] == 0
+    assert world.ledger.history.verify() == []
+
+
+def test_one_scope_of_a_source_is_purged_alone(world: World, mail: Source) -> None:
+    fill(world, mail, {"INBOX/1;PART=2": "Forty mites on the board of the apiary"})
+
+    def attached(locator: str) -> bool:
+        return ";PART=" in locator
+
+    world.ledger.consents.withdraw(mail.id, {"attachments"}, ANNA)
+    assert world.ledger.purging.left(mail.id, attached, whole=False)["items"] == 1
+    assert sum(world.ledger.purging.items(mail.id, attached)) == 1
+    world.ledger.purging.end(mail.id, {"attachments"}, ANNA)
+    assert set(world.ledger.purging.left(mail.id, attached, whole=False).values()) == {0}
+    assert (world.found("mites"), world.found("zebrafinch")) == ([], ["INBOX/1"])
+    assert states(world, "mail") == {"attachments": "withdrawn", "messages": "given"}
+
+
+def test_passages_to_look_for_are_those_that_nobody_else_has(world: World, mail: Source) -> None:
+    fill(world, mail, {"INBOX/3": "short"})
+    [passage] = world.ledger.purging.passages(mail.id, everything)
+    assert "zebrafinch" in passage and len(passage) >= 24
+    assert world.ledger.purging.said_elsewhere(passage)
+    purge(world, mail)
+    assert not world.ledger.purging.said_elsewhere(passage)
+    assert world.ledger.purging.passages(mail.id, everything) == []
+
+
+@pytest.mark.parametrize("statement", [3, 20, 40, 60])
+def test_a_purge_that_is_killed_is_finished_by_the_next(sqlite_world: World, statement: int) -> None:
+    world = sqlite_world
+    world.ingest(*notes(450))
+    world.ledger.consents.give(world.source.id, {"content"}, ANNA, None)
+    world.ledger.close()
+
+    def die() -> None:
+        ledger = Ledger.open(world.url, clock=world.clock)
+        _kill_at(ledger, statement)
+        ledger.consents.withdraw(world.source.id, {"content"}, ANNA)
+        sum(ledger.purging.items(world.source.id, everything))
+        ledger.purging.rest(world.source.id)
+        ledger.purging.end(world.source.id, {"content"}, ANNA)
+
+    assert in_child(die)() < 0
+    world.reopen()
+    assert world.ledger.check() == []
+    assert states(world)["content"] in ("given", "purging")
+    purge(world, world.source)
+    assert set(world.ledger.purging.left(world.source.id, everything, whole=True).values()) == {0}
+    assert states(world) == {"content": "withdrawn"}
+    assert world.ledger.check(deep=True) == []
+
+
+def test_the_bytes_of_what_was_purged_are_gone_from_the_file_and_its_log(sqlite_world: World) -> None:
+    world, chance, mail = sqlite_world, random.Random(7), with_mail(sqlite_world)
+    words = ["".join(chance.choices("abcdefghij", k=7)) for _ in range(500)]
+
+    def page(tag: str, number: int) -> str:
+        return f"{tag}text{number} " + " ".join(chance.choices(words, k=chance.randint(50, 1_500)))
+
+    # Debian's SQLite writes zeros over what is deleted (nearly all of it); others do not.
+    engine = world.ledger._store.engine
+    engine.dispose()
+    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA secure_delete = OFF"))
+    # Edits leave stale bytes behind in pages that are long used for something else.
+    for version in ("v1", "v2", "v3"):
+        for start in range(0, 120, 40):
+            chosen = chance.sample(range(start, start + 40), 30)
+            fill(world, mail, {f"qqxxplace{n}": page("qqxx", n) for n in chosen}, version)
+            world.ingest(*(note(f"n/{n}.md", version) for n in chosen))
+    purge(world, mail)
+    world.ledger.purging.erase()
+    for file in world.ledger.purging.files():
+        assert b"qqxx" not in file.read_bytes(), file.name
+        assert b"zebrafinch" not in file.read_bytes()
+    assert world.ledger.check(deep=True) == []
+
+
+def test_whoever_reads_keeps_the_log_from_being_emptied_and_it_is_said(
+    sqlite_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catchment.ledger.vacuum._LOG_SECONDS", 0.2)
+    world = sqlite_world
+    world.ingest(*notes(3))
+    file = Path(str(world.ledger._store.file))
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM items").fetchone()
+        with pytest.raises(LedgerUnavailable):
+            world.ledger.purging.erase()
+    world.ledger.purging.erase()
+    assert world.ledger.check() == []
+
+
+def test_the_database_lets_go_of_what_was_purged(world: World, mail: Source) -> None:
+    purge(world, mail)
+    world.ledger.purging.erase()
+    world.ledger.purging.erase()
+    assert world.found("shared") == ["shared.md"]
+    assert ConsentState.WITHDRAWN in states(world, "mail").values()

@@ -1,0 +1,122 @@
+"""Messages of mail in the library: what they say before what they quote, their conversation, and what they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from catchment.extract import extract
+from catchment.ledger import Delivered
+from catchment.ledger.schema import mails
+from catchment.model import Priority, Upsert
+from catchment.normalize.mail import mail
+from tests.ledger.world import World, content, delivered, note
+
+SLUICE = """The sluice has to be mended before the flood, because the lower gate does not close any more and the planks of the
+upper one are rotten where they meet the sill. Somebody should look at the hinges too, while the water is low enough."""
+
+
+def eml(number: int, text: str, *answers: int, subject: str = "Re: works", attached: Sequence[str] = ()) -> bytes:
+    """Message `number`, an answer to these others."""
+    head = [
+        f"From: Person {number} <p{number}@example.org>",
+        "To: all@example.org",
+        f"Subject: {subject}",
+        f"Message-ID: <{number}@mail.example.org>",
+        f"Date: Fri, 06 Mar 2026 {8 + number // 60:02}:{number % 60:02}:00 +0000",
+        *(f"References: <{one}@mail.example.org>" for one in answers[:1]),
+        "MIME-Version: 1.0",
+        "Content-Type: multipart/mixed; boundary=b",
+    ]
+    files = [f'--b\nContent-Disposition: attachment; filename="{name}"\n\nWords' for name in attached]
+    return "\n".join([*head, "", "--b", "Content-Type: text/plain", "", text, *files, "--b--", ""]).encode()
+
+
+def arrive(world: World, *messages: tuple[str, bytes]) -> None:
+    """Take messages (locator, bytes) into the library, as they are read and cut into passages."""
+    said = {locator: mail(data) for locator, data in messages}
+    world.see(*(note(locator) for locator, _ in messages))
+    batch = world.claim()
+    outcomes = []
+    for job in batch.jobs:
+        document = said[job.item.locator]
+        digest = content(job.item.locator)
+        outcomes.append(Delivered(job.id, digest, "1", document, extract(document), document.title or "", None, {}))
+    world.ledger.queue.deliver(batch.token, outcomes)
+
+
+def quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.splitlines())
+
+
+def test_who_says_it_comes_before_the_ten_who_quote_it(world: World) -> None:
+    more = "\n\nBesides, the minutes of the last meeting are with the treasurer, and the rota for the summer is not done yet."
+    answers = [(f"m{n}", eml(n, f"Answer {n}.\n\n{quoted(SLUICE)}", 1)) for n in range(2, 12)]
+    arrive(world, *answers, ("m1", eml(1, SLUICE + more, subject="works")))
+    found = world.found("rotten planks")
+    assert (found[0], len(found)) == ("m1", 11)
+
+
+def test_a_search_tells_the_conversation_and_can_be_kept_to_the_best_of_each(world: World) -> None:
+    arrive(world, ("a", eml(1, "A pump", subject="pump")), ("b", eml(2, "The pump, the pump", 1)))
+    arrive(world, ("c", eml(30, "Another pump", subject="other")))
+    world.ingest(note("pump.md"), text="A pump in a note")
+    each = {hit.item: (hit.thread, hit.alike) for hit in world.ledger.library.search("pump")}
+    assert each == {"a": (1, 1), "b": (1, 1), "c": (3, 1), "pump.md": (None, 1)}
+    best = {hit.item: hit.alike for hit in world.ledger.library.search("pump", by_thread=True)}
+    assert sorted(best.values()) == [1, 1, 2] and best.keys() > {"c", "pump.md"}
+    assert len(world.ledger.library.search("pump", by_thread=True, limit=2)) == 2
+
+
+def test_a_message_is_shown_in_its_conversation_whoever_keeps_the_others(world: World) -> None:
+    arrive(world, ("c", eml(3, "three", 1)), ("a", eml(1, "one", subject="works")), ("b", eml(2, "two", 1)))
+    arrive(world, ("copies/b", eml(2, "two, as the list sent it", 1)))
+    shown = world.ledger.library.show("b")
+    assert [(one.item, one.title, one.author) for one in shown.thread] == [
+        ("a", "works", "Person 1 <p1@example.org>"),
+        ("b", "Re: works", "Person 2 <p2@example.org>"),
+        ("c", "Re: works", "Person 3 <p3@example.org>"),
+    ]
+    assert [one.item for one in world.ledger.library.show("copies/b").thread] == ["a", "copies/b", "c"]
+    world.lose("a")
+    world.settle()
+    assert [one.item for one in world.ledger.library.show("c").thread] == ["b", "c"], "what was deleted is not shown"
+    world.ledger.intake.purge(timedelta())
+    assert [one.item for one in world.ledger.library.show("c").thread] == ["b", "c"], "and still holds them together"
+    world.ingest(note("plain.md"))
+    assert world.ledger.library.show("plain.md").thread == ()
+
+
+def test_of_a_very_long_conversation_the_part_around_a_message_is_shown(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catchment.ledger.messages._MOST", 5)
+    arrive(world, *((f"m{n}", eml(n, f"words {n}", 1)) for n in range(1, 20)))
+    assert [one.item for one in world.ledger.library.show("m10").thread] == ["m8", "m9", "m10", "m11", "m12"]
+    assert [one.item for one in world.ledger.library.show("m19").thread][-1] == "m19"
+
+
+def test_a_message_names_the_documents_of_its_files_and_they_name_it(world: World) -> None:
+    arrive(world, ("INBOX/7", eml(7, "See the files.", attached=["plan.txt", "lost.bin"])))
+    other = world.ledger.sources.put("other", "imap", Priority.NORMAL)
+    elsewhere = world.begin(other)
+    world.ledger.intake.record(elsewhere.id, [Upsert(note("INBOX/7;PART=3"))], {})
+    world.ingest(note("INBOX/7;PART=2"))
+    message, file = world.ledger.library.show("INBOX/7"), world.ledger.library.show("INBOX/7;PART=2")
+    assert [(one.part, one.name, one.document) for one in message.attached] == [
+        ("2", "plan.txt", file.document),
+        ("3", "lost.bin", None),
+    ]
+    assert (file.carrier, message.carrier) == (message.document, None)
+
+
+def test_messages_that_are_changed_in_a_batch_are_threaded_by_what_they_say_now(world: World) -> None:
+    arrive(world, ("a", eml(1, "one", subject="works")), ("b", eml(2, "two", 1)))
+    world.see(note("b", "v2"))
+    batch = world.claim()
+    world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, "no message any more")])
+    with world.ledger._store.read() as reading:
+        assert len(reading.execute(mails.select()).all()) == 1
+    assert len(world.ledger.library.show("a").thread) == 1

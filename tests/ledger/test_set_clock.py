@@ -1,0 +1,49 @@
+"""A clock that is set while jobs wait and are worked on: nothing waits longer for it, and nothing is taken from the living."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from catchment.ledger import Ledger
+from tests.ledger.world import TIMEOUT, World, locators, note, notes
+
+
+def test_a_clock_that_is_set_back_keeps_no_job_waiting(world: World) -> None:
+    world.see(*notes(3))
+    batch = world.claim(1)
+    world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=world.clock.moment + timedelta(seconds=60))
+    world.clock.forward(hours=-2)
+    assert locators(world.claim(fresh=True)) == ["n/1.md", "n/2.md"]
+    assert world.claim(fresh=False).jobs == ()
+    next_at = world.ledger.queue.waiting(world.source.id).next_at
+    assert next_at is not None and (next_at - world.clock.moment).total_seconds() == pytest.approx(60, abs=2)
+    world.clock.forward(seconds=62)
+    assert len(world.claim(fresh=False).jobs) == 1
+
+
+def test_every_process_follows_a_clock_that_was_set_once(sqlite_world: World) -> None:
+    world = sqlite_world
+    world.see(*notes(2))
+    with closing(Ledger.open(world.url, clock=world.clock)) as another:
+        batch = world.claim(1)
+        another.queue.claim(world.source.id, 0, owner="another")
+        world.clock.forward(hours=-2)
+        retry_at = world.clock.moment + timedelta(minutes=30)
+        world.claim(0)
+        world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=retry_at)
+        another.queue.claim(world.source.id, 0, owner="another")
+        next_at = another.queue.waiting(world.source.id).next_at
+        assert next_at is not None and abs(next_at - retry_at) < timedelta(seconds=2)
+
+
+def test_what_is_claimed_keeps_its_lease_and_no_more_when_the_clock_is_set_back(world: World) -> None:
+    world.see(note("held.md"))
+    world.claim(lease=timedelta(minutes=5))
+    world.clock.forward(hours=-2)
+    world.claim()
+    assert world.ledger.queue.recover(world.source.id, lambda _: True, 3).released == 0
+    world.clock.forward(minutes=6)
+    assert world.ledger.queue.recover(world.source.id, lambda _: True, 3).released == 1

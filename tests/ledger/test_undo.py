@@ -1,0 +1,223 @@
+"""Undoing a sync: what it added, changed, deleted and moved is as it was, and the next sync is not confused by it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from catchment.errors import NotFound, TryAgain
+from catchment.ledger import SkippedOutcome
+from catchment.ledger.proof import Standing
+from catchment.ledger.undo import Deed, Undone
+from catchment.model import SkipReason
+from tests.ledger.world import World, note, notes
+
+FOREVER = 10**12
+
+
+def next_sync(world: World, outcome: str = "completed") -> int:
+    """End the sync and begin another; the number of the one that ended."""
+    ended = world.sync.id
+    world.ledger.syncs.end(ended, outcome, {})  # type: ignore[arg-type]
+    world.sync = world.begin()
+    return ended
+
+
+def undo(world: World, sync_id: int) -> Undone:
+    """Undo between two syncs."""
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    try:
+        return world.ledger.undo.undo(sync_id, "anna", "a mistake", lambda owner: True)
+    finally:
+        world.sync = world.begin()
+
+
+def library(world: World) -> dict[str, str]:
+    """What each place in the library says."""
+    names = world.ledger.library.names(world.source.id)
+    return {named.locator: world.ledger.library.document(named.document).content.text for named in names}
+
+
+def much_happened(world: World) -> tuple[int, dict[str, str]]:
+    """A sync that added, changed, deleted and moved; its number, and the library before it."""
+    world.ingest(*notes(6))
+    next_sync(world)
+    before = library(world)
+    world.lose("n/0.md", "n/1.md")
+    world.see(note("new.md"), note("n/2.md", "v2", "n2"), note("moved.md", identity="n1"))
+    world.deliver(world.claim())
+    world.settle()
+    assert library(world).keys() == {"new.md", "moved.md", *(f"n/{n}.md" for n in (2, 3, 4, 5))}
+    return next_sync(world), before
+
+
+def test_an_undo_brings_back_what_a_sync_added_changed_deleted_and_moved(world: World) -> None:
+    sync_id, before = much_happened(world)
+    assert world.ledger.undo.preview(sync_id).deeds == {
+        "moved.md": Deed.TAKE_OUT,
+        "n/0.md": Deed.BRING_BACK,
+        "n/1.md": Deed.BRING_BACK,
+        "n/2.md": Deed.SET_BACK,
+        "new.md": Deed.TAKE_OUT,
+    }
+    assert library(world) != before
+    done = undo(world, sync_id)
+    assert (done.count(Deed.BRING_BACK), done.number) == (2, sync_id + 2)
+    assert library(world) == before
+    assert sorted(world.found("says")) == sorted(before)
+    assert world.found("v2") == []
+    assert world.ledger.check(deep=True) == []
+
+
+def test_an_undo_is_undone_by_its_own_number(world: World) -> None:
+    sync_id, before = much_happened(world)
+    after = library(world)
+    number = undo(world, sync_id).number
+    assert number is not None
+    again = undo(world, number)
+    assert library(world) == after
+    assert {item.standing for item in world.ledger.proof.items(world.source.id)} == {Standing.STORED}
+    assert again.number is not None
+    undo(world, again.number)
+    assert library(world) == before
+
+
+def test_the_next_syncs_leave_what_was_undone_until_it_changes_at_the_source(world: World) -> None:
+    sync_id, before = much_happened(world)
+    undo(world, sync_id)
+    known = world.ledger.intake.known(world.source.id)
+    there = {**known.within(""), **known.within("n")}
+    assert there.keys() == {"new.md", "moved.md", *(f"n/{n}.md" for n in (2, 3, 4, 5))}, "as the source has it"
+    world.see(note("new.md"), note("n/2.md", "v2", "n2"), note("moved.md", identity="n1"))
+    assert world.settle().deleted == 0
+    assert world.claim().jobs == ()
+    assert library(world) == before
+    world.ingest(note("new.md", "v2"), note("n/2.md", "v3", "n2"), note("n/0.md", "v2"))
+    assert library(world) == {
+        **before,
+        "new.md": "What new says in v2",
+        "n/2.md": "What 2 says in v3",
+        "n/0.md": "What 0 says in v2",
+    }
+
+
+def test_a_document_that_was_brought_back_goes_when_its_file_comes_and_goes_again(world: World) -> None:
+    sync_id, _ = much_happened(world)
+    undo(world, sync_id)
+    world.see(note("n/0.md", identity="n0"))
+    assert world.claim().jobs == (), "it is as it was"
+    world.lose("n/0.md")
+    assert world.settle().deleted == 1
+    assert "n/0.md" not in library(world)
+
+
+def test_what_a_later_sync_changed_again_is_left_and_told(world: World) -> None:
+    sync_id, before = much_happened(world)
+    world.ingest(note("n/2.md", "v3", "n2"))
+    next_sync(world)
+    done = undo(world, sync_id)
+    assert done.deeds["n/2.md"] is Deed.LEFT
+    assert library(world) == {**before, "n/2.md": "What 2 says in v3"}
+
+
+def test_an_addition_is_taken_out_though_its_file_was_touched_since(world: World) -> None:
+    world.ingest(note("a.md"))
+    first = next_sync(world)
+    world.see(note("a.md", "touched"))
+    batch = world.claim()
+    unchanged = [SkippedOutcome(job.id, SkipReason.UNCHANGED) for job in batch.jobs]
+    world.ledger.queue.deliver(batch.token, unchanged)
+    next_sync(world)
+    undo(world, first)
+    assert library(world) == {}
+    assert [item.standing for item in world.ledger.proof.items(world.source.id)] == [Standing.SET_ASIDE]
+
+
+def test_places_that_were_swapped_are_swapped_back(world: World) -> None:
+    world.ingest(note("a.md", identity="a"), note("b.md", identity="b"))
+    next_sync(world)
+    before = library(world)
+    world.see(note("a.md", identity="b"), note("b.md", identity="a"))
+    assert library(world) != before
+    undo(world, next_sync(world))
+    assert library(world) == before
+
+
+def test_a_move_by_copy_and_delete_is_undone(world: World) -> None:
+    world.ingest(note("old.md"), text="The same words")
+    next_sync(world)
+    world.lose("old.md")
+    world.ingest(note("copy.md"), text="The same words")
+    world.settle()
+    assert library(world) == {"copy.md": "The same words"}
+    undo(world, next_sync(world))
+    assert library(world) == {"old.md": "The same words"}
+
+
+def test_a_sync_that_yielded_is_undone_with_the_one_that_went_on(world: World) -> None:
+    world.ingest(*notes(2))
+    next_sync(world, "yielded")
+    world.ingest(*notes(2, start=2))
+    assert undo(world, next_sync(world)).count(Deed.TAKE_OUT) == 4
+    assert library(world) == {}
+
+
+def test_text_that_came_back_to_what_it_said_is_kept_once(world: World) -> None:
+    world.ingest(note("a.md"), text="first")
+    next_sync(world)
+    world.ingest(note("a.md", "v2"), text="second")
+    second = next_sync(world)
+    world.ingest(note("a.md", "v3"), text="first")
+    assert library(world) == {"a.md": "first"}
+    next_sync(world)
+    with pytest.raises(NotFound):
+        world.ledger.undo.preview(99)
+    assert world.ledger.undo.preview(second).deeds == {"a.md": Deed.LEFT}
+
+
+def test_no_undo_while_a_sync_runs_and_none_of_nothing(world: World) -> None:
+    world.ingest(*notes(2))
+    first = next_sync(world)
+    with pytest.raises(TryAgain, match="is running"):
+        world.ledger.undo.undo(first, "anna", "", lambda owner: True)
+    nothing = next_sync(world)
+    with pytest.raises(NotFound, match="changed nothing"):
+        undo(world, nothing)
+
+
+def test_what_is_kept_for_undoing_is_bounded_in_time(world: World) -> None:
+    sync_id, _ = much_happened(world)
+    world.clock.forward(days=29)
+    assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 0
+    world.clock.forward(days=2)
+    world.ledger.intake.purge(timedelta(days=30))
+    assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 2
+    assert world.ledger.check(deep=True) == []
+    with pytest.raises(NotFound, match="too long ago"):
+        world.ledger.undo.preview(sync_id)
+
+
+def test_what_is_kept_for_undoing_is_bounded_in_size_and_a_sync_is_kept_whole(world: World) -> None:
+    world.ingest(*notes(3))
+    first = next_sync(world)
+    for version in ("v2", "v3"):
+        world.ingest(*(note(f"n/{n}.md", version, f"n{n}") for n in range(3)))
+        next_sync(world)
+    size = 3 * len("What 0 says in v1")
+    assert world.ledger.undo.purge(timedelta(days=30), size) == 2
+    assert world.ledger.undo.preview(first + 2).count(Deed.SET_BACK) == 3
+    with pytest.raises(NotFound):
+        world.ledger.undo.preview(first + 1)
+    assert world.ledger.undo.purge(timedelta(days=30), size - 1) == 1
+    assert world.ledger.check(deep=True) == []
+
+
+def test_a_source_that_is_removed_leaves_nothing_to_undo(world: World) -> None:
+    sync_id, _ = much_happened(world)
+    world.ledger.sources.remove("notes", "anna", "")
+    with pytest.raises(NotFound):
+        world.ledger.undo.preview(sync_id)
+    with world.ledger._store.read() as reading:
+        for table in ("formers", "contents", "chunks"):
+            assert reading.connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0
