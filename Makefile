@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test acceptance check bench load hazards lock clean
+.PHONY: help setup demo test acceptance faults soak check bench load hazards lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z]+: .*##|^[a-z]+: +##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -21,10 +21,17 @@ demo: setup      ## ingest the example vault and this repository, show the resul
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
 test: setup      ## unit, contract, flow and server tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not acceptance and not browser"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not acceptance and not browser and not faults"
 
 acceptance: setup  ## the installed command, its server and the UI in a browser, as a person uses them
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "acceptance or browser"
+
+faults: setup    ## kills, bad disks, bad clocks, bad neighbours and bad input (ARGS="--times 3": three times as many)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m faults $(ARGS)
+
+soak: setup      ## the same ten times as long, and two thousand syncs: hours
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m faults --timeout 0 --times 10
+	$(BIN)/python -m benchmarks.soak
 
 check: setup     ## style and types
 	$(BIN)/ruff check .

@@ -18,6 +18,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 _PROJECT = Path(__file__).parents[1]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--times", type=int, default=1, help="how many times as many faults as in an ordinary run")
+
+
+@pytest.fixture(scope="session")
+def times(request: pytest.FixtureRequest) -> int:
+    """What the number of random faults is multiplied by."""
+    return int(request.config.getoption("times"))
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home of this test's own, which is also the one that `CATCHMENT_HOME` names."""
