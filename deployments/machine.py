@@ -27,7 +27,7 @@ from deployments.ports import is_free, kept_port
 from deployments.server import Running
 from deployments.sources_file import SourceEntry
 from deployments.watch.disks import network_disk
-from deployments.watch.rules import Rules
+from deployments.watch.rules import FolderRules
 
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _COUNTED_SECONDS = 5.0
@@ -93,14 +93,14 @@ def folders(home: Home, entries: Iterable[SourceEntry]) -> int:
         settings = entry.settings
         if not entry.watch or not isinstance(settings, FolderSettings):
             continue
-        for _ in _watched(settings.root, Rules(entry.kind, settings, home)):
+        for _ in _watched(settings.root, FolderRules(entry.kind, settings, home)):
             counted += 1
             if time.monotonic() > deadline:
                 return counted
     return counted
 
 
-def _watched(root: Path, rules: Rules) -> Iterator[None]:
+def _watched(root: Path, rules: FolderRules) -> Iterator[None]:
     for folder, inner, _ in os.walk(root):
         yield
         relative = os.path.relpath(folder, root)

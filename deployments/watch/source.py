@@ -10,7 +10,6 @@ from pathlib import Path
 
 from catchment.dirty import Dirty, DirtyFile
 from catchment.home import Home
-from connectors.local_files import FolderSettings
 from deployments.sources_file import SourceEntry
 from deployments.watch.debounce import LEAD, Debounce
 from deployments.watch.disks import network_disk, same_disk
@@ -44,15 +43,15 @@ Tell = Callable[[str | Sign], None]
 class WatchedSource:
     """A source that is a folder, from the moment that it is to be watched. All times are of one monotonic clock."""
 
-    def __init__(self, entry: SourceEntry, settings: FolderSettings, home: Home, tell: Tell) -> None:
+    def __init__(self, entry: SourceEntry, root: Path, rules: Rules, home: Home, tell: Tell) -> None:
         self.entry = entry
         self._file = DirtyFile(home, entry.name)
         lead = LEAD if entry.quiet is None else 0.0
         self.debounce = Debounce(entry.quiet, lead=lead, taken=self._is_taken)
         self._told = Dirty(frozenset(), 0.0)
         self._could_tell = True
-        self._root: Path = settings.root
-        self._rules = Rules(entry.kind, settings, home)
+        self._root = root
+        self._rules = rules
         self._tell = tell
         self._tree: Tree | None = None
         self._disk: tuple[int, int] | None = None

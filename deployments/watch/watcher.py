@@ -18,6 +18,7 @@ from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.watch.debounce import Debounce
 from deployments.watch.question import Server
 from deployments.watch.report import Watching, WatchState, report_file, write
+from deployments.watch.rules import CloneRules, FolderRules
 from deployments.watch.source import WatchedSource
 from deployments.watch.tree import Descriptor, Sign
 
@@ -173,7 +174,8 @@ class Watcher:
         """What watches a source of this kind; None where nothing does."""
         tell = self._listener(entry.name)
         if isinstance(entry.settings, FolderSettings):
-            return WatchedSource(entry, entry.settings, self._home, tell)
+            rules = FolderRules(entry.kind, entry.settings, self._home)
+            return WatchedSource(entry, entry.settings.root, rules, self._home, tell)
         if entry.kind == "imap":
             # What it loads is 10 MB, which a watcher of folders does without.
             from connectors.imap.settings import ImapSettings
@@ -182,11 +184,14 @@ class Watcher:
             assert isinstance(entry.settings, ImapSettings)
             return WatchedMailbox(entry, entry.settings, self._home, tell)
         if entry.kind == "github":
+            from connectors.github.clone import store
             from connectors.github.settings import GitHubSettings
             from deployments.watch.hook import WatchedHook
 
             assert isinstance(entry.settings, GitHubSettings)
-            return None if entry.settings.clone else WatchedHook(entry, self._home)
+            if entry.settings.clone is not None:
+                return WatchedSource(entry, store(entry.settings.clone), CloneRules(), self._home, tell)
+            return WatchedHook(entry, self._home)
         return None
 
     def _listener(self, name: str) -> Callable[[str | Sign], None]:

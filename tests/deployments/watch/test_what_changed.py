@@ -17,7 +17,7 @@ from catchment.contracts import Watchable
 from catchment.dirty import Dirty, DirtyFile
 from catchment.home import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from deployments.watch.rules import Rules
+from deployments.watch.rules import FolderRules
 from deployments.watch.tree import Sign, Tree
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, on_disk, steps
@@ -54,7 +54,7 @@ def listening(
     descriptor: InotifyFD, root: Path, home: Home, settings: LocalFilesSettings
 ) -> Iterator[tuple[Ear, Tree]]:
     ear = Ear(root)
-    tree = Tree(descriptor, root, Rules("local_files", settings, home).watches, ear.tell)
+    tree = Tree(descriptor, root, FolderRules("local_files", settings, home).watches, ear.tell)
     tree.start()
     try:
         yield ear, tree
