@@ -9,7 +9,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 
 from catchment import retry
@@ -288,7 +288,7 @@ class OpenBatch:
             retry_helps=error.failure_class is not FailureClass.PERMANENT,
         )
         wait = retry.delay(self._bench.policy.retry, failure.failure_class, job.attempt, random.random)
-        retry_at = None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
+        retry_at = None if wait is None else self._bench.ledger.now() + timedelta(seconds=wait)
         queue.fail(self.token, job.id, failure, retry_at=retry_at)
         self._bench.report(Trouble(job.id, job.attempt, failure, retry_at))
 

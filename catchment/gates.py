@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from catchment import process
-from catchment.contracts import Connected, Connector, Guarded, Paced
+from catchment.contracts import Connected, Connector, Guarded, Mirrored, Paced
 from catchment.errors import NoConsent, NotNow
 from catchment.ledger import ConsentState, Ledger, Source
 from catchment.pacing import Limits
 from catchment.pacing.metered import Metered
+from catchment.settings import Home
 
 _FULL_QUEUE = 10_000
 """Jobs that wait at a source, at which more need not be looked for in a hurry: a slice of batches."""
@@ -84,6 +85,14 @@ def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
 def limits_of(connector: Connector) -> Limits | None:
     """How the connector means to treat its host; None where it asks none."""
     return connector.limits() if isinstance(connector, Paced) else None
+
+
+def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector) -> None:
+    """Let the connector at a source that a person has agreed to, and show it the place of its copies. Raises NotNow."""
+    if (reason := gate(ledger, source, limits_of(connector))) is not None:
+        raise reason
+    if isinstance(connector, Mirrored):
+        connector.folder = home.copies(source.name)
 
 
 def gate(ledger: Ledger, source: Source, limits: Limits | None) -> NotNow | None:

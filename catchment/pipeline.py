@@ -6,29 +6,28 @@ order, the concurrency and the waits. Its steps may be called from several threa
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timedelta
 
-from catchment import __version__, process
+from catchment import process
 from catchment.batch import Bench, OpenBatch
 from catchment.cache import Cache
-from catchment.circumstances import Circumstances, changed
-from catchment.contracts import Connector, Mirrored, Paced
+from catchment.circumstances import Circumstances
+from catchment.contracts import Connector, Paced
 from catchment.dirty import DirtyFile
 from catchment.discovery import Discovery
 from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited
 from catchment.forecast import Pace, forecast
-from catchment.gates import Permit, consented, gate, limits_of, paced
+from catchment.gates import Permit, limits_of, paced
 from catchment.ledger import Ledger, Source, Sync, SyncRow
 from catchment.ledger import Outcome as SyncOutcome
-from catchment.model import Priority, Reason
+from catchment.model import Priority
+from catchment.opening import begin, rarely_collecting, renewing
 from catchment.places import Places
 from catchment.privacy import redact
 from catchment.progress import Progress, Trouble
@@ -199,7 +198,7 @@ class SourceSync:
         done = self.progress.done() - self._done_before
         so_far = Pace.of(done, time.monotonic() - (self._working_since or self._begun), self._requests())
         at_work = sum(len(opened.jobs) for opened in list(self._open.values()))
-        return forecast(self._ledger, self.source, self._limits, datetime.now(UTC), so_far, at_work)
+        return forecast(self._ledger, self.source, self._limits, self._ledger.now(), so_far, at_work)
 
     def foretell(self) -> datetime | None:
         """The forecast, which the ledger tells from then on to whoever asks how the source stands."""
@@ -277,7 +276,7 @@ class SourceSync:
         """
         if isinstance(error, RateLimited):
             wait = _UNTOLD_SECONDS if error.retry_after is None else error.retry_after
-            self._asked_back = datetime.now(UTC) + timedelta(seconds=wait)
+            self._asked_back = self._ledger.now() + timedelta(seconds=wait)
             self._end("yielded", redact(str(error)))
             return False
         failures = self.source.failures + 1
@@ -343,87 +342,41 @@ def open_sync(
     as they matter to it, is tried again. Raises NoConsent when nobody has agreed to it, NotNow when a gate is
     closed (see `gates`), TryAgain when another sync of it is running.
     """
-    ledger = Ledger.open(home.make().database_url)
-    cache = Cache(home.cache)
-    try:
-        source = ledger.sources.put(name, connector.kind, priority)
-        permit = consented(ledger, source, connector)
-        if now is not None:
-            source = _released(ledger, source, now)
-        if (reason := gate(ledger, source, limits_of(connector))) is not None:
-            raise reason
-        if isinstance(connector, Mirrored):
-            connector.folder = home.copies(name)
-        before = ledger.syncs.last(source.id)
-        if before is None or before.outcome is not None or not process.alive(before.owner):
-            # First, for closing a crashed sync lets all its jobs wait again, and asks none how often it was tried. One that
-            # lives keeps its jobs, though its leases seem to have ended when the clock was set.
-            ledger.queue.recover(source.id, process.alive, policy.retry.attempts)
-        sync = ledger.syncs.begin(
-            source.id,
-            run=run,
-            owner=process.identity(),
-            code_version=__version__,
-            alive=process.alive,
-            circumstances=now,
-        )
-        if now is not None:
-            ledger.quarantine.heal(source.id, now)
-        with (
-            Sandbox(min(2, os.cpu_count() or 1), preload=_modules(connector)) as sandbox,
-            paced(connector, ledger, source),
-        ):
-            opened = SourceSync(home, Bench(ledger, cache, sandbox, connector, policy), source, sync, before, permit)
-            try:
-                with _renewing(opened), _rarely_collecting():
-                    yield opened
-            finally:
-                opened.abandon()
-    finally:
-        cache.close()
-        ledger.close()
+    with (
+        closing(Ledger.open(home.make().database_url)) as ledger,
+        closing(Cache(home.cache)) as cache,
+        Sandbox(min(2, os.cpu_count() or 1), preload=_modules(connector)) as sandbox,
+        sync_with(home, ledger, cache, sandbox, connector, name, policy, priority, run=run, now=now) as opened,
+    ):
+        yield opened
 
 
-def _released(ledger: Ledger, source: Source, now: Circumstances) -> Source:
-    """The source, which is not held any more if its login or its settings are others than when it failed."""
-    before = ledger.syncs.circumstances(source.id) if source.state == "held" else {}
-    if changed(Reason.PERMISSION_DENIED, before, now) is None:
-        return source
-    ledger.sources.resume(source.name, "catchment")
-    return ledger.sources.get(source.name)
+@contextmanager
+def sync_with(
+    home: Home,
+    ledger: Ledger,
+    cache: Cache,
+    sandbox: Sandbox,
+    connector: Connector,
+    name: str,
+    policy: Policy,
+    priority: Priority,
+    *,
+    run: str | None = None,
+    now: Circumstances | None = None,
+) -> Iterator[SourceSync]:
+    """As `open_sync`, with what is open already."""
+    begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now)
+    with paced(connector, ledger, begun.source):
+        bench = Bench(ledger, cache, sandbox, connector, policy)
+        opened = SourceSync(home, bench, begun.source, begun.sync, begun.before, begun.permit)
+        try:
+            with renewing(opened.renew, LEASE), rarely_collecting():
+                yield opened
+        finally:
+            opened.abandon()
 
 
 def _modules(connector: Connector) -> tuple[str, ...]:
     """What the sandbox's processes need for the items of a connector."""
     return ("catchment.parsing", type(connector).__module__)
-
-
-@contextmanager
-def _rarely_collecting() -> Iterator[None]:
-    """Look for cycles less often: a batch makes a hundred thousand tuples and no cycle (8 % less CPU over 10 000 notes)."""
-    before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-@contextmanager
-def _renewing(opened: SourceSync) -> Iterator[None]:
-    """Keep leases from a thread of its own, so that a busy event loop does not lose them."""
-    stop = threading.Event()
-
-    def beat() -> None:
-        while not stop.wait(LEASE.total_seconds() / 3):
-            # A ledger that is busy now is tried again before the leases end.
-            with suppress(LedgerUnavailable):
-                opened.renew()
-
-    thread = threading.Thread(target=beat, name="leases", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,10 +21,10 @@ import orjson
 from catchment import __version__, process
 from catchment.batch import Bench
 from catchment.cache import Cache
-from catchment.contracts import Connector, Mirrored
+from catchment.contracts import Connector
 from catchment.errors import BadInput, NotFound
 from catchment.forecast import budget_of, done_at, learned
-from catchment.gates import Permit, consented, gate, limits_of, paced
+from catchment.gates import Permit, admitted, consented, limits_of, paced
 from catchment.ledger import Ledger, Source
 from catchment.ledger.plan import Deed, Step, total
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
@@ -147,16 +147,14 @@ def make_plan(
     Raises NoConsent when nobody has agreed to it, NotNow when a gate is closed, SourceError, TryAgain.
     """
     permit = consented(ledger, source, connector)
-    limits = limits_of(connector)
-    if (reason := gate(ledger, source, limits)) is not None:
-        raise reason
+    admitted(home, ledger, source, connector)
     with paced(connector, ledger, source):
         plan = _rehearsed(home, ledger, source, connector, policy, permit, deep)
     pace = learned(ledger, source)
     jobs = plan.reads + plan.waiting
     if pace is None or not jobs:
         return plan
-    now = datetime.now(UTC)
+    now, limits = ledger.now(), limits_of(connector)
     done = done_at(now, jobs, pace, budget_of(ledger, limits))
     requests = math.ceil(jobs * pace.requests) if limits else None
     return replace(plan, seconds=(done - now) / timedelta(seconds=1), requests=requests, done=done)
@@ -165,8 +163,6 @@ def make_plan(
 def _rehearsed(
     home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy, permit: Permit, deep: bool
 ) -> Plan:
-    if isinstance(connector, Mirrored):
-        connector.folder = home.copies(source.name)
     waiting = ledger.queue.waiting(source.id)
     heard = _Heard()
     with (
@@ -188,7 +184,7 @@ def _rehearsed(
     said = frozenset(filter(None, map(_said, heard.changes)))
     return Plan(
         source=source.name,
-        made=datetime.now(UTC),
+        made=ledger.now(),
         deep=deep,
         said=said,
         steps=steps,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ from catchment.ledger.rows import (
     Waiting,
 )
 from catchment.ledger.sources import Sources
-from catchment.ledger.store import Store
+from catchment.ledger.store import Store, from_micros
 from catchment.ledger.syncs import Syncs
 from catchment.ledger.throttles import Throttles
 from catchment.ledger.timeline import Timeline
@@ -115,6 +116,10 @@ class Ledger:
     def close(self) -> None:
         """Close every connection; may be called twice."""
         self._store.close()
+
+    def now(self) -> datetime:
+        """The moment, by the clock that the ledger goes by."""
+        return from_micros(self._store.now())
 
     def check(self, deep: bool = False) -> list[str]:
         """Prove the invariants: a sentence for each that does not hold, naming its first row; empty when all hold.
