@@ -6,7 +6,6 @@ They judge what they are passed. Who asks the server, the worker and the watcher
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from catchment import durable
 from catchment.errors import CatchmentError, NotFound
 from catchment.home import Home
 from catchment.ledger import Consent, Ledger
@@ -230,10 +230,7 @@ def record_check(home: Home, broken: int) -> None:
     """Remember that the ledger was checked now, and how many invariants did not hold."""
     file = _checked(home)
     text = json.dumps({"at": datetime.now(UTC).isoformat(), "broken": broken})
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    with open(beside, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as written:
-        written.write(text)
-    beside.replace(file)
+    durable.write(file, text.encode())
 
 
 def _checked(home: Home) -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from catchment import __version__, process
+from catchment import __version__, durable, process
 from catchment.batch import Bench
 from catchment.cache import Cache
 from catchment.contracts import Connector
@@ -199,8 +199,7 @@ def keep(home: Home, data: bytes) -> str:
     name = hashlib.sha256(data).hexdigest()[:16]
     home.plans.mkdir(mode=0o700, exist_ok=True)
     file = home.plans / f"{name}.json"
-    file.touch(mode=0o600)
-    file.write_bytes(data)
+    durable.write(file, data)
     return name
 
 

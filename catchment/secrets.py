@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
+from catchment import durable
 from catchment.errors import LoginFailed
 
 SecretReference = Annotated[str, StringConstraints(pattern=r"^(env|file|keyring|block):.+$")]
@@ -89,13 +89,8 @@ def _file(place: str) -> str:
 
 
 def _replace_file(path: Path, secret: str) -> bool:
-    with ExitStack() as undone, suppress(OSError):
-        with NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8", delete=False) as new:
-            undone.callback(Path(new.name).unlink, missing_ok=True)
-            new.write(secret)
-            new.flush()
-            os.fsync(new.fileno())
-        Path(new.name).replace(path)
+    with suppress(OSError):
+        durable.write(path, secret.encode())
         return True
     return False
 

@@ -100,14 +100,14 @@ def _ledger_file(home: Home) -> Path:
 
 def _put_back(home: Home, files: Mapping[str, bytes], aside: Path | None) -> None:
     """Write the file of the sources as it was, unless it is so already; the one that was there is kept."""
-    from deployments.server import write_atomically
+    from catchment import durable
 
     text, file = files.get(_SOURCES), home.sources_file
     if text is None or (file.exists() and file.read_bytes() == text):
         return
     if file.exists():
         shutil.copy2(file, aside / _SOURCES if aside else file.with_name(f"{_SOURCES}.replaced"))
-    write_atomically(file, text.decode())
+    durable.write(file, text)
 
 
 def _tell(broken: list[str]) -> None:

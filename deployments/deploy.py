@@ -10,12 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from catchment import durable
 from catchment.errors import ConfigError, NotFound, TryAgain
 from catchment.settings import Home
 from deployments import prefect_file
 from deployments.api import api
 from deployments.environment import child_environment
-from deployments.server import Running, write_atomically
+from deployments.server import Running
 from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.warm.profile import job_variables
 
@@ -47,7 +48,7 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
         if file is None:
             _show_resources(running, [one for one in SourcesFile.load(path).entries if one.name in wanted])
     if everything and path.exists():
-        write_atomically(_mark(home), _digest(path))
+        durable.write(_mark(home), _digest(path).encode())
 
 
 def undeploy(home: Home, running: Running, name: str) -> None:

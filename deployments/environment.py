@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
+from catchment import durable
 from catchment.home import Home
 
 POOL = "catchment"
@@ -74,12 +76,11 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
 def auth_string(home: Home) -> str:
     """The `user:password` of this home's server; made the first time, and kept in a file that only its owner reads."""
     path = home.path / "ui-login"
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        home.make()
+    with suppress(FileNotFoundError):
+        # What a full disk left empty would be a server that asks nobody.
+        if login := path.read_text().strip():
+            return login
+    home.make()
     login = f"catchment:{secrets.token_urlsafe(24)}"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(login + "\n")
+    durable.write(path, f"{login}\n".encode())
     return login

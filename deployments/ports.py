@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+from catchment import durable
 from catchment.errors import TryAgain
 from catchment.settings import Home
-from deployments.server import write_atomically
 
 _FIRST = 4200
 _WAITING = 128
@@ -27,7 +27,7 @@ def listen(home: Home, wanted: int | None) -> socket.socket:
         listening = _listening(kept_port(home)) or _listening(0)
         if listening is None:
             raise TryAgain("no port is free on the loopback; end other programs and try again")
-    write_atomically(_kept(home), f"{listening.getsockname()[1]}\n")
+    durable.write(_kept(home), f"{listening.getsockname()[1]}\n".encode())
     return listening
 
 

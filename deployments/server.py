@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from catchment import durable
 from catchment.home import Home
 from catchment.process import alive
 from deployments.environment import auth_string
@@ -57,7 +56,7 @@ def record(home: Home, state: Running, identity: str) -> None:
     """Say what runs, for `running` to read."""
     fields: dict[str, Any] = asdict(state) | {"started": state.started.isoformat(), "identity": identity}
     del fields["login"]
-    write_atomically(state_file(home), json.dumps(fields))
+    durable.write(state_file(home), json.dumps(fields).encode())
 
 
 def state_file(home: Home) -> Path:
@@ -69,22 +68,3 @@ def ui_login(home: Home) -> str | None:
     """The file with the `user:password` that the Prefect UI asks for; None before the first `up`."""
     path = home.path / "ui-login"
     return str(path) if path.exists() else None
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file as a whole, mode 0600: after a crash it holds either the old text or the new."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

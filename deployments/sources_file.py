@@ -15,11 +15,11 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from catchment import durable
 from catchment.errors import BadInput, ConfigError, NotFound
 from catchment.settings import SourceName, SourceSettings
 from deployments.environment import POOL
 from deployments.prefect_file import Deployment, PrefectFile, Schedule, complaint, find, parse
-from deployments.server import write_atomically
 from deployments.timing import local_zone, seconds
 
 _HEADER = """\
@@ -101,7 +101,7 @@ class SourcesFile:
 
     def save(self) -> None:
         """Write the file as a whole: after a crash it is the old one or the new one."""
-        write_atomically(self._path, self._file.text)
+        durable.write(self._path, self._file.text.encode())
 
     def _become(self, text: str, expected: tuple[SourceEntry, ...]) -> None:
         """Take the edited text, but only if it says what was meant: an anchor may be used beyond its entry."""

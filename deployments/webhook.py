@@ -20,11 +20,11 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
+from catchment import durable
 from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.home import Home
 from catchment.process import alive, identity
 from connectors.github.settings import GitHubSettings
-from deployments.server import write_atomically
 from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.watch.debounce import Debounce
 from deployments.watch.question import Server
@@ -194,7 +194,7 @@ def is_served(home: Home) -> bool:
 
 @contextmanager
 def _reported(home: Home, port: int) -> Iterator[None]:
-    write_atomically(_report(home), json.dumps({"receiver": identity(), "port": port}))
+    durable.write(_report(home), json.dumps({"receiver": identity(), "port": port}).encode())
     try:
         yield
     finally:

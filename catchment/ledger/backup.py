@@ -6,7 +6,6 @@ does not have. A ledger on PostgreSQL is backed up by what PostgreSQL has for it
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -18,14 +17,15 @@ from urllib.parse import quote
 
 from sqlalchemy.engine import URL
 
+from catchment import durable
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgain
 from catchment.ledger.check import check
+from catchment.ledger.copies import WITH_LEDGER, remove, until_whole
 from catchment.ledger.opening import require_whole, revision_of
 from catchment.ledger.schema import REVISION
 from catchment.ledger.store import Store, make_file
 
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
-_WITH_LEDGER = ("-wal", "-shm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
         )
     if target.exists():
         raise BadInput(f"There is a file {target.name} already; name another, or a folder")
-    with _until_whole(target) as unfinished:
+    with until_whole(target) as unfinished:
         with store.translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
             source.execute("VACUUM INTO ?", (str(unfinished),))
         with store.translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
@@ -75,29 +75,12 @@ def restore(target: Path, backup: Path) -> Restored:
     try:
         files = _copied(backup, fresh)
         broken = _proved(fresh)
-        _flush(fresh)
         with _alone(target):
             aside = _put_aside(target)
-            fresh.replace(target)
-            _flush(target.parent)
+            durable.put(fresh, target)
     finally:
-        _remove(fresh)
+        remove(fresh)
     return Restored(files, aside, broken)
-
-
-@contextmanager
-def _until_whole(target: Path) -> Iterator[Path]:
-    """A file beside the target that becomes the target when the block ends well, and is gone when it does not."""
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    _remove(unfinished)
-    make_file(unfinished)
-    try:
-        yield unfinished
-        _flush(unfinished)
-        unfinished.replace(target)
-        _flush(target.parent)
-    finally:
-        _remove(unfinished)
 
 
 def _proved(file: Path) -> list[str]:
@@ -115,7 +98,7 @@ def _proved(file: Path) -> list[str]:
 
 def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
     """Make a ledger of this program's revision of a backup; the files that were in it."""
-    _remove(fresh)
+    remove(fresh)
     make_file(fresh)
     strange = BadInput(f"{backup.name} is no backup of Catchment; name a file that `catchment backup` wrote")
     damaged = LedgerCorrupt(f"The backup {backup.name} is damaged, and nothing was changed; take an older one")
@@ -183,7 +166,7 @@ def _put_aside(file: Path) -> Path | None:
     # One for each try: a restore may be killed and done again within a second.
     aside = file.with_name(f"replaced-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}")
     aside.mkdir(mode=0o700)
-    for log in (file.with_name(file.name + ending) for ending in _WITH_LEDGER):
+    for log in (file.with_name(file.name + ending) for ending in WITH_LEDGER):
         with suppress(FileNotFoundError):
             # The log of one ledger must never be found beside another.
             log.rename(aside / log.name)
@@ -192,17 +175,6 @@ def _put_aside(file: Path) -> Path | None:
         kept.hardlink_to(file)
     except OSError:
         shutil.copy2(file, kept)
+        durable.flush(kept)
+    durable.flush(aside)
     return aside
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _remove(file: Path) -> None:
-    for ending in ("", "-journal", *_WITH_LEDGER):
-        file.with_name(file.name + ending).unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, insert, inspect, select
 
 from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
 from catchment.ledger import history, search
+from catchment.ledger.copies import until_whole
 from catchment.ledger.schema import COUNTED, REVISION, chain, counters, metadata, revision
 from catchment.ledger.store import DAMAGED, Reading, Store, make_file
 
@@ -76,10 +77,14 @@ def require_whole(store: Store) -> None:
             raise LedgerCorrupt(DAMAGED)
 
 
-def back_up(file: Path) -> Path:
-    """Copy a SQLite ledger beside itself, with the time in its name; the copy."""
+def back_up(store: Store, file: Path) -> Path:
+    """Copy the SQLite file of a ledger beside itself, with the time in its name; the copy. Raises LedgerUnavailable."""
     copy = file.with_name(f"{file.stem}-{datetime.now(UTC):%Y%m%dT%H%M%S}.backup{file.suffix}")
-    make_file(copy)
-    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+    with (
+        until_whole(copy) as unfinished,
+        store.translated(),
+        closing(sqlite3.connect(file)) as source,
+        closing(sqlite3.connect(unfinished)) as target,
+    ):
         source.backup(target)
     return copy

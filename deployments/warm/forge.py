@@ -25,7 +25,6 @@ import shlex
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Mapping
@@ -36,6 +35,7 @@ from typing import Any
 import certifi
 import psutil
 
+from catchment import durable
 from catchment.sandbox_server import prepare
 from deployments.warm.preload import PREFECT, SourceFiles, complete_models, load, wanted
 
@@ -289,10 +289,7 @@ def _one_authority(folder: Path) -> Path:
     if not path.exists():
         first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=folder)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{first}{end}\n")
-        Path(temporary).replace(path)
+        durable.write(path, f"{first}{end}\n".encode())
     return path
 
 

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from catchment import durable
 from catchment.home import Home
 from catchment.process import alive, identity
-from deployments.server import write_atomically
 
 
 class Watching(StrEnum):
@@ -34,7 +34,7 @@ class WatchState:
 def write(home: Home, sources: Mapping[str, WatchState]) -> None:
     """Say how each source is watched, by this process."""
     said = {"watcher": identity(), "sources": {name: asdict(state) for name, state in sorted(sources.items())}}
-    write_atomically(report_file(home), json.dumps(said, indent=1))
+    durable.write(report_file(home), json.dumps(said, indent=1).encode())
 
 
 def read(home: Home) -> dict[str, WatchState] | None:

@@ -90,6 +90,13 @@ def test_the_login_is_made_once_and_only_its_owner_reads_it(home: Home) -> None:
     assert first.partition(":")[2] not in repr(Running(1, 1, _now(), 1, 1, first))
 
 
+def test_a_login_that_was_left_empty_is_made_anew_and_never_used(home: Home) -> None:
+    (home.path / "ui-login").touch()
+    login = auth_string(home)
+    assert login.startswith("catchment:")
+    assert (home.path / "ui-login").read_text().strip() == login
+
+
 def test_the_environment_of_our_processes_has_none_of_a_persons_own_prefect_settings(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,7 +176,7 @@ def test_what_is_no_backup_changes_nothing(sqlite_world: World, tmp_path: Path) 
 def test_a_copy_that_was_made_before_a_migration_can_be_brought_back(sqlite_world: World) -> None:
     file = file_of(sqlite_world)
     sqlite_world.ingest(*notes(3))
-    copy = back_up_before_migration(file)
+    copy = back_up_before_migration(sqlite_world.ledger._store, file)
     sqlite_world.ingest(*notes(3, start=3))
     sqlite_world.ledger.close()
     assert backup.restore(file, copy).files == {}

@@ -28,7 +28,7 @@ def forward(store: Store, found: str, *, backed_up: bool = False) -> None:
             f"The ledger is of revision {found}, which this program does not know; install a newer one"
         )
     if store.file is not None and not backed_up:
-        back_up(store.file)
+        back_up(store, store.file)
     with store.write() as writing:
         run(writing.connection)
 
