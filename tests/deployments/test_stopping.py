@@ -22,7 +22,7 @@ from deployments.deploy import deploy
 from deployments.server import Running, running
 from deployments.supervisor import down
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
 _PROJECT = Path(__file__).parents[2]
 _FILE = """\
@@ -46,13 +46,13 @@ def start(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
         with (home.logs / "said").open("wb") as said:
             process = subprocess.Popen([sys.executable, "-m", "deployments.detached"], stdout=said)
         started.append(process)
-        _until(lambda: running(home) is not None or process.poll() is not None, 60)
+        _until(lambda: running(home) is not None or process.poll() is not None, 200)
         return process
 
     yield start_up
     down(home)
     for process in started:
-        process.wait(30)
+        process.wait(60)
 
 
 def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
@@ -77,7 +77,7 @@ def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
     _until(lambda: runs.view(state, run).state_type == "RUNNING", 60)
     below = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert psutil.wait_procs(below, timeout=0)[1] == []
     overdue = _overdue(home)
 
@@ -97,7 +97,7 @@ def test_a_sources_file_that_is_wrong_is_told_and_stops_nothing(
     process = start()
     url = _running(home).url
     process.terminate()
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert running(home) is None
     told, ready = (home.logs / "said").read_text().splitlines()
     assert told.startswith("the sources are not deployed: sources.yaml line 2: unknown key nam; did you mean name?")
