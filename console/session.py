@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from catchment.errors import CatchmentError, NotFound, TryAgain
+from console import render
 
 if TYPE_CHECKING:
     from catchment.home import Home
@@ -48,11 +49,21 @@ def reading() -> Iterator[Ledger]:
 
 @contextmanager
 def writing() -> Iterator[Ledger]:
-    """The ledger of a home that exists, made or migrated where needed, for a command that changes something."""
+    """The ledger of a home that exists, made or led forward where needed, for a command that changes something.
+
+    Under a running system, which may be of an older version, it is not led forward: then this raises SchemaMismatch.
+    """
     from catchment.ledger import Ledger
 
-    ledger = Ledger.open(home().make().database_url)
+    url = home().make().database_url
     try:
+        ledger = Ledger.inspect(url) if running() else Ledger.open(url)
+    except NotFound:
+        ledger = Ledger.open(url)
+    try:
+        if led := ledger.led_forward:
+            kept = f"; what it was is kept in {led.kept}" if led.kept else ""
+            render.note(f"the ledger was led forward from revision {led.before} to {led.now}{kept}")
         yield ledger
     finally:
         ledger.close()

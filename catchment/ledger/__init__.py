@@ -59,6 +59,7 @@ from catchment.ledger.turns import Turns
 from catchment.pacing.steady import Steady, steady
 
 if TYPE_CHECKING:
+    from catchment.ledger.migrations import LedForward
     from catchment.ledger.plan import Step
     from catchment.ledger.proof import Proof
     from catchment.ledger.undo import Undo
@@ -67,8 +68,12 @@ if TYPE_CHECKING:
 class Ledger:
     """One ledger, for all threads of one process. Made by `open` or `inspect`; open it after a fork, not before."""
 
-    def __init__(self, store: Store, steady: Callable[[], Steady] = steady) -> None:
+    def __init__(
+        self, store: Store, steady: Callable[[], Steady] = steady, led_forward: LedForward | None = None
+    ) -> None:
         self._store = store
+        self.led_forward = led_forward
+        """That it was older than the program when it was opened, and what was kept of it."""
         timeline = Timeline(steady)
         self.sources = Sources(store)
         self.syncs = Syncs(store)
@@ -102,16 +107,16 @@ class Ledger:
         cls,
         url: str,
         clock: Callable[[], float],
-        make_sure: Callable[[Store], None],
+        make_sure: Callable[[Store], LedForward | None],
         steady: Callable[[], Steady] = steady,
     ) -> Ledger:
         store = Store(url, clock)
         try:
-            make_sure(store)
+            led_forward = make_sure(store)
         except BaseException:
             store.close()
             raise
-        return cls(store, steady)
+        return cls(store, steady, led_forward)
 
     def close(self) -> None:
         """Close every connection; may be called twice."""

@@ -21,8 +21,7 @@ from catchment import durable
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgain
 from catchment.ledger.check import check
 from catchment.ledger.copies import WITH_LEDGER, remove, until_whole
-from catchment.ledger.opening import require_whole, revision_of
-from catchment.ledger.schema import REVISION
+from catchment.ledger.opening import is_older, require_whole, revision_of
 from catchment.ledger.store import Store, make_file
 
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
@@ -121,10 +120,11 @@ def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
             found = revision_of(reading)
         if found is None:
             raise strange
-        if found != REVISION:
+        if is_older(found):
             from catchment.ledger import migrations
 
-            migrations.forward(store, found, backed_up=True)
+            with store.write() as writing:
+                migrations.run(writing.connection)
     finally:
         store.close()
     return files

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, inspect, select
 
 from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
-from catchment.ledger import history, search
-from catchment.ledger.copies import until_whole
-from catchment.ledger.schema import COUNTED, REVISION, chain, counters, metadata, revision
+from catchment.ledger import history, schema, search
+from catchment.ledger.schema import COUNTED, chain, counters, metadata, revision
 from catchment.ledger.store import DAMAGED, Reading, Store, make_file
+
+if TYPE_CHECKING:
+    from catchment.ledger.migrations import LedForward
 
 _CHECKED_WHOLE = 16 * 1024 * 1024
 """Up to this size, in bytes, every page of a SQLite file is looked at when it is opened."""
 
 
-def prepare(store: Store) -> None:
-    """Make sure that there is a ledger of this program's revision: made when missing, led forward when older."""
+def prepare(store: Store) -> LedForward | None:
+    """Make sure that there is a ledger of this program's revision: made when missing, led forward when older.
+
+    Raises SchemaMismatch when it is newer.
+    """
     if store.file is not None and not store.file.exists():
         make_file(store.file)
     require_whole(store)
@@ -30,10 +32,11 @@ def prepare(store: Store) -> None:
         with store.write() as writing:
             if revision_of(writing) is None:
                 make(writing.connection)
-    elif found != REVISION:
+    elif is_older(found):
         from catchment.ledger import migrations
 
-        migrations.forward(store, found)
+        return migrations.forward(store)
+    return None
 
 
 def require_current(store: Store) -> None:
@@ -44,8 +47,21 @@ def require_current(store: Store) -> None:
             found = revision_of(reading)
     if found is None:
         raise NotFound("There is no ledger yet; add a source with `catchment sources add` first")
-    if found != REVISION:
-        raise SchemaMismatch(f"The ledger is of revision {found}, the program of {REVISION}; run `catchment up` once")
+    if is_older(found):
+        raise SchemaMismatch(
+            f"The ledger is of revision {found}, the program of {schema.REVISION}; to lead the ledger forward: "
+            "`catchment down`, then `catchment up --detach`"
+        )
+
+
+def is_older(found: str) -> bool:
+    """Whether a ledger of this revision has to be led forward. Raises SchemaMismatch when it is newer than the program."""
+    if found > schema.REVISION:
+        raise SchemaMismatch(
+            f"The ledger is of revision {found}, which this program does not know; install a newer one, "
+            "or bring a copy from before back with `catchment restore FILE`"
+        )
+    return found < schema.REVISION
 
 
 def make(connection: Connection) -> None:
@@ -55,7 +71,7 @@ def make(connection: Connection) -> None:
     history.create(connection)
     connection.execute(insert(counters), [{"name": name, "value": 0} for name in COUNTED])
     connection.execute(insert(chain), {"id": 1, "length": 0, "hash": b""})
-    connection.execute(insert(revision), {"version_num": REVISION})
+    connection.execute(insert(revision), {"version_num": schema.REVISION})
 
 
 def revision_of(reading: Reading) -> str | None:
@@ -75,16 +91,3 @@ def require_whole(store: Store) -> None:
         reading.connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
         if size <= _CHECKED_WHOLE and reading.connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() != "ok":
             raise LedgerCorrupt(DAMAGED)
-
-
-def back_up(store: Store, file: Path) -> Path:
-    """Copy the SQLite file of a ledger beside itself, with the time in its name; the copy. Raises LedgerUnavailable."""
-    copy = file.with_name(f"{file.stem}-{datetime.now(UTC):%Y%m%dT%H%M%S}.backup{file.suffix}")
-    with (
-        until_whole(copy) as unfinished,
-        store.translated(),
-        closing(sqlite3.connect(file)) as source,
-        closing(sqlite3.connect(unfinished)) as target,
-    ):
-        source.backup(target)
-    return copy

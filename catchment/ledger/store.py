@@ -44,7 +44,7 @@ from catchment.ledger.checkpoints import IN_COMMIT_PAGES, Checkpoints
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_LOCK_WAIT_SECONDS = 30
+LOCK_WAIT_SECONDS = 30
 _SQLITE_BUSY = (5, 6)
 _SQLITE_DAMAGED = (11, 26)
 _SQLITE_FULL = 13
@@ -200,10 +200,10 @@ class Writing(Reading):
 class Store:
     """One database, shared by the threads of one process. Open it after a fork, never before."""
 
-    def __init__(self, url: str | URL, clock: Callable[[], float]) -> None:
+    def __init__(self, url: str | URL, clock: Callable[[], float], *, alone: bool = False) -> None:
         self.url = _parse(url)
         self._clock = clock
-        self.engine = _engine(self.url)
+        self.engine = _engine(self.url, alone)
         self._alone = threading.Lock()
         """Held by the thread that writes: to wait for it is quicker than SQLite's asking again and again."""
         self._checkpoints = None if self.file is None else Checkpoints(self.file, self._alone)
@@ -222,6 +222,10 @@ class Store:
         if self._checkpoints:
             self._checkpoints.close()
         self.engine.dispose()
+
+    def alone(self) -> Store:
+        """The same database by one connection, beside which nobody can use a SQLite file until it is closed; it never waits."""
+        return Store(self.url, self._clock, alone=True)
 
     @contextmanager
     def read(self) -> Iterator[Reading]:
@@ -283,15 +287,18 @@ def _parse(url: str | URL) -> URL:
     return parsed
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, alone: bool) -> Engine:
     if url.get_backend_name() != "sqlite":
         return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": _LOCK_WAIT_SECONDS})
+    only = {"pool_size": 1, "max_overflow": 0} if alone else {}
+    engine = create_engine(url, connect_args={"timeout": 0 if alone else LOCK_WAIT_SECONDS}, **only)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         for pragma in (
+            # Before anything is read: from then on the lock would be on the log only.
+            *(["locking_mode = EXCLUSIVE"] if alone else []),
             "page_size = 8192",
             "journal_mode = WAL",
             "synchronous = FULL",

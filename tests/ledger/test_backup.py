@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, SchemaMismatch, TryAgain
-from catchment.ledger import Ledger, backup
-from catchment.ledger.opening import back_up as back_up_before_migration
+from catchment.ledger import Ledger, backup, migrations
 from tests.ledger.world import Clock, World, note, notes
 
 FILES = {"sources.yaml": b"deployments: []\n"}
@@ -173,13 +172,20 @@ def test_what_is_no_backup_changes_nothing(sqlite_world: World, tmp_path: Path) 
     assert list(file.parent.glob("replaced-*")) == []
 
 
-def test_a_copy_that_was_made_before_a_migration_can_be_brought_back(sqlite_world: World) -> None:
+def test_a_copy_that_was_kept_before_a_migration_can_be_brought_back(
+    sqlite_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = file_of(sqlite_world)
     sqlite_world.ingest(*notes(3))
-    copy = back_up_before_migration(sqlite_world.ledger._store, file)
+    sqlite_world.ledger.close()
+    monkeypatch.setattr("catchment.ledger.schema.REVISION", "0002")
+    led = migrations.forward(sqlite_world.ledger._store)
+    monkeypatch.undo()
+    sqlite_world.reopen()
     sqlite_world.ingest(*notes(3, start=3))
     sqlite_world.ledger.close()
-    assert backup.restore(file, copy).files == {}
+    assert led and led.kept
+    assert backup.restore(file, led.kept).files == {}
     assert found_in(file) == 3
 
 

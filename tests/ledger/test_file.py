@@ -198,9 +198,10 @@ def test_a_ledger_of_a_newer_program_is_left_alone(sqlite_world: World) -> None:
 
 def test_an_older_ledger_is_led_forward_after_a_backup(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     sqlite_world.ingest(*notes(3))
-    monkeypatch.setattr("catchment.ledger.opening.REVISION", "0002")
-    with pytest.raises(SchemaMismatch, match="run `catchment up` once"):
+    monkeypatch.setattr("catchment.ledger.schema.REVISION", "0002")
+    with pytest.raises(SchemaMismatch, match="to lead the ledger forward: `catchment down`"):
         Ledger.inspect(sqlite_world.url)
+    sqlite_world.ledger.close()
     Ledger.open(sqlite_world.url).close()
     file = Path(sqlite_world.url.removeprefix("sqlite:///"))
     (copy,) = file.parent.glob("*.backup.db")

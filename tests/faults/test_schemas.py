@@ -1,0 +1,325 @@
+"""Programs and ledgers of different versions: led forward once, with what it was kept, whole after any kill; never backward."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import socket
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from catchment.errors import LedgerUnavailable, SchemaMismatch
+from catchment.ledger import Ledger, migrations, schema
+from catchment.ledger.opening import revision_of
+from catchment.ledger.store import Store
+from console.main import main
+from tests.faults.versions import LATER, become_later, die_at, kept, kept_revisions, live_in, told
+from tests.ledger.conftest import postgres  # noqa: F401 - a fixture
+from tests.ledger.test_crashes import in_child
+from tests.ledger.test_file import _schema
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+
+_REVISIONS = kept_revisions()
+_MOST_STEPS = 500
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A ledger that was lived in, of the program's revision."""
+    return kept(schema.REVISION, tmp_path)
+
+
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program is of the next version, to which the ledger is an old one; its migrations."""
+    monkeypatch.setattr(migrations, "_HERE", migrations._HERE)
+    monkeypatch.setattr(schema, "REVISION", schema.REVISION)
+    folder = tmp_path / "later"
+    become_later(folder)
+    return folder
+
+
+def address(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+def revision(url: str) -> str | None:
+    store = Store(url, lambda: 0.0)
+    with closing(store), store.read() as reading:
+        return revision_of(reading)
+
+
+def copies(file: Path) -> list[Path]:
+    """What was kept of it, and what should not be there."""
+    return sorted(path for path in file.parent.iterdir() if path.is_file() and not path.name.startswith(file.name))
+
+
+def sound(url: str, before: dict[str, list[object]]) -> None:
+    """The ledger is led forward, and says all that it said before."""
+    ledger = Ledger.open(url)
+    assert ledger.check(deep=True) == []
+    assert len(ledger.library.search("says", limit=100)) == 29
+    ledger.close()
+    assert revision(url) == LATER
+    assert told(url) == before
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+        weights = database.execute("SELECT weight, count(*) FROM weights GROUP BY 1 ORDER BY 1").fetchall()
+    assert sum(number for _, number in weights) == len(before["items"])
+
+
+@pytest.mark.parametrize("kept_revision", _REVISIONS)
+def test_a_ledger_of_every_revision_there_ever_was_is_led_to_this_one(kept_revision: str, tmp_path: Path) -> None:
+    file = kept(kept_revision, tmp_path)
+    ledger = Ledger.open(address(file))
+    assert ledger.check(deep=True) == []
+    assert len(ledger.library.search("says", limit=100)) == 29
+    ledger.close()
+    fresh = address(tmp_path / "fresh.db")
+    Ledger.open(fresh).close()
+    assert _schema(address(file)) == _schema(fresh), "a revision is never edited: later changes are later revisions"
+
+
+def test_a_ledger_of_this_revision_is_kept_for_the_programs_to_come() -> None:
+    assert schema.REVISION in _REVISIONS, "keep one: python -m tests.faults.versions"
+
+
+def test_an_older_ledger_is_led_forward_and_what_it_was_is_kept(old: Path, later: Path) -> None:
+    before = told(address(old))
+    ledger = Ledger.open(address(old))
+    led = ledger.led_forward
+    ledger.close()
+    assert led is not None
+    assert (led.before, led.now, led.kept) == ("0001", LATER, old.with_name("ledger-0001.backup.db"))
+    sound(address(old), before)
+    assert copies(old) == [led.kept]
+    assert stat.S_IMODE(led.kept.stat().st_mode) == 0o600
+    assert (revision(address(led.kept)), told(address(led.kept))) == ("0001", before)
+    again = Ledger.open(address(old))
+    assert again.led_forward is None
+    again.close()
+
+
+def test_a_program_that_is_killed_anywhere_while_it_leads_forward_is_followed_by_one_that_does_it(
+    old: Path, later: Path
+) -> None:
+    before, kept_copy = told(address(old)), old.with_name("ledger-0001.backup.db")
+    for step in range(1, _MOST_STEPS):
+        end = in_child(lambda at=step: (die_at(at), Ledger.open(address(old)).close()))()  # type: ignore[misc]
+        if end == 0:
+            break
+        assert end == -signal.SIGKILL
+        # The last kill comes when it is done.
+        assert told(address(old)) == before, step
+        if kept_copy.exists():
+            assert (revision(address(kept_copy)), told(address(kept_copy))) == ("0001", before), step
+    assert 30 < step < _MOST_STEPS - 1
+    sound(address(old), before)
+    assert copies(old) == [kept_copy]
+
+
+def test_a_program_that_is_killed_anywhere_while_it_makes_a_ledger_is_followed_by_one_that_does_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "new" / "ledger.db"
+    # Most of it is one table like another.
+    for step in (*range(1, 30), *range(30, _MOST_STEPS, 25)):
+        end = in_child(lambda at=step: (die_at(at), Ledger.open(address(file)).close()))()  # type: ignore[misc]
+        ledger = Ledger.open(address(file))
+        assert ledger.check(deep=True) == []
+        ledger.close()
+        shutil.rmtree(file.parent)
+        if end == 0:
+            break
+        assert end == -signal.SIGKILL
+    assert 100 < step < _MOST_STEPS - 25
+
+
+def test_programs_that_find_an_older_ledger_at_once_lead_it_forward_once(old: Path, later: Path) -> None:
+    before = told(address(old))
+    start, go = os.pipe()
+
+    def opened() -> None:
+        os.close(go)
+        os.read(start, 1)
+        ledger = Ledger.open(address(old))
+        was_me = ledger.led_forward is not None
+        ledger.close()
+        if was_me:
+            os._exit(7)
+
+    ends = [in_child(opened) for _ in range(6)]
+    os.close(go)
+    os.close(start)
+    assert sorted(end() for end in ends) == [0, 0, 0, 0, 0, 7]
+    sound(address(old), before)
+
+
+def test_a_ledger_that_somebody_uses_is_not_led_forward(
+    old: Path, later: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catchment.ledger.migrations.LOCK_WAIT_SECONDS", 0.2)
+    before = told(address(old))
+    with closing(sqlite3.connect(old)) as other:
+        other.execute("SELECT count(*) FROM items").fetchone()
+        with pytest.raises(LedgerUnavailable, match="another process"):
+            Ledger.open(address(old))
+        assert (revision(address(old)), copies(old)) == ("0001", [])
+    sound(address(old), before)
+
+
+def test_a_disk_without_room_for_the_copy_leaves_the_ledger_as_it_is(old: Path, later: Path) -> None:
+    before, room = told(address(old)), old.stat().st_size // 2
+
+    def opened() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+        try:
+            Ledger.open(address(old))
+        except LedgerUnavailable:
+            os._exit(10)
+
+    assert in_child(opened)() == 10
+    assert (revision(address(old)), told(address(old)), copies(old)) == ("0001", before, [])
+    sound(address(old), before)
+
+
+@pytest.fixture
+def home(tmp_path: Path, old: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of a person whose ledger is of the program's revision."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    old.rename(home / "ledger.db")
+    monkeypatch.setenv("CATCHMENT_HOME", str(home))
+    monkeypatch.delenv("CATCHMENT_DATABASE_URL", raising=False)
+    return home
+
+
+_READING = [["status"], ["search", "says"], ["ledger", "check"], ["jobs", "list"]]
+_WRITING = [["sources", "pause", "notes"], ["quarantine", "retry", "--all"], ["up", "--detach"]]
+
+
+def test_an_older_program_refuses_a_newer_ledger_in_one_line_and_changes_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / "ledger.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE revision SET version_num = '9999'")
+    data = file.read_bytes()
+    for words in (*_READING, *_WRITING):
+        assert main(words) == 1, words
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "9999" in line, words
+        assert "install a newer one" in line, words
+    assert main(["restore", str(file)]) == 1
+    assert "install a newer one" in capsys.readouterr().err
+    assert file.read_bytes() == data
+
+
+def test_a_newer_program_asks_for_an_up_where_it_only_reads(
+    home: Path, later: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = (home / "ledger.db").read_bytes()
+    for words in _READING:
+        assert main(words) == 1, words
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "`catchment up --detach`" in line, words
+    assert (home / "ledger.db").read_bytes() == data
+
+
+def test_up_leads_the_ledger_forward_and_says_so_in_one_line(
+    home: Path, later: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = told(address(home / "ledger.db"))
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        # The ledger comes first: that the port is taken keeps the rest from being started.
+        assert main(["up", "--detach", "--port", str(other.getsockname()[1])]) == 10
+    said, _ = capsys.readouterr().err.splitlines()
+    assert said == (
+        f"the ledger was led forward from revision 0001 to {LATER}; "
+        f"what it was is kept in {home / 'ledger-0001.backup.db'}"
+    )
+    sound(address(home / "ledger.db"), before)
+    assert main(["status"]) == 0
+
+
+def test_a_command_leads_nothing_forward_under_a_system_that_runs(
+    home: Path, later: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("console.session.running", object)
+    data = (home / "ledger.db").read_bytes()
+    assert main(["sources", "pause", "notes"]) == 1
+    assert "`catchment down`" in capsys.readouterr().err
+    assert (home / "ledger.db").read_bytes() == data
+
+
+def test_what_was_kept_can_be_brought_back_by_either_program(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / "ledger.db"
+    before = told(address(file))
+    with monkeypatch.context() as newer:
+        newer.setattr(migrations, "_HERE", migrations._HERE)
+        newer.setattr(schema, "REVISION", schema.REVISION)
+        become_later(tmp_path / "later")
+        Ledger.open(address(file)).close()
+        assert main(["restore", str(home / "ledger-0001.backup.db")]) == 0
+        sound(address(file), before)
+    with pytest.raises(SchemaMismatch):
+        Ledger.open(address(file))
+    assert main(["restore", str(home / "ledger-0001.backup.db")]) == 0
+    assert told(address(file)) == before
+    assert "restored" in capsys.readouterr().out
+
+
+@pytest.fixture
+def on_postgres(postgres: str) -> Iterator[str]:  # noqa: F811
+    """A lived-in ledger on a database of its own."""
+    engine = create_engine(postgres, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("DROP DATABASE IF EXISTS versions"))
+        connection.execute(text("CREATE DATABASE versions"))
+    engine.dispose()
+    url = postgres.replace("/postgres?", "/versions?")
+    live_in(url)
+    return url
+
+
+@pytest.mark.postgres
+def test_on_postgresql_a_program_that_is_killed_anywhere_is_followed_by_one_that_does_it(
+    on_postgres: str, later: Path
+) -> None:
+    before = told(on_postgres)
+    for step in range(1, _MOST_STEPS):
+        if in_child(lambda at=step: (die_at(at), Ledger.open(on_postgres)))() == 0:  # type: ignore[misc]
+            break
+        assert told(on_postgres) == before, step
+    assert 15 < step < _MOST_STEPS - 1
+    assert revision(on_postgres) == LATER
+
+
+@pytest.mark.postgres
+def test_on_postgresql_programs_that_find_an_older_ledger_at_once_lead_it_forward_once(
+    on_postgres: str, later: Path
+) -> None:
+    before = told(on_postgres)
+
+    def opened() -> None:
+        ledger = Ledger.open(on_postgres)
+        if ledger.led_forward is not None:
+            os._exit(7)
+
+    assert sorted(end() for end in [in_child(opened) for _ in range(4)]) == [0, 0, 0, 7]
+    ledger = Ledger.open(on_postgres)
+    assert ledger.check(deep=True) == []
+    ledger.close()
+    assert told(on_postgres) == before

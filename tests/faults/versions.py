@@ -1,0 +1,107 @@
+"""Programs and ledgers of several versions: a later program, and a ledger of each revision as it was then.
+
+`python -m tests.faults.versions` keeps a ledger of the program's revision in `ledgers`, for the programs to come; it is made
+once for each revision, and never again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, select
+
+from catchment.ledger import Ledger, migrations, schema
+from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
+
+LATER = "0002"
+_LEDGERS = Path(__file__).with_name("ledgers")
+_LATER = Path(__file__).with_name("r0002_later.py")
+_FILE_EVENTS = {"os.rename", "os.remove", "sqlite3.connect"}
+
+
+def become_later(folder: Path) -> None:
+    """Be a program of the next version from now on. `folder` is for its migrations."""
+    versions = folder / "versions"
+    shutil.copytree(migrations._HERE / "versions", versions, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(_LATER, versions)
+    migrations._HERE = folder
+    schema.REVISION = LATER
+
+
+def live_in(url: str) -> None:
+    """Give an empty ledger something of everything: documents, a move, a deletion, a quarantine, a hold, a history."""
+    clock = Clock()
+    world = World(url, clock, Ledger.open(url, clock=clock))
+    world.ingest(*notes(30))
+    world.see(note("moved/0.md", identity="n0"), note("n/1.md", "v2", identity="n1"))
+    world.deliver(world.claim())
+    world.lose("n/2.md")
+    world.settle()
+    world.see(note("bad.md"))
+    batch = world.claim()
+    world.ledger.queue.fail(batch.token, batch.jobs[0].id, PARSE_ERROR, retry_at=None)
+    world.lose(*(f"n/{n}.md" for n in range(3, 23)))
+    world.settle()
+    world.record(**{"n": "listed"})
+    world.ledger.syncs.end(world.sync.id, "completed", {"succeeded": 31})
+    world.ledger.close()
+
+
+def told(url: str) -> dict[str, list[Any]]:
+    """Every row of every table, of the columns that the program of today knows."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        rows = {
+            name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+            for name, table in schema.metadata.tables.items()
+            if name != "revision"
+        }
+    engine.dispose()
+    return rows
+
+
+def kept(revision: str, folder: Path) -> Path:
+    """A ledger as the program of that revision left it, in a file in this folder."""
+    file = folder / "ledger.db"
+    file.write_bytes(gzip.decompress((_LEDGERS / f"{revision}.db.gz").read_bytes()))
+    return file
+
+
+def kept_revisions() -> list[str]:
+    """The revisions of which a ledger is kept."""
+    return sorted(file.name.partition(".")[0] for file in _LEDGERS.glob("*.db.gz"))
+
+
+def die_at(step: int) -> None:
+    """Kill this process, without a word, at so manieth a statement, commit or change of a file's name."""
+    steps = count(1)
+
+    def look(*_: Any, **__: Any) -> None:
+        if next(steps) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for moment in ("before_cursor_execute", "commit"):
+        event.listen(Engine, moment, look)
+    sys.addaudithook(lambda name, _: look() if name in _FILE_EVENTS else None)
+
+
+def _keep() -> None:
+    target = _LEDGERS / f"{schema.REVISION}.db.gz"
+    if target.exists():
+        sys.exit(f"there is {target.name} already, and it stays as it is")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "ledger.db"
+        live_in(f"sqlite:///{file}")
+        target.write_bytes(gzip.compress(file.read_bytes(), mtime=0))
+
+
+if __name__ == "__main__":
+    _keep()
