@@ -7,6 +7,7 @@ import marshal
 import os
 import stat
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,11 +106,25 @@ class Lister:
 
     def list(self, folder: Folder) -> Listing:
         """Look at every file of a folder once. Raises OSError when the folder cannot be listed."""
-        layer = folder.above.enter(folder.relative, folder.path)
-        listing = Listing(layer, os.stat(folder.path).st_dev)  # noqa: PTH116 - a Path for every folder is slow
+        # By its handle: the system then need not find the way to the folder again for each file.
+        handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            layer = folder.above.enter(folder.relative, folder.path)
+            listing = Listing(layer, os.fstat(handle).st_dev)
+            self._look(folder, listing, handle)
+        finally:
+            os.close(handle)
+        # The order of a folder on disk may differ from one time to the next.
+        listing.files.sort(key=itemgetter(0))
+        if self._follow:
+            self._follow_links(folder, listing)
+        listing.folders.sort()
+        return listing
+
+    def _look(self, folder: Folder, listing: Listing, handle: int) -> None:
+        layer, keep = listing.layer, listing.files.append
         tests, shows_hidden = layer.tests, layer.rules.hidden
-        keep = listing.files.append
-        with os.scandir(folder.path) as entries:
+        with os.scandir(handle) as entries:
             for entry in entries:
                 name = entry.name
                 if entry.is_dir(follow_symlinks=False):
@@ -126,12 +141,6 @@ class Lister:
                     listing.unseen[name] = error
                     continue
                 keep((name, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode))
-        # The order of a folder on disk may differ from one time to the next.
-        listing.files.sort()
-        if self._follow:
-            self._follow_links(folder, listing)
-        listing.folders.sort()
-        return listing
 
     def _sort_folder(self, folder: Folder, listing: Listing, name: str) -> None:
         wanted = listing.layer.why_not(folder.child(name), folder=True) is None

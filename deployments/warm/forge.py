@@ -209,6 +209,7 @@ def main(descriptor: int) -> None:
     forge = Forge(link, SourceFiles(names), label)
     failed = load((*PREFECT, *names))
     complete_models()
+    failed += _rehearsed()
     if threading.active_count() > 1:
         # A lock that another thread holds at the fork would stay locked for ever.
         sys.exit(f"a preloaded module started a thread; take it off the preload list: {' '.join(names)}")
@@ -220,6 +221,19 @@ def main(descriptor: int) -> None:
         os.environ.clear()
         os.environ.update(lean | order.env)
         _execute(order, fresh=_has_settings(before))
+
+
+def _rehearsed() -> list[str]:
+    """Do what a sync does once, if its code is here; what went wrong, which the runs will tell in full."""
+    if "catchment.pipeline" not in sys.modules:
+        return []
+    try:
+        from deployments.warm.rehearsal import rehearse
+
+        rehearse()
+    except Exception as error:  # noqa: BLE001 - as where modules are loaded: the code may be under way
+        return [f"a rehearsal ({type(error).__name__})"]
+    return []
 
 
 def lean_settings(environment: Mapping[str, str]) -> dict[str, str]:

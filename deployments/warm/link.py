@@ -184,7 +184,7 @@ class Link:
             while line := await reader.readline():
                 message = json.loads(line)
                 if failed := message.get("ready"):
-                    self._warn(f"Not preloaded, for the import fails: {', '.join(failed)}")
+                    self._warn(f"Could not be done before the first run: {', '.join(failed)}")
                 server.hear(message)
                 if server.stale and server is self._server and not self._closed:
                     # So that the next run need not wait for the imports.
