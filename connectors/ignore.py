@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from pathspec import GitIgnoreSpec
 
+from connectors import patterns
+
 _LARGEST_IGNORE_FILE = 1_000_000
 # Git's own store is never content, even where hidden files are wanted.
 _NEVER = frozenset({".git"})
@@ -98,17 +100,8 @@ class _IgnoreFile:
 
 def _compiled(lines: Iterable[str], *, lenient: bool = False) -> GitIgnoreSpec | None:
     """The patterns, None if there are none. Lenient leaves out a line that is no pattern, as git does."""
-    kept = [line for line in lines if not lenient or _is_pattern(line)]
-    spec = GitIgnoreSpec.from_lines(kept)
-    return spec if any(pattern.include is not None for pattern in spec.patterns) else None
-
-
-def _is_pattern(line: str) -> bool:
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
+    spec = (patterns.those_in if lenient else patterns.compiled)(lines)
+    return spec if spec.patterns else None
 
 
 def _text(path: str) -> str | None:

@@ -15,6 +15,8 @@ _FRONTMATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)??---[ \t]*(?:\n|\Z)", re.DOTA
 _MAX_BLOCK = 64 * 1024
 _MAX_NODES = 10_000
 _MAX_DEPTH = 32
+_BEYOND = 2**63
+"""Numbers from here on are kept as they are written: no database and no JSON has them."""
 
 _TOO_DEEP = "frontmatter is nested too deeply and was left as text"
 _LONG_LEAD = re.compile(r"[ \t?:-]{32}")
@@ -118,9 +120,10 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.012345
 _Loader.add_implicit_resolver("tag:yaml.org,2002:null", _NULL, ["~", "n", "N", ""])
 
 
-def _number(loader: _Loader, node: yaml.ScalarNode) -> int:
+def _number(loader: _Loader, node: yaml.ScalarNode) -> int | str:
     text = str(loader.construct_scalar(node))
-    return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    return number if abs(number) < _BEYOND else text
 
 
 def _real(loader: _Loader, node: yaml.ScalarNode) -> float | str:
@@ -139,7 +142,8 @@ def _parsed(block: str) -> dict[str, Any]:
         if _looks_deep(block) and _is_deep(block):
             raise PropertiesError(_TOO_DEEP)
         value = yaml.load(block, _Loader)
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, LookupError, AttributeError) as error:
+        # A tag such as !!bool before what is none makes the library stumble in as many ways.
         raise PropertiesError("frontmatter is not valid YAML and was left as text") from error
     if value is None:
         return {}

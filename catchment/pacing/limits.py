@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -61,6 +60,10 @@ class Limits:
         return f"{self.host}#{hashlib.sha256(self.login.encode()).hexdigest()[:8]}" if self.login else self.host
 
 
+_LARGEST = 1e10
+"""No limit, no moment in seconds and no wait is larger; what is, makes no sense."""
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What an answer said: stay away for `retry_after` seconds; `remaining` of `limit` requests for `resets_in` seconds."""
@@ -82,7 +85,7 @@ def read_headers(headers: Mapping[str, str], now: datetime | None = None) -> Tol
     after = said.get("retry-after")
     retry_after = _number(after)
     if retry_after is None and (moment := _moment(after)) is not None:
-        retry_after = max(0.0, (moment - date).total_seconds())
+        retry_after = min(max(0.0, (moment - date).total_seconds()), _LARGEST)
     limit, remaining, reset = (_number(said.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset"))
     return Told(
         retry_after,
@@ -97,12 +100,12 @@ def _number(text: str | None) -> float | None:
         number = float(text or "")
     except ValueError:
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    return number if 0 <= number <= _LARGEST else None
 
 
 def _moment(text: str | None) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text or "")
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 import orjson
@@ -35,6 +35,7 @@ _LONGEST = 64_000_000
 _REDIRECTS = 5
 _REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _LINK = re.compile(r'<([^<>]*)>[^,<>]*?\brel="?(\w+)"?')
+_NUMBER = re.compile(r"[?&]page=([0-9]{1,9})(?:&|\Z)")
 _HEADERS = {
     "Accept": "application/vnd.github+json",
     "X-GitHub-Api-Version": "2022-11-28",
@@ -120,7 +121,10 @@ class Client:
 
     def _within(self, address: str) -> str:
         """The address, if it is one of this host: no other is ever sent the token."""
-        asked, own = urlsplit(address), urlsplit(self._api)
+        try:
+            asked, own = urlsplit(address), urlsplit(self._api)
+        except ValueError:
+            raise unreadable(self.host) from None
         if (asked.scheme, asked.netloc) != (own.scheme, own.netloc):
             raise SourceUnavailable(f"{self.host} leads to another host, which is not asked; correct address")
         return address
@@ -142,7 +146,7 @@ class Client:
         if error is not None:
             raise error
         if status in _REDIRECTED:
-            return str(httpx.URL(address).join(headers.get("location", "")))
+            return self._joined(address, headers.get("location", ""))
         if status == 304:
             return Answer(None, etag, changed=False)
         links = {name: found for found, name in _LINK.findall(headers.get("link", ""))}
@@ -177,6 +181,12 @@ class Client:
         except orjson.JSONDecodeError:
             raise unreadable(self.host) from None
 
+    def _joined(self, address: str, location: str) -> str:
+        try:
+            return str(httpx.URL(address).join(location))
+        except httpx.InvalidURL:
+            raise unreadable(self.host) from None
+
     def _connection(self) -> httpx.Client:
         with self._opening:
             if self._http is None:
@@ -209,5 +219,5 @@ def _token(reference: str) -> str:
 
 
 def _page(address: str | None) -> int | None:
-    number = parse_qs(urlsplit(address or "").query).get("page", [""])[0]
-    return int(number) if number.isdecimal() else None
+    found = _NUMBER.search(address or "")
+    return int(found[1]) if found else None

@@ -9,8 +9,9 @@ from typing import Any
 
 from catchment.errors import AccessDenied, SourceUnavailable, Vanished
 from connectors.github.client import PAGE, Client
-from connectors.github.names import Repository
+from connectors.github.names import REPOSITORY, Repository, is_branch
 from connectors.github.refusals import unreadable
+from connectors.github.said import moment
 
 Marks = dict[str, str | None]
 _Read = Callable[[Any, str | None], dict[str, Any]]
@@ -94,7 +95,7 @@ class Host:
             return before
         try:
             facts: dict[str, Any] = read(answer.data, answer.next)
-        except (TypeError, KeyError, ValueError, AttributeError):
+        except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
             raise unreadable(self._client.host) from None
         told = {**facts, "etag": answer.etag, "asked": path}
         self.changed[key] = json.dumps(told, sort_keys=True, separators=(",", ":"))
@@ -115,12 +116,15 @@ def _owner(name: str) -> str:
 
 
 def _facts(told: Any, _next: str | None = None) -> dict[str, Any]:
-    pushed = told.get("pushed_at")
+    pushed, name, branch = told.get("pushed_at"), told["full_name"], told.get("default_branch")
+    # They become addresses and the names of folders.
+    if not REPOSITORY.fullmatch(name) or not (branch is None or is_branch(branch)):
+        raise ValueError("no repository")
     return {
-        "id": told["id"],
-        "name": str(told["full_name"]),
-        "branch": told.get("default_branch"),
-        "pushed": datetime.fromisoformat(pushed).isoformat() if pushed else None,
+        "id": int(told["id"]),
+        "name": name,
+        "branch": branch,
+        "pushed": moment(pushed).isoformat() if pushed else None,
         "wiki": bool(told.get("has_wiki")),
     }
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ _CONTROL = re.compile(
 _DIRECTION = re.compile(r"[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Marks of writing direction, which make a title read as another one."""
 _TITLE_LENGTH = 1_000
+_EARLIEST = 1970
 _HUNK_LINES, _HUNK_WIDTH = 8, 500
 _REFERENCE = re.compile(r"(?<![\w/&#.-])(?:([A-Za-z0-9-]{1,39}/[\w.-]{1,100})#|GH-|#)(\d{1,9})\b(?!\]\()")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -89,7 +90,7 @@ def thread(repository: str, told: Mapping[str, Any]) -> Said:
     """An issue or a pull request."""
     is_pull = "pull_request" in told
     title = _line(told.get("title"))
-    state = "merged" if is_pull and (told["pull_request"] or {}).get("merged_at") else str(told.get("state"))
+    state = "merged" if is_pull and (told["pull_request"] or {}).get("merged_at") else _line(told.get("state"))
     attributes = {
         "state": state,
         "labels": sorted(_name(label) for label in told.get("labels") or ()),
@@ -108,7 +109,7 @@ def comment(repository: str, told: Mapping[str, Any]) -> Said:
     """A comment on an issue or a pull request."""
     url = str(told.get("html_url"))
     number = _number(url, str(told.get("issue_url")))
-    at = Place(repository, Kind.COMMENT, number, str(told["id"]))
+    at = Place(repository, Kind.COMMENT, number, str(int(told["id"])))
     container = f"{repository}/{_PULLS if '/pull/' in url else _ISSUES}"
     text = _text({}, told, "", repository)
     title = f"Comment by {_author(told)} on {repository}#{number}"
@@ -118,7 +119,7 @@ def comment(repository: str, told: Mapping[str, Any]) -> Said:
 def review(repository: str, told: Mapping[str, Any]) -> Said:
     """A comment on a line of a pull request."""
     number = _number(str(told.get("pull_request_url")), str(told.get("html_url")))
-    at = Place(repository, Kind.REVIEW, number, str(told["id"]))
+    at = Place(repository, Kind.REVIEW, number, str(int(told["id"])))
     path = _line(told.get("path"))
     text = _text({"path": path}, told, "", repository, hunk=str(told.get("diff_hunk") or ""))
     title = f"Review by {_author(told)} of {path} in {repository}#{number}"
@@ -127,8 +128,8 @@ def review(repository: str, told: Mapping[str, Any]) -> Said:
 
 def release(repository: str, told: Mapping[str, Any]) -> Said:
     """A release; its files by name."""
-    tag = str(told.get("tag_name"))
-    at = Place(repository, Kind.RELEASE, name=f"draft-{told['id']}" if told.get("draft") else tag)
+    tag = _line(told.get("tag_name"))
+    at = Place(repository, Kind.RELEASE, name=f"draft-{int(told['id'])}" if told.get("draft") else tag)
     title = _line(told.get("name") or tag)
     files = "".join(f"- {_line(asset.get('name'))}\n" for asset in told.get("assets") or ())
     text = _text({"version": _line(tag)}, told, title, repository, files=files)
@@ -144,6 +145,14 @@ def release(repository: str, told: Mapping[str, Any]) -> Said:
         attributes,
         {"kind": "release", "draft": bool(told.get("draft"))},
     )
+
+
+def moment(text: str) -> datetime:
+    """A moment as the API writes it. Raises ValueError for one that has no zone, or that the host cannot have seen."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None or found.year < _EARLIEST:
+        raise ValueError("no moment")
+    return found.astimezone(UTC)
 
 
 READ: Mapping[Kind, Callable[[str, Mapping[str, Any]], Said]] = {
@@ -166,14 +175,14 @@ def _said(
     data = text.encode("utf-8", "replace")
     version = hashlib.sha256(data).hexdigest()[:16]
     updated = str(told.get("updated_at") or told.get("published_at") or told.get("created_at"))
-    node = told.get("node_id")
+    node = _line(told.get("node_id"))
     item = Item(
         at.locator,
         container,
         version,
         f"{node}.{version}" if node else None,
         len(data),
-        datetime.fromisoformat(updated),
+        moment(updated),
         attributes,
     )
     return Said(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pathspec import GitIgnoreSpec
 from pydantic import Field, field_validator, model_validator
 
 from catchment.errors import BadInput
@@ -16,6 +15,7 @@ from catchment.secrets import SecretReference
 from catchment.settings import SourceSettings
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.hosts import is_loopback
+from connectors.patterns import compiled
 
 GITHUB = "https://github.com"
 
@@ -100,7 +100,7 @@ class GitHubSettings(SourceSettings):
     def _are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:
             try:
-                GitIgnoreSpec.from_lines([pattern])
+                compiled([pattern])
             except ValueError:
                 raise ValueError(f"{pattern!r} is not a pattern; write it as in a .gitignore") from None
         return patterns

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pathspec import GitIgnoreSpec
 
 from catchment.model import SkipReason
+from connectors import patterns
 from connectors.files import to_path
 from connectors.github.git import Entry, Objects
 
@@ -34,8 +35,8 @@ class Rules:
     """What the settings say. `digest` is another one whenever another file may be wanted."""
 
     def __init__(self, paths: Sequence[str], exclude: Sequence[str], *, generated: bool, max_bytes: int) -> None:
-        self._paths = GitIgnoreSpec.from_lines(paths) if paths else None
-        self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
+        self._paths = patterns.compiled(paths) if paths else None
+        self._exclude = patterns.compiled(exclude) if exclude else None
         self.leaves_out_generated = not generated
         self._max_bytes = max_bytes
         said = repr((tuple(paths), tuple(exclude), generated, max_bytes, _MADE_BY_PROGRAMS, _FROM_ELSEWHERE))
@@ -108,7 +109,7 @@ def _above(path: str) -> Iterator[str]:
 
 def _specs(text: str) -> dict[str, GitIgnoreSpec]:
     """The patterns of an attributes file, for each thing that a file can be; one that is unset is taken out again."""
-    patterns: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for line in text.splitlines():
         pattern, *attributes = line.split()[:20] or [""]
         if not pattern or pattern[0] in '#!"[':
@@ -117,18 +118,11 @@ def _specs(text: str) -> dict[str, GitIgnoreSpec]:
             name, _, value = attribute.lstrip("-!").partition("=")
             if name.startswith("linguist-"):
                 on = attribute[0] not in "-!" and value.lower() not in ("false", "0")
-                patterns.setdefault(name.removeprefix("linguist-"), []).append(pattern if on else f"!{pattern}")
-    return {what: spec for what, lines in patterns.items() if (spec := _compiled(lines)) is not None}
-
-
-def _compiled(lines: Sequence[str]) -> GitIgnoreSpec | None:
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
-        return None
+                found.setdefault(name.removeprefix("linguist-"), []).append(pattern if on else f"!{pattern}")
+    return {what: patterns.those_in(lines) for what, lines in found.items()}
 
 
 _DEFAULTS = {
-    "generated": GitIgnoreSpec.from_lines(_MADE_BY_PROGRAMS.split()),
-    "vendored": GitIgnoreSpec.from_lines(_FROM_ELSEWHERE.split()),
+    "generated": patterns.compiled(_MADE_BY_PROGRAMS.split()),
+    "vendored": patterns.compiled(_FROM_ELSEWHERE.split()),
 }

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from catchment.errors import FetchFailed, RateLimited, SourceUnavailable, Vanished
 
 _CODE = re.compile(r"\[([A-Z-]+)")
-_BACK_OFF = re.compile(r"back-?off time: ?(\d+) milliseconds", re.IGNORECASE)
+_BACK_OFF = re.compile(r"back-?off time: ?(\d{1,12}) milliseconds", re.IGNORECASE)
 _TOO_MUCH = frozenset({"LIMIT", "OVERQUOTA", "THROTTLED"})
 _NOT_THERE = frozenset({"NONEXISTENT", "TRYCREATE"})
 # Dovecot and others say it without the code of RFC 5530.
@@ -50,7 +50,7 @@ def told(host: str, folder: str | None = None) -> Iterator[None]:
             raise Vanished("its folder is not there any more; the next sync decides what that means") from None
         what = "the folder" if folder else "it"
         raise FetchFailed(f"{host} declined {what}{f' ({code})' if code else ''}; it is asked again") from None
-    except (ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, AssertionError, OverflowError, RecursionError) as error:
         # The library takes answers apart as they come and stumbles over odd ones in as many ways.
         raise FetchFailed(f"{host} answered what cannot be read; it is asked again in another way") from error
 

@@ -62,7 +62,7 @@ class ImapSettings(SourceSettings):
         host, colon, port = server.rpartition(":") if not server.endswith("]") else (server, "", "")
         if not colon:
             host, port = server, ""
-        if not user or not host or (colon and not port.isdigit()):
+        if not user or not host or (colon and not port.isdecimal()):
             raise BadInput(f"{location!r} is no mailbox; write it as user@host or user@host:port")
         return {"user": user, "host": host.strip("[]"), **({"port": int(port)} if port else {})}
 

@@ -35,6 +35,27 @@ def listed(root: Path, **settings: object) -> set[str]:
     return set(ledger.documents())
 
 
+@pytest.mark.timeout(20)
+def test_an_ignore_file_of_many_stars_is_heeded_at_once(root: Path) -> None:
+    name = "a" * 200
+    deep = root.joinpath(*"a" * 200)
+    deep.mkdir(parents=True)
+    for folder in (root, deep):
+        (folder / f"{name}.md").write_text("kept")
+        (folder / f"{name}b").write_text("left out")
+    (root / ".gitignore").write_text("*a*a*a*a*a*a*a*a*a*a*a*b\n**/a/**/a/**/a/**/a/**/a/**/b\n")
+    assert {locator.rpartition("/")[2] for locator in listed(root)} == {f"{name}.md"}
+
+
+def test_a_line_of_an_ignore_file_that_is_no_pattern_is_passed_over(tree: Path) -> None:
+    (tree / ".gitignore").write_text("[z-a]\n\\\n*.tmp\n")
+    assert listed(tree) == {"a.md", "build/out.md", "src/build/kept.md", "src/a.txt"}
+
+
+def test_letters_are_named_as_git_names_them(tree: Path) -> None:
+    assert listed(tree, exclude=("[[:alpha:]].[!m][[:lower:]]*",)) == {"a.md", "build/out.md", "src/build/kept.md"}
+
+
 def test_all_but_hidden_files_are_wanted(tree: Path) -> None:
     assert listed(tree) == {"a.md", "a.tmp", "build/out.md", "src/build/kept.md", "src/a.txt"}
 
