@@ -1,0 +1,142 @@
+"""What a target is: the edge of a parser, as a function of bytes, and how input for it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+CORPUS = Path(__file__).parent / "corpus"
+
+_ODD_BYTES = [
+    b"\x00",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\xff\xfe",
+    b"\xc3",
+    b"\xed\xa0\x80",
+    b"\x1b[2J",
+    b"\x1b]0;x\x07",
+    b"\r",
+    b"\x85",
+]
+_ODD_TEXT = [
+    "\u202e",
+    "\u2028",
+    "\u0301",
+    "\U0001f468\u200d\U0001f469",
+    "\ufeff",
+    "İ",
+    "ß",
+    "ﬁ",
+    "漢字",
+    "กข",
+    "\x00",
+    "²",
+    "٣",
+]
+_ODD_VALUES: list[Any] = [
+    None, True, False, 0, -1, 2**31, 2**63 - 1, -(2**63), 1.5, 1e300, "", "x", "\x00", "\x1b[2J", "٣", "²", "9" * 5_000,
+    "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00", "2026-01-01", "2026-01-01T00:00:00", "../..", "http://[", "\u202e",
+    [], [None], [[]], {}, {"": None}, [1, "x", {}],
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`check` raises for input that breaks a promise; `inputs` makes input that is nearly right."""
+
+    name: str
+    check: Callable[[bytes], None]
+    inputs: SearchStrategy[bytes]
+
+    def kept(self) -> list[Path]:
+        """The cases that are kept of it."""
+        return sorted(CORPUS.joinpath(self.name).glob("*"))
+
+
+def woven(pieces: str, *, most: int = 24) -> SearchStrategy[bytes]:
+    """Pieces of a syntax, one on each line of the table, in any order, between any text and bytes that are no text.
+
+    In the table `␠` stands for a space at an end, `␤` for a line end and `␉` for a tab.
+    """
+    table = [
+        piece.replace("␠", " ").replace("␤", "\n").replace("␉", "\t").encode("utf-8", "surrogatepass")
+        for piece in pieces.strip().split("\n")
+    ]
+    odd = [*_ODD_BYTES, *(text.encode() for text in _ODD_TEXT)]
+    piece = st.one_of(
+        st.sampled_from(table),
+        st.sampled_from(table),
+        st.sampled_from(table),
+        st.sampled_from([b"\n", b" ", b"\n\n", b"a", b"1"]),
+        st.sampled_from(odd),
+        st.text(max_size=8).map(lambda text: text.encode("utf-8", "replace")),
+        st.binary(max_size=8),
+    )
+    repeated = st.tuples(piece, st.sampled_from([1, 1, 1, 1, 2, 3, 40])).map(lambda pair: pair[0] * pair[1])
+    return st.one_of(st.lists(repeated, max_size=most).map(b"".join), st.binary(max_size=200))
+
+
+def shaped(*templates: Any) -> SearchStrategy[bytes]:
+    """JSON of one of these shapes with a few values, at any depth, replaced, left out or made odd."""
+
+    @st.composite
+    def made(draw: st.DrawFn) -> bytes:
+        value = draw(st.sampled_from(templates))
+        for _ in range(draw(st.integers(0, 3))):
+            value = _changed(draw, value)
+        try:
+            return orjson.dumps(value)
+        except TypeError:
+            return b"null"
+
+    return made()
+
+
+def damaged(*samples: bytes) -> SearchStrategy[bytes]:
+    """One of these files cut off, with some of its bytes other ones, or with a piece of it taken out or doubled."""
+
+    @st.composite
+    def made(draw: st.DrawFn) -> bytes:
+        data = bytearray(draw(st.sampled_from(samples)))
+        for _ in range(draw(st.integers(0, 4))):
+            place = draw(st.integers(0, max(0, len(data) - 1)))
+            length = draw(st.sampled_from([1, 2, 4, 16, 100]))
+            match draw(st.sampled_from(["other", "out", "double", "cut", "number"])):
+                case "other":
+                    data[place : place + 1] = draw(st.binary(min_size=1, max_size=1))
+                case "out":
+                    del data[place : place + length]
+                case "double":
+                    data[place:place] = data[place : place + length]
+                case "cut":
+                    del data[place:]
+                case "number":
+                    data[place : place + 4] = draw(st.sampled_from([b"\xff" * 4, b"\x00" * 4, b"\x7f\xff\xff\xff"]))
+        return bytes(data)
+
+    return made()
+
+
+def _changed(draw: st.DrawFn, value: Any) -> Any:
+    """The value with one place in it changed."""
+    if isinstance(value, dict) and value and draw(st.integers(0, 5)):
+        key = draw(st.sampled_from(sorted(value)))
+        inner = {**value}
+        if draw(st.integers(0, 7)):
+            inner[key] = _changed(draw, inner[key])
+        else:
+            del inner[key]
+        return inner
+    if isinstance(value, list) and value and draw(st.integers(0, 5)):
+        place = draw(st.integers(0, len(value) - 1))
+        return [*value[:place], _changed(draw, value[place]), *value[place + 1 :]]
+    if isinstance(value, str) and value and draw(st.booleans()):
+        return value[: draw(st.integers(0, len(value)))] + draw(st.sampled_from(_ODD_TEXT)) + value
+    return draw(st.sampled_from(_ODD_VALUES))
