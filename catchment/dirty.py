@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from catchment import durable
 from catchment.home import Home
 
 
@@ -36,9 +37,9 @@ class DirtyFile:
         return _read(self._path)
 
     def take(self) -> Dirty | None:
-        """As `read`; whatever changes from now on is told anew."""
+        """As `read`; whatever changes from now on is told anew. Raises HomeUnavailable."""
         taken = f"{self._path}.taken"
-        with contextlib.suppress(FileNotFoundError):
+        with durable.explained(), contextlib.suppress(FileNotFoundError):
             Path(self._path).rename(taken)
             return _read(taken)
         return None

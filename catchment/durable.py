@@ -8,7 +8,16 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from catchment.errors import HomeUnavailable
+
+_FULL = "The disk is full, so nothing was written; make room and try again"
+_WORN = "The disk that holds Catchment's state fails; check it, and try again"
+_READ_ONLY = "The disk that holds Catchment's state is read-only; mount it for writing and try again"
+_MEANINGS = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EIO: _WORN, errno.EROFS: _READ_ONLY}
 
 
 def write(path: Path, data: bytes) -> None:
@@ -41,3 +50,14 @@ def flush(path: Path) -> None:
             raise
     finally:
         os.close(handle)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Raise HomeUnavailable, with the remedy, in place of what the disk refuses."""
+    try:
+        yield
+    except OSError as error:
+        if (said := _MEANINGS.get(error.errno or 0)) is None:
+            raise
+        raise HomeUnavailable(said) from error

@@ -24,6 +24,7 @@
     │   ├── Vanished                  it went away between listing and reading
     │   ├── Unexpected                unknown: a defect that shows on this item
     │   └── Skipped                   not a failure: not wanted, with a reason
+    ├── HomeUnavailable      10   our own files: disk full, worn out, read-only
     └── LedgerError               our own database
         ├── LedgerUnavailable         locked, disk full, no server
         ├── LedgerCorrupt
@@ -221,6 +222,13 @@ class Skipped(ItemError):
 
     def __str__(self) -> str:
         return self.skip_reason.value
+
+
+class HomeUnavailable(CatchmentError):
+    """Catchment's own files cannot be read or written at the moment: the disk is full, worn out or read-only."""
+
+    failure_class = FailureClass.TRANSIENT
+    exit_code = 10
 
 
 class LedgerError(CatchmentError):

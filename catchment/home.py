@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from catchment import durable
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -25,9 +27,10 @@ class Home:
         return cls(Path(base).expanduser() / "catchment")
 
     def make(self) -> Home:
-        """Make the folders; may be called again."""
-        for folder in (self.path, self.prefect, self.run, self.logs):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Make the folders; may be called again. Raises HomeUnavailable."""
+        with durable.explained():
+            for folder in (self.path, self.prefect, self.run, self.logs):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self
 
     @property

@@ -91,6 +91,7 @@ class SourceSync:
             bench.progress = Progress(**before.summary)
         self._quarantined_before = self.progress.quarantined
         self._requests_before = self.progress.requests
+        self._caches_before = self.progress.caches_thrown_away
         self._done_before = self.progress.done()
 
     @property
@@ -321,6 +322,7 @@ class SourceSync:
         if outcome == "yielded":
             self.foretell()
         self.progress.requests = self._requests_before + self._requests()
+        self.progress.caches_thrown_away = self._caches_before + self._bench.cache.thrown_away
         self._ledger.syncs.end(self.sync.id, outcome, self.progress.summary(), error)
         self._ended = True
 

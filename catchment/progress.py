@@ -29,6 +29,8 @@ class Progress:
     """Items that are not as they were planned, and were left to the next sync."""
     masked: int = 0
     """New documents in which secrets were masked."""
+    caches_thrown_away: int = 0
+    """Damaged files of the cache that were replaced by an empty one; what was in them is read again."""
     requests: int = 0
     """Those that a host was asked, for sources that ask one."""
 
@@ -57,6 +59,7 @@ class Progress:
             "to retry": self.retrying,
             "quarantined": self.quarantined,
             "left, for they changed since the plan": self.left,
+            "damaged cache thrown away": self.caches_thrown_away,
         }
         return ", ".join(f"{n} {what}" for what, n in figures.items() if n) or "nothing to do"
 

@@ -59,6 +59,15 @@ _COMMANDS: Final = {
 }
 """Where each command is, in the order of the help: only the one that is called is loaded."""
 
+_ROOM = "; make room and try again"
+_REMEDIES: Final = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EIO: "; check the disk and try again",
+    errno.EROFS: "; mount the disk for writing and try again",
+}
+"""What helps where a disk refuses."""
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -164,15 +173,14 @@ def _report(error: Exception, debug: bool) -> int:
 
 
 def _report_system(error: OSError) -> int:
-    """What the operating system refused: a full disk can be tried again, a right that is missing is exit code 3."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if full:
+    """What the operating system refused: a disk can be mended and tried again, a right that is missing is exit code 3."""
+    remedy = _REMEDIES.get(error.errno or 0, "")
+    if remedy:
         # It may be the disk behind the output itself.
         _discard_output()
-    remedy = "; make room and try again" if full else ""
     where = f": {render.clean(error.filename)}" if error.filename else ""
     render.note(f"catchment: {error.strerror}{where}{remedy}")
-    return TryAgain.exit_code if full else LoginFailed.exit_code if isinstance(error, PermissionError) else 1
+    return TryAgain.exit_code if remedy else LoginFailed.exit_code if isinstance(error, PermissionError) else 1
 
 
 def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:

@@ -40,7 +40,8 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
     """Write a copy of the ledger as it is at this moment, and prove it; the invariants that its copy breaks.
 
     Nobody has to wait meanwhile. There is no file until it is whole. Raises Refused on PostgreSQL, BadInput where there is
-    a file already, LedgerCorrupt where the ledger cannot be copied.
+    a file already, LedgerCorrupt where the ledger cannot be copied, HomeUnavailable or LedgerUnavailable where the disk
+    refuses.
     """
     if store.file is None:
         raise Refused(
@@ -55,7 +56,7 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
             copy.execute(_FILES)
             copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
         broken = _proved(unfinished)
-        with closing(sqlite3.connect(unfinished)) as copy:
+        with store.translated(), closing(sqlite3.connect(unfinished)) as copy:
             # One file, which can also be read where nothing may be written.
             copy.execute("PRAGMA journal_mode = DELETE")
     return broken
@@ -66,19 +67,20 @@ def restore(target: Path, backup: Path) -> Restored:
 
     Nothing is changed unless the backup is whole. May be called again after a kill. Raises NotFound, BadInput where the file
     is no ledger, SchemaMismatch where it is of a newer program, LedgerCorrupt where it is damaged, TryAgain where another
-    process uses the ledger.
+    process uses the ledger, HomeUnavailable or LedgerUnavailable where the disk refuses.
     """
     if not backup.is_file():
         raise NotFound(f"There is no file {backup.name}; name a file that `catchment backup` wrote")
     fresh = target.with_name(f".{target.name}.restoring")
-    try:
-        files = _copied(backup, fresh)
-        broken = _proved(fresh)
-        with _alone(target):
-            aside = _put_aside(target)
-            durable.put(fresh, target)
-    finally:
-        remove(fresh)
+    with durable.explained():
+        try:
+            files = _copied(backup, fresh)
+            broken = _proved(fresh)
+            with _alone(target):
+                aside = _put_aside(target)
+                durable.put(fresh, target)
+        finally:
+            remove(fresh)
     return Restored(files, aside, broken)
 
 
@@ -101,16 +103,17 @@ def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
     make_file(fresh)
     strange = BadInput(f"{backup.name} is no backup of Catchment; name a file that `catchment backup` wrote")
     damaged = LedgerCorrupt(f"The backup {backup.name} is damaged, and nothing was changed; take an older one")
+    store = Store(URL.create("sqlite", database=str(fresh)), lambda: 0.0)
     try:
         with (
+            store.translated(),
             closing(sqlite3.connect(f"file:{quote(str(backup))}?mode=ro", uri=True)) as source,
             closing(sqlite3.connect(fresh)) as copy,
         ):
             source.backup(copy)
             files = _taken_out(copy)
-    except sqlite3.DatabaseError as error:
-        raise strange if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB else damaged from error
-    store = Store(URL.create("sqlite", database=str(fresh)), lambda: 0.0)
+    except LedgerCorrupt as error:
+        raise strange if _is_no_database(error.__cause__) else damaged from error
     try:
         try:
             require_whole(store)
@@ -128,6 +131,10 @@ def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
     finally:
         store.close()
     return files
+
+
+def _is_no_database(error: BaseException | None) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB
 
 
 def _taken_out(copy: sqlite3.Connection) -> dict[str, bytes]:

@@ -15,15 +15,19 @@ WITH_LEDGER = ("-wal", "-shm")
 
 @contextmanager
 def until_whole(target: Path) -> Iterator[Path]:
-    """A file beside the target that becomes the target when the block ends well, and is gone when it does not."""
+    """A file beside the target that becomes the target when the block ends well, and is gone when it does not.
+
+    Raises HomeUnavailable, LedgerUnavailable.
+    """
     unfinished = target.with_name(f".{target.name}.unfinished")
-    remove(unfinished)
-    make_file(unfinished)
-    try:
-        yield unfinished
-        durable.put(unfinished, target)
-    finally:
+    with durable.explained():
         remove(unfinished)
+        make_file(unfinished)
+        try:
+            yield unfinished
+            durable.put(unfinished, target)
+        finally:
+            remove(unfinished)
 
 
 def remove(file: Path) -> None:

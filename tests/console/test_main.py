@@ -16,6 +16,7 @@ import typer
 from catchment.errors import (
     BadInput,
     CatchmentError,
+    HomeUnavailable,
     LedgerUnavailable,
     LoginFailed,
     NotFound,
@@ -86,7 +87,8 @@ def test_the_commands_are_those_that_are_promised() -> None:
         (TryAgain("it broke; mend it"), 10),
         (SourceUnavailable("it broke; mend it"), 10),
         (LedgerUnavailable("it broke; mend it"), 10),
-        (OSError(5, "it broke; mend it"), 1),
+        (HomeUnavailable("it broke; mend it"), 10),
+        (OSError(36, "it broke; mend it"), 1),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )

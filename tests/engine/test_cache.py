@@ -3,7 +3,10 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import pytest
+
 from catchment.cache import Cache
+from catchment.errors import HomeUnavailable
 
 
 def test_what_was_put_is_found_again_by_another_process_of_the_same_home(tmp_path: Path) -> None:
@@ -47,3 +50,23 @@ def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache.db")
     assert stat.S_IMODE((tmp_path / "cache.db").stat().st_mode) == 0o600
     cache.close()
+
+
+def test_a_file_that_is_damaged_while_it_is_used_is_thrown_away_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "cache.db"
+    first = Cache(path)
+    first.put({f"key {n}": b"12345678" * 100 for n in range(200)})
+    first.close()
+    data = path.read_bytes()
+    path.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+    cache = Cache(path)
+    assert cache.get([f"key {n}" for n in range(200)]) == {}
+    cache.put({"a": b"1"})
+    assert (cache.get(["a"]), cache.thrown_away) == ({"a": b"1"}, 1)
+    cache.close()
+
+
+def test_a_file_that_cannot_be_opened_says_what_to_look_at(tmp_path: Path) -> None:
+    (tmp_path / "cache.db").mkdir()
+    with pytest.raises(HomeUnavailable, match=r"check the disk and the owner of cache\.db"):
+        Cache(tmp_path / "cache.db")

@@ -2,8 +2,8 @@
  * counted and noted; from the one with a number that is ordered, so many of them fail, or one writes only half of what it
  * was given. Optionally reading fails too, of files whose path holds a word.
  *
- * Orders and notes are in a small file, whose path is in BAD_DISK_ORDERS, shared by all processes that are started so: one
- * forked process orders for itself, or for all (process 0). The layout is that of `_Orders` in disk.py.
+ * Orders and notes are in a small file, whose path is in BAD_DISK_ORDERS, shared by all processes that are started so. Its
+ * layout is known to disk.py too.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,7 +23,7 @@
 #define NOTES (1 << 20)
 
 struct orders {
-    int64_t process; /* which one is meant; 0: all, -1: none */
+    int64_t watched; /* whether anything counts */
     int64_t at;      /* the number of the first operation that fails; 0: none does */
     int64_t many;    /* how many fail from there */
     int64_t error;   /* with which errno */
@@ -63,7 +63,7 @@ static int meant(const char *path)
 
 static int ordered(void)
 {
-    return orders && orders->folder[0] && (!orders->process || orders->process == getpid());
+    return orders && orders->watched;
 }
 
 /* Where a path that may be relative to a folder leads to, as far as it matters here. */
@@ -158,7 +158,7 @@ static int unreadable(int file)
             va_start(rest, flags); \
             mode = va_arg(rest, mode_t); \
             va_end(rest); \
-            if (fate_of("open", absolute(AT_FDCWD, path, buffer, sizeof buffer)) != WELL) \
+            if (fate_of("open", absolute(AT_FDCWD, path, buffer, sizeof buffer)) == FAILS) \
                 return -1; \
         } \
         return system_##name(path, flags, mode); \
@@ -177,7 +177,7 @@ OPEN(open64)
             va_start(rest, flags); \
             mode = va_arg(rest, mode_t); \
             va_end(rest); \
-            if (fate_of("open", absolute(folder, path, buffer, sizeof buffer)) != WELL) \
+            if (fate_of("open", absolute(folder, path, buffer, sizeof buffer)) == FAILS) \
                 return -1; \
         } \
         return system_##name(folder, path, flags, mode); \
@@ -297,6 +297,8 @@ int mkdir(const char *path, mode_t mode)
 {
     char buffer[4096];
     SYSTEM(int, mkdir, const char *, mode_t);
+    if (!access(path, F_OK))
+        return system_mkdir(path, mode); /* which tells that it is there */
     return fate_of("mkdir", absolute(AT_FDCWD, path, buffer, sizeof buffer)) == FAILS ? -1 : system_mkdir(path, mode);
 }
 

@@ -1,0 +1,110 @@
+"""A disk that fails on order, for other processes: a library of ours is preloaded into them, compiled for the occasion."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_name("disk.c")
+_NUMBERS = struct.Struct("8q")
+_FOLDER, _WORD, _NOTES = 512, 64, 1 << 20
+_BYTES = _NUMBERS.size + _FOLDER + _WORD + _NOTES
+_FOR_EVER = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens from the operation with the number `at` on (0: nothing does): `many` fail with `error`.
+
+    With `half`, the first of them, if it writes, writes only a half. Reading fails where the path holds `unreadable`.
+    """
+
+    at: int = 0
+    many: int = _FOR_EVER
+    error: int = errno.ENOSPC
+    half: bool = False
+    unreadable: str = ""
+
+    @classmethod
+    def full(cls, at: int) -> Fault:
+        """The disk fills: one write comes to half of its bytes, and nothing is taken any more."""
+        return cls(at, half=True)
+
+    @classmethod
+    def broken_once(cls, at: int) -> Fault:
+        """One operation fails as on a worn-out disk."""
+        return cls(at, many=1, error=errno.EIO)
+
+    @classmethod
+    def broken(cls, at: int) -> Fault:
+        """The disk takes nothing any more."""
+        return cls(at, error=errno.EIO)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One operation on a file below the folder: `open` to write, `write`, `cut`, `flush`, `rename`, `link` or `mkdir`."""
+
+    what: str
+    file: str
+
+
+class BadDisk:
+    """The disk below `folder`, for all processes that are started with `variables`, and for those that they start."""
+
+    def __init__(self, orders: Path, library: Path | None = None) -> None:
+        handle = os.open(orders, os.O_RDWR)
+        try:
+            self._shared = mmap.mmap(handle, _BYTES)
+        finally:
+            os.close(handle)
+        self.variables = {"BAD_DISK_ORDERS": str(orders), "LD_PRELOAD": str(library or "")}
+
+    @classmethod
+    def make(cls, folder: Path) -> BadDisk:
+        """One that works well until it is told otherwise; what it consists of is put into `folder`. Needs a C compiler."""
+        compiler = shutil.which("cc")
+        assert compiler, "the disk is a small library in C; install gcc and libc6-dev"
+        library, orders = folder / "disk.so", folder / "orders"
+        subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, _SOURCE], check=True)
+        orders.write_bytes(bytes(_BYTES))
+        return cls(orders, library)
+
+    def order(self, folder: Path, fault: Fault) -> None:
+        """Begin to count anew below this folder, and to fail as this says."""
+        path, word = f"{folder}/".encode(), fault.unreadable.encode()
+        assert len(path) < _FOLDER and len(word) < _WORD
+        # Nothing counts while the orders change.
+        self._put(False, 0, 0, 0, False)
+        self._shared[_NUMBERS.size :] = path.ljust(_FOLDER, b"\0") + word.ljust(_WORD, b"\0") + bytes(_NOTES)
+        self._put(True, fault.at, fault.many, fault.error, fault.half)
+
+    def heal(self) -> None:
+        """Let everything go well from now on; what was counted stays."""
+        self._shared[: _NUMBERS.size] = _NUMBERS.pack(*[0] * 5, *self._numbers()[5:])
+
+    @property
+    def struck(self) -> int:
+        """How many operations failed since the last order."""
+        return int(self._numbers()[6])
+
+    @property
+    def notes(self) -> list[Note]:
+        """The operations since the last order."""
+        noted = self._numbers()[7]
+        assert noted < _NOTES, "more was done than can be noted; do less at a time"
+        begin = _NUMBERS.size + _FOLDER + _WORD
+        lines = self._shared[begin : begin + noted].decode("utf-8", "replace").splitlines()
+        return [Note(what, file) for what, _, file in (line.partition(" ") for line in lines)]
+
+    def _numbers(self) -> tuple[int, ...]:
+        return _NUMBERS.unpack(self._shared[: _NUMBERS.size])
+
+    def _put(self, *orders: int) -> None:
+        self._shared[: _NUMBERS.size] = _NUMBERS.pack(*orders, 0, 0, 0)

@@ -1,0 +1,136 @@
+"""What is done on a bad disk: works of the engine on one home, each in a process of its own, forked from one that is ready.
+
+`python -m tests.faults.works` reads a line of JSON for each, `{"work": NAME, "home": PATH}`, and answers with what came of it.
+Beside the home is `kept`, where backups go; the folder `papers`, which is the source, is beside both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from catchment import sandbox_server, secrets
+from catchment.errors import CatchmentError, LoginFailed
+from catchment.gates import WHOLE
+from catchment.ledger import Ledger, backup
+from catchment.pipeline import open_sync
+from catchment.purge import Extent, revoke
+from catchment.settings import Home, Policy, Priority
+from connectors.local_files import LocalFiles
+from deployments.environment import auth_string
+from deployments.sources_file import SourceEntry, SourcesFile
+
+NAME = "papers"
+COPY = "copy.db"
+
+
+def sync(home: Home) -> dict[str, int]:
+    """Bring the folder into the library."""
+    connector = LocalFiles(LocalFiles.settings(root=home.path.parents[1] / NAME))
+    with open_sync(home, connector, NAME, Policy(), Priority.NORMAL) as opened:
+        opened.discover()
+        while (token := opened.claim(10)) is not None:
+            opened.deliver(token)
+        return opened.end()
+
+
+def back_up_home(home: Home) -> list[str]:
+    """Keep a copy."""
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        return ledger.back_up(home.path.parent / "kept" / COPY, {"sources.yaml": b"deployments: []\n"})
+
+
+def restore(home: Home) -> list[str]:
+    """Bring the copy back."""
+    return backup.restore(home.path / "ledger.db", home.path.parent / "kept" / COPY).broken
+
+
+def save(home: Home) -> None:
+    """Replace the small files that are the truth of something: the sources, the login of the server, a secret."""
+    sources = SourcesFile.load(home.sources_file)
+    settings = LocalFiles.settings(root=home.path.parents[1] / NAME)
+    sources.add(SourceEntry(NAME, LocalFiles.kind, settings))
+    sources.save()
+    auth_string(home)
+    if not secrets.replace(f"file:{home.path / 'secret'}", "the new secret"):
+        raise LoginFailed("the secret is not kept; make room")
+
+
+def vacuum(home: Home) -> None:
+    """Give room back."""
+    with closing(Ledger.open(home.database_url)) as ledger:
+        ledger.vacuum(lambda _: False)
+
+
+def purge(home: Home) -> bool:
+    """Take consent back and delete all that came from there."""
+    with closing(Ledger.open(home.database_url)) as ledger:
+        source = ledger.sources.get(NAME)
+        extent = Extent(frozenset({WHOLE}), lambda _: True, whole=True)
+        return revoke(home, ledger, source, extent, "operator:ada", lambda _: None).holds
+
+
+def look(home: Home) -> dict[str, Any]:
+    """What is in the library: each item with its text, as often as it is there; and the invariants that do not hold."""
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        with ledger._store.read() as reading:
+            rows = reading.connection.exec_driver_sql(
+                "SELECT documents.path, contents.text FROM documents JOIN contents ON contents.id = documents.content_id"
+                " WHERE documents.removed_at IS NULL ORDER BY documents.path"
+            ).all()
+        found = [hit.item for hit in ledger.library.search("paper", limit=1_000)]
+        return {"documents": [list(row) for row in rows], "found": sorted(found), "broken": ledger.check(deep=True)}
+
+
+WORKS: dict[str, Callable[[Home], Any]] = {
+    "sync": sync,
+    "back_up": back_up_home,
+    "restore": restore,
+    "save": save,
+    "vacuum": vacuum,
+    "purge": purge,
+    "look": look,
+}
+
+
+def main() -> None:
+    """Do one work after the other, until there is nothing more to read."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            _work(asked, writer)
+        os.close(writer)
+        with os.fdopen(reader, encoding="utf-8") as answer:
+            said = answer.read()
+        _, status = os.waitpid(child, 0)
+        print(said or json.dumps({"died": status}), flush=True)
+
+
+def _work(asked: dict[str, str], writer: int) -> None:
+    try:
+        # The parsers are forked before there is a thread, as in a run that the warm worker forks.
+        sandbox_server.prepare()
+        try:
+            said: dict[str, Any] = {"done": WORKS[asked["work"]](Home(Path(asked["home"])))}
+        except CatchmentError as error:
+            said = {"error": type(error).__name__, "message": str(error), "code": error.exit_code}
+        except OSError as error:
+            said = {"error": "OSError", "message": str(error), "errno": error.errno, "where": traceback.format_exc()}
+        except Exception as error:  # noqa: BLE001 - the test is told, and fails
+            said = {"error": "defect", "message": repr(error), "where": traceback.format_exc()}
+        with os.fdopen(writer, "w", encoding="utf-8") as answer:
+            answer.write(json.dumps(said))
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
