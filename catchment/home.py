@@ -71,3 +71,11 @@ class Home:
     def logs(self) -> Path:
         """Log files of the server and the worker."""
         return self.path / "logs"
+
+
+def expanded(path: Path) -> Path:
+    """The path with `~` as the home folder of its user; as it is where there is no such user."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path

@@ -18,6 +18,7 @@ from pydantic import StringConstraints
 
 from catchment import durable
 from catchment.errors import LoginFailed
+from catchment.home import expanded
 
 SecretReference = Annotated[str, StringConstraints(pattern=r"^(env|file|keyring|block):.+$")]
 """`env:VARIABLE`, `file:PATH` (mode 0600), `keyring:service/user` or `block:NAME`."""
@@ -41,7 +42,7 @@ def replace(reference: str, secret: str) -> bool:
     """
     scheme, _, place = reference.partition(":")
     if scheme == "file":
-        return _replace_file(Path(place).expanduser().resolve(), secret)
+        return _replace_file(expanded(Path(place)).resolve(), secret)
     return scheme == "keyring" and _replace_in_keyring(place, secret)
 
 
@@ -54,7 +55,7 @@ def alone(reference: str) -> Iterator[None]:
     resolve(reference)
     scheme, _, place = reference.partition(":")
     # A folder is there already, and nothing is left behind in it.
-    folder = Path(place).expanduser().resolve().parent if scheme == "file" else Path.home()
+    folder = expanded(Path(place)).resolve().parent if scheme == "file" else Path.home()
     with ExitStack() as held:
         # Some network disks know no such locks.
         with suppress(OSError):
@@ -78,7 +79,7 @@ def _variable(name: str) -> str:
 
 
 def _file(place: str) -> str:
-    path = Path(place).expanduser()
+    path = expanded(Path(place))
     try:
         with path.open(encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:

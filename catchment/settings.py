@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from catchment.home import Home
+from catchment.home import Home, expanded
 from catchment.model import Priority
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "SourceName",
     "SourceSettings",
     "Strict",
+    "expanded",
 ]
 
 PlanId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]

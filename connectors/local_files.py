@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
-from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
+from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings, expanded
 from connectors.ignore import Rules
 from connectors.tree import Tree
 
@@ -39,7 +39,7 @@ class FolderSettings(SourceSettings):
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:
         """The folder of this path."""
-        root = Path(location).expanduser().absolute()
+        root = expanded(Path(location)).absolute()
         if not root.exists():
             raise BadInput(f"{root.name!r} is not there; correct the path, or mount its disk first")
         return {"root": root}
@@ -47,7 +47,7 @@ class FolderSettings(SourceSettings):
     @field_validator("root")
     @classmethod
     def _full(cls, root: Path) -> Path:
-        root = root.expanduser()
+        root = expanded(root)
         if not root.is_absolute():
             raise ValueError("root must be a full path, such as /home/me/Documents or ~/Documents")
         return root

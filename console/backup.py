@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.errors import Refused
+from catchment.home import expanded
 from console import render, session, values
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def restore(
     # What it holds goes by the numbers of jobs, which the restored ledger gives out again.
     for ending in ("", "-wal", "-shm"):
         home.cache.with_name(home.cache.name + ending).unlink(missing_ok=True)
-    restored = copies.restore(ledger, file.expanduser().absolute())
+    restored = copies.restore(ledger, expanded(file).absolute())
     _put_back(home, restored.files, restored.aside)
     if as_json:
         kept = str(restored.aside) if restored.aside else None
@@ -84,7 +85,7 @@ def _named(file: Path | None, home: Home) -> Path:
         file = home.path / "backups"
         if home.path.exists():
             file.mkdir(mode=0o700, exist_ok=True)
-    file = file.expanduser().absolute()
+    file = expanded(file).absolute()
     return file / f"catchment-{datetime.now(UTC):%Y%m%dT%H%M%S}.db" if file.is_dir() else file
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.errors import BadInput, CatchmentError, Refused
-from catchment.home import Home
+from catchment.home import Home, expanded
 from catchment.model import JobState
 from console import adding, consent, render, session
 from console.adding import Timing
@@ -76,7 +76,7 @@ def demo(
 
 
 def _own(source: Path) -> _Source:
-    folder = source.expanduser().absolute()
+    folder = expanded(source).absolute()
     if not folder.is_dir():
         raise BadInput(f"{source} is not a folder; give SOURCE=/path/to/a/folder")
     kind = "obsidian" if (folder / ".obsidian").is_dir() else "local_files"

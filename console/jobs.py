@@ -48,7 +48,7 @@ def list_jobs(
 
 @app.command("show")
 def show_job(
-    job: Annotated[int, typer.Argument(metavar="JOB", help="The number of the job.")],
+    job: Annotated[int, typer.Argument(metavar="JOB", max=values.LARGEST, help="The number of the job.")],
     as_json: values.Json = False,
 ) -> None:
     """Show one job and its history."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Review items that could not be processed.", rich_markup_mode=None)
 
-Job = Annotated[int, typer.Argument(metavar="JOB", help="The number of the job.")]
-Jobs = Annotated[list[int], typer.Argument(metavar="JOB...", help="The numbers of the jobs.")]
+Job = Annotated[int, typer.Argument(metavar="JOB", max=values.LARGEST, help="The number of the job.")]
+Jobs = Annotated[list[int], typer.Argument(metavar="JOB...", max=values.LARGEST, help="The numbers of the jobs.")]
 Source = Annotated[str | None, typer.Option(help="Only of this source.", autocompletion=session.source_names)]
 ForCause = Annotated[str | None, typer.Option("--cluster", help="Only with this cause; see `quarantine stats`.")]
 ForReason = Annotated[Reason | None, typer.Option(help="Only with this reason.")]
@@ -73,7 +73,9 @@ def show_entry(job: Job, as_json: values.Json = False) -> None:
 
 @app.command()
 def retry(
-    jobs: Annotated[list[int] | None, typer.Argument(metavar="JOB...", help="The numbers of the jobs.")] = None,
+    jobs: Annotated[
+        list[int] | None, typer.Argument(metavar="JOB...", max=values.LARGEST, help="The numbers of the jobs.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that the other options leave.")] = False,
     reason: ForReason = None,
     source: Source = None,

@@ -16,7 +16,12 @@ _SHOWN = 50
 
 def undo(
     sync: Annotated[
-        int, typer.Argument(metavar="SYNC", help="The number of the sync; `catchment sources show NAME` lists them.")
+        int,
+        typer.Argument(
+            metavar="SYNC",
+            max=values.LARGEST,
+            help="The number of the sync; `catchment sources show NAME` lists them.",
+        ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")] = "",

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Settings = TypeVar("Settings", bound="SourceSettings")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
+LARGEST: Final = 2**63 - 1
+"""The largest number that anything in a ledger can have."""
+
 _UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _LENGTH: Final = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)")
 _SUMMARY: Final = {
@@ -46,11 +49,11 @@ def length(text: str) -> timedelta:
 
 def moment(text: str) -> datetime:
     """A moment in the past: a length of time before now, or an ISO date or time (local where it names no zone)."""
-    if _LENGTH.fullmatch(text.strip().lower()):
-        return datetime.now(UTC) - length(text)
     try:
+        if _LENGTH.fullmatch(text.strip().lower()):
+            return datetime.now(UTC) - length(text)
         return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadInput(f"{text!r} is not a moment; write it like 2h, 7d, 2026-11-20 or 2026-11-20T14:00") from None
 
 
@@ -148,7 +151,8 @@ def _value(key: str, text: str) -> Any:
 
     try:
         return yaml.load(text, Plain)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
+        # A day that no month has is a ValueError.
         raise BadInput(f"the value of {key} is not valid YAML; put it in quotes: --set '{key}=\"…\"'") from None
 
 

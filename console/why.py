@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import NoConsent, NotFound
+from catchment.home import expanded
 from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
 from console import adding, jobs, render, session, values
 
@@ -59,7 +60,7 @@ def why(
 
 def _inside(path: str, entries: Mapping[str, SourceEntry], source: str | None) -> dict[str, str]:
     """The sources whose root the path lies in, with the locator that it has there."""
-    asked = _spelled(Path(os.path.abspath(Path(path).expanduser())))  # noqa: PTH100 - a link must keep its own name
+    asked = _spelled(Path(os.path.abspath(expanded(Path(path)))))  # noqa: PTH100 - a link must keep its own name
     inside = {}
     for name, entry in entries.items():
         root = getattr(entry.settings, "root", None)
@@ -192,7 +193,7 @@ def _print(told: Mapping[str, Any]) -> None:
 
 def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str, str]) -> list[str]:
     """Every reason that can be told; NotFound when the path is neither here nor anywhere on this machine."""
-    exists = os.path.lexists(_spelled(Path(path).expanduser()))
+    exists = os.path.lexists(_spelled(expanded(Path(path))))
     if not inside:
         if not exists and (reasons := _unread(entries)):
             return reasons

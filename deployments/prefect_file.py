@@ -177,6 +177,9 @@ def _load(text: str, name: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
         raise ConfigError(f"{name}{line}: this is not valid YAML ({getattr(error, 'problem', 'unreadable')})") from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        # A day that no month has, a tag such as !!bool before what is none, brackets within brackets without end.
+        raise ConfigError(f"{name}: a value in it cannot be read as YAML; put text in quotes") from None
 
 
 def _refuse_doubles(node: yaml.Node, name: str, seen: set[int]) -> None:
@@ -190,6 +193,8 @@ def _refuse_doubles(node: yaml.Node, name: str, seen: set[int]) -> None:
     elif isinstance(node, yaml.MappingNode):
         keys: set[str] = set()
         for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise ConfigError(f"{name} line {key.start_mark.line + 1}: a key is one word; put it in quotes")
             if key.value in keys and key.value != "<<":
                 raise ConfigError(f"{name} line {key.start_mark.line + 1}: {key.value} is given twice; keep one")
             keys.add(str(key.value))

@@ -44,7 +44,7 @@ def check_rrule(rule: str) -> str:
 
     try:
         rrulestr(rule)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
         raise ValueError("this is no recurrence rule (RFC 5545); as in FREQ=WEEKLY;BYDAY=MO") from None
     return rule
 

@@ -14,6 +14,8 @@ NO_SPACES = re.compile(
 _BREAK = re.compile(r"[\W_]+")
 _MARKS = "[\u0300-\u036f]*"
 _AROUND = 90
+_MOST, _LONGEST = 100, 1_000
+"""Words of a query that count, and letters of a word or phrase: a database takes no more than some hundreds of questions."""
 
 
 class _Fold(dict[int, str]):
@@ -79,17 +81,20 @@ class Query:
 
 
 def parse(words: str) -> Query:
-    """Read a query: words, "phrases", prefix*, -without. Signs that are no words are passed over."""
+    """Read a query: words, "phrases", prefix*, -without. Signs that are no words are passed over.
+
+    The first hundred words count, and the first hundred that must not be there.
+    """
     wanted: list[Term] = []
     unwanted: list[Term] = []
     cleaned = unicodedata.normalize("NFC", words.encode("utf-8", "replace").decode()).replace("\x00", " ")
     for match in _PART.finditer(cleaned):
         minus, phrase, star, bare_minus, bare = match.groups()
         text = phrase if bare is None else bare
-        term = Term(text.strip("*"), bool(star) or (bare or "").endswith("*"))
+        term = Term(text.strip("*")[:_LONGEST], bool(star) or (bare or "").endswith("*"))
         if plain_words(term.text):
             (unwanted if minus or bare_minus else wanted).append(term)
-    return Query(tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(unwanted)))
+    return Query(tuple(dict.fromkeys(wanted))[:_MOST], tuple(dict.fromkeys(unwanted))[:_MOST])
 
 
 def snippet(text: str, query: Query) -> str:

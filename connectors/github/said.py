@@ -208,7 +208,7 @@ def _text(
         shown = [line[:_HUNK_WIDTH] for line in _clean(hunk).split("\n")[-_HUNK_LINES:]]
         fence = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", hunk))])
         lines += [f"{fence}diff", *shown, fence, ""]
-    web = _web(str(told.get("html_url")), repository)
+    web = _web(_line(told.get("html_url")), repository)
     lines.append(_linked(_clean(str(told.get("body") or "")), repository, web).strip("\n"))
     if files:
         lines += ["", files.rstrip("\n")]

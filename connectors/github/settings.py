@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from catchment.errors import BadInput
 from catchment.secrets import SecretReference
-from catchment.settings import SourceSettings
+from catchment.settings import SourceSettings, expanded
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.hosts import is_loopback
 from connectors.patterns import compiled
@@ -61,7 +61,7 @@ class GitHubSettings(SourceSettings):
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:
         """`owner/repo`, `owner/*`, several of them with commas, an address, or the path of a clone on this machine."""
-        path = Path(location).expanduser()
+        path = expanded(Path(location))
         if location.startswith(("/", ".", "~")) or (path.is_dir() and not _are_names(location)):
             if not path.is_dir():
                 raise BadInput(f"{path.name!r} is not there; correct the path, or mount its disk first")
@@ -135,7 +135,10 @@ class GitHubSettings(SourceSettings):
 
 def _addressed(location: str) -> Mapping[str, Any]:
     """An address as a browser shows it: the host, and the repository's name behind it."""
-    found = urlsplit(location)
+    try:
+        found = urlsplit(location)
+    except ValueError:
+        raise BadInput(f"{location!r} is no address; copy it from a browser") from None
     names = "/".join(found.path.strip("/").split("/")[:2]).removesuffix(".git")
     if not _is_name(names):
         raise BadInput(f"{location!r} names no repository; end it with /owner/repo or /owner/*")

@@ -88,7 +88,7 @@ class Login:
             raise LoginFailed(f"{host} refused the refresh token ({error.code}); {self._remedy}") from None
         except OSError as error:
             raise SourceUnavailable(f"{host}, which gives tokens, cannot be reached; check token_url") from error
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
             raise LoginFailed(f"{host} answered without an access token; check token_url")
@@ -108,11 +108,14 @@ def ends_of(access_token: str) -> datetime | None:
     try:
         ends = json.loads(base64.urlsafe_b64decode(part[0] + "=="))["exp"]
         return datetime.fromtimestamp(ends, UTC)
-    except (ValueError, LookupError, TypeError, OverflowError):
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return None
 
 
 def _after(seconds: object) -> datetime | None:
     if not isinstance(seconds, (int, float)):
         return None
-    return datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=seconds)
+    try:
+        return datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
+        return None

@@ -10,6 +10,8 @@ from catchment.normalize.mail.attachments import is_file
 
 _DEEPEST = 100
 _MOST = 1_000
+_FIELDS = 7
+"""Of a part that has no parts: type, subtype, parameters, id, description, encoding, size."""
 
 
 class File(NamedTuple):
@@ -43,6 +45,9 @@ def _walk(node: Any, number: str, depth: int) -> Iterator[File | None]:
         if _text(subtype) != "encrypted":
             for index, child in enumerate(children, 1):
                 yield from _walk(child, f"{number}.{index}" if number else str(index), depth + 1)
+        return
+    if len(node) < _FIELDS:  # cut off
+        yield None
         return
     own = number or "1"
     leaf = _Leaf(node)

@@ -31,7 +31,7 @@ from connectors.github.names import REPOSITORY, is_branch
 from connectors.github.said import Kind, Said, place
 from connectors.github.settings import GitHubSettings
 from connectors.github.wanted import Attributes, Rules
-from connectors.imap.answers import folders_in, messages_in, ranges_in, statuses_in
+from connectors.imap.answers import Message, folders_in, messages_in, ranges_in, statuses_in
 from connectors.imap.folders import Mark as FolderMark
 from connectors.imap.login import ends_of
 from connectors.imap.refusals import told
@@ -290,11 +290,12 @@ def _access_token(data: bytes) -> None:
 
 def _imap_messages(data: bytes) -> None:
     """The library takes the answer apart, then we do: what comes of it can be kept, or the answer cannot be read."""
+    found: list[Message] = []
     with suppress(ItemError), told("imap.example.org"):
-        for message in messages_in(parse_fetch_response([data]), [1]):
-            storable(tuple(message[:5]))
-            for file in files(message.structure):
-                storable(tuple(file))
+        found = messages_in(parse_fetch_response([data]), [1])
+    for message in found:
+        storable(tuple(message[:5]))
+        storable([tuple(file) for file in files(message.structure)])
 
 
 def _imap_statuses(data: bytes) -> None:
@@ -310,9 +311,9 @@ def _imap_vanished(data: bytes) -> None:
 
 
 def _imap_structure(data: bytes) -> None:
-    with suppress(ItemError), told("imap.example.org"):
-        found = list(files(_as_imap(orjson.loads(data))))
-        assert len(found) <= 1_000
+    found = list(files(_as_imap(orjson.loads(data))))
+    assert len(found) <= 1_000
+    storable([tuple(file) for file in found])
 
 
 def _as_imap(value: Any) -> Any:

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.fuzz.target import Target
 
-_EXAMPLES = 60
+_EXAMPLES = 100
 
 
 def attempt(target: Target, times: int) -> None:
