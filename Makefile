@@ -48,7 +48,7 @@ bench: setup     ## speed and memory beside a bare loop, and from a save to a se
 load: setup      ## how fairly four unequal sources share the machine (ARGS=--quick)
 	$(BIN)/python -m benchmarks.load $(ARGS)
 
-hazards: setup   ## forty mishaps of a folder, done to Catchment (ARGS="--beside langchain_index …": to other libraries too)
+hazards: setup   ## ninety mishaps of folders, mail, repositories, processes and disks (ARGS="--beside langchain_index": other libraries too)
 	$(BIN)/python -m tests.hazards $(ARGS)
 
 lock:            ## renew requirements.lock from pyproject.toml (needs uv)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import signal
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +11,7 @@ import psutil
 import pytest
 
 from benchmarks.notes import generate
-from catchment.home import Home
-from catchment.ledger import Ledger
-from catchment.model import JobState
-from catchment.process import identity
+from tests.acceptance.accidents import executing, in_the_middle, kill, reboot
 from tests.acceptance.person import Person, until, upright
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
@@ -41,19 +35,6 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     with upright(Person(tmp_path_factory.mktemp("kills") / "home")) as person:
         yield person
     assert person.left() == []
-
-
-def in_the_middle(person: Person, name: str, vault: Path) -> None:
-    """Return in the middle of the first sync of a source: some of its notes are in the library, and some are not."""
-    person("up", "--detach").ok()
-    person("sources", "add", "obsidian", vault, "--name", name).ok()
-    person("sync", name).ok()
-    ledger = Ledger.inspect(Home(person.home).database_url)
-    try:
-        brought_in = until(lambda: ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0), bool, seconds=60)
-        assert brought_in < _NOTES
-    finally:
-        ledger.close()
 
 
 def interrupted(person: Person, name: str) -> None:
@@ -84,7 +65,7 @@ def all_is_well(person: Person, name: str) -> None:
 
 
 def test_the_worker_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "worker", vault)
+    in_the_middle(person, "worker", vault, _NOTES)
     os.killpg(person.running.worker_pid, signal.SIGKILL)
     interrupted(person, "worker")
     goes_on(person, "worker")
@@ -92,7 +73,7 @@ def test_the_worker_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_the_fork_server_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "forge", vault)
+    in_the_middle(person, "forge", vault, _NOTES)
     worker = psutil.Process(person.running.worker_pid)
     for process in worker.children():
         kill(process)
@@ -103,7 +84,7 @@ def test_the_fork_server_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_the_server_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "server", vault)
+    in_the_middle(person, "server", vault, _NOTES)
     os.kill(person.running.server_pid, signal.SIGKILL)
     until(lambda: person.states_of("server"), bool, seconds=_SOON)
     until(lambda: person.states_of("server"), lambda found: found[:1] == ["COMPLETED"], seconds=_WORK)
@@ -111,7 +92,7 @@ def test_the_server_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_the_flow_run_alone_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "run", vault)
+    in_the_middle(person, "run", vault, _NOTES)
     for process in executing(person, "run"):
         kill(process)
     interrupted(person, "run")
@@ -120,7 +101,7 @@ def test_the_flow_run_alone_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "parsers", vault)
+    in_the_middle(person, "parsers", vault, _NOTES)
     parsers = [one for one in executing(person, "parsers") if one.parent() in executing(person, "parsers")]
     assert parsers
     for process in parsers:
@@ -130,7 +111,7 @@ def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> No
 
 
 def test_a_run_that_stands_still_is_ended_and_goes_on(person: Person, vault: Path) -> None:
-    in_the_middle(person, "still", vault)
+    in_the_middle(person, "still", vault, _NOTES)
     for process in executing(person, "still"):
         process.suspend()
     interrupted(person, "still")
@@ -139,7 +120,7 @@ def test_a_run_that_stands_still_is_ended_and_goes_on(person: Person, vault: Pat
 
 
 def test_the_supervisor_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "supervisor", vault)
+    in_the_middle(person, "supervisor", vault, _NOTES)
     os.kill(person.running.pid, signal.SIGKILL)
     assert person.left() == []
     interrupted(person, "supervisor")
@@ -151,7 +132,7 @@ def test_the_supervisor_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_everything_is_killed_and_the_machine_starts_anew(person: Person, vault: Path) -> None:
-    in_the_middle(person, "all", vault)
+    in_the_middle(person, "all", vault, _NOTES)
     supervisor = person.running.pid
     for process in sorted(person.processes(), key=lambda process: process.pid != supervisor):
         kill(process)
@@ -161,39 +142,3 @@ def test_everything_is_killed_and_the_machine_starts_anew(person: Person, vault:
     person("up", "--detach").ok()
     goes_on(person, "all")
     all_is_well(person, "all")
-
-
-def reboot(person: Person) -> None:
-    """Let every process that the home knows be one of an earlier boot, whose pid and start another one has by now."""
-    this = identity()
-    earlier = f"{'0' * len(this.partition(':')[0])}:{this.partition(':')[2]}"
-    with contextlib.closing(sqlite3.connect(person.home / "ledger.db")) as ledger, ledger:
-        changed = [
-            ledger.execute("UPDATE jobs SET owner = ? WHERE owner IS NOT NULL", (earlier,)).rowcount,
-            ledger.execute("UPDATE syncs SET owner = ? WHERE outcome IS NULL", (earlier,)).rowcount,
-        ]
-    assert all(changed), changed
-    state = person.home / "run" / "up.json"
-    state.write_text(json.dumps(json.loads(state.read_text()) | {"identity": earlier, "pid": os.getpid()}))
-    # What the server was about to write, left by a process whose pid is another's now.
-    (person.home / "prefect" / "concurrency_leases" / "expirations.lock").write_text(str(os.getpid()))
-
-
-def executing(person: Person, name: str) -> list[psutil.Process]:
-    """The processes of the run of a source that goes on."""
-    (run,) = [run for run in person.runs_of(name) if run["state_type"] == "RUNNING"]
-    found = [one for one in person.processes() if environment(one).get("PREFECT__FLOW_RUN_ID") == run["id"]]
-    assert found
-    return found
-
-
-def environment(process: psutil.Process) -> dict[str, str]:
-    try:
-        return process.environ()
-    except psutil.Error:
-        return {}
-
-
-def kill(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from benchmarks.notes import generate
 from tests.acceptance.person import Person, upright
+from tests.acceptance.small_disk import small_disk, within
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
@@ -167,30 +167,8 @@ def test_a_disk_that_fills_while_a_sync_writes(small: Person, tmp_path: Path) ->
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Person]:
-    """A person whose home is a disk of 20 MB, which only their commands see."""
-    home = tmp_path / "home"
-    home.mkdir(mode=0o700)
-    holder = subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=20m,mode=0700 none "$0" && echo there && cat', home],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert holder.stdin
-    assert holder.stdout
-    try:
-        if holder.stdout.readline() != b"there\n":
-            pytest.skip("a disk of 20 MB can be mounted by root only, in a namespace of its own")
-        yield Person(home, before=("nsenter", "--target", str(holder.pid), "--mount", "--"))
-    finally:
-        holder.stdin.close()
-        holder.wait(10)
-        holder.stdout.close()
-
-
-def within(person: Person, *words: str, check: bool = True) -> None:
-    """Run another program where the person's disk is."""
-    subprocess.run([*person.before, *words], check=check, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with small_disk(tmp_path / "home") as person:
+        yield person
 
 
 def powerless() -> tuple[str, ...]:

@@ -1,85 +1,105 @@
-"""`python -m tests.hazards [--only WORDS] [--beside NAME …]`: do every mishap, judge what is held afterwards, print a table.
+"""`python -m tests.hazards [--area NAME …] [--only WORDS] [--beside NAME …] [--write FILE]`: do hazards, judge, print a table.
 
-Writes build/hazards.json. Ends with 1 when Catchment got something wrong. `--beside` installs other libraries, each into an
-environment of its own below build/, and lets the same happen to them.
+What was seen is kept in build/hazards.json. Ends with 1 when Catchment got something wrong. `--beside` installs other
+libraries, each into an environment of its own below build/, and lets the mishaps of a folder happen to them too.
+`--write` writes docs/hazards.md from all that was seen.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import statistics
 import sys
+import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from tests.acceptance.person import Person, upright
 from tests.hazards import installed
+from tests.hazards.areas import AREAS
 from tests.hazards.catchment import Catchment
 from tests.hazards.folders import mishaps
-from tests.hazards.model import Mishap, System, meet
+from tests.hazards.model import Mishap, System, meet, told
+from tests.hazards.paces import paces
+from tests.hazards.results import OURS, Results, Row
 
 _BUILD = Path("build").absolute()
-
-
-@dataclass(frozen=True)
-class Row:
-    """What one system made of one mishap; `seconds` and `peak_mb` of bringing it in afterwards."""
-
-    mishap: str
-    expected: str
-    system: str
-    right: bool
-    seen: str
-    seconds: float
-    peak_mb: float
+_FOLDER = "folder"
 
 
 def main() -> int:
     """Do them all; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.hazards", description=__doc__)
-    parser.add_argument("--only", default="", help="only the mishaps whose name has these words")
-    parser.add_argument("--beside", nargs="*", default=[], choices=installed.names(), help="other libraries")
-    asked = parser.parse_args()
+    asked = _arguments().parse_args()
     place = _BUILD / "hazards"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    others = [installed.Installed(name, _BUILD / "libraries", place) for name in asked.beside]
-    rows = []
-    for row in _rows(place, others, asked.only):
-        rows.append(row)
-        print(f"{row.mishap:42}{row.expected:30}{row.system:22}{row.seconds:6.1f} s  {row.seen}", flush=True)
-    (_BUILD / "hazards.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    results = Results.kept(_BUILD / "hazards.json")
+    wrong = 0
+    for row in _rows(place, asked, results):
+        print(
+            f"{row.area:14}{row.hazard:42}{row.expected:30}{row.system:22}{row.seconds:6.1f} s  {row.seen}", flush=True
+        )
+        wrong += row.system == OURS and not row.right
+        results.add(row)
+        results.keep(_BUILD / "hazards.json")
+    results.keep(_BUILD / "hazards.json")
     shutil.rmtree(place)
-    _print_totals(rows)
-    return 0 if all(row.right for row in rows if row.system == Catchment.name) else 1
+    if asked.write:
+        asked.write.write_text(results.document(), encoding="utf-8")
+    return 1 if wrong else 0
 
 
-def _rows(place: Path, others: list[installed.Installed], only: str) -> Iterator[Row]:
-    with upright(Person(place / "home")) as person:
-        systems: list[System] = [Catchment(person), *others]
-        for number, mishap in enumerate(one for one in mishaps() if only in one.name):
+def _arguments() -> argparse.ArgumentParser:
+    names = [_FOLDER, *(area.name for area in AREAS)]
+    parser = argparse.ArgumentParser(prog="python -m tests.hazards", description=__doc__)
+    parser.add_argument("--area", nargs="*", default=names, choices=[*names, "none"], help="only these")
+    parser.add_argument("--only", default="", help="only the hazards whose name has these words")
+    parser.add_argument("--beside", nargs="*", default=[], choices=installed.names(), help="other libraries")
+    parser.add_argument("--alone", action="store_true", help="only those: Catchment was done before")
+    parser.add_argument("--write", type=Path, help="the document to write in the end")
+    return parser
+
+
+def _rows(place: Path, asked: argparse.Namespace, results: Results) -> Iterator[Row]:
+    if _FOLDER in asked.area:
+        with ExitStack() as stack:
+            systems: list[System] = []
+            if not asked.alone:
+                systems.append(Catchment(stack.enter_context(upright(Person(place / "home")))))
+            libraries = (installed.Installed(name, _BUILD / "libraries", place) for name in asked.beside)
+            systems += [stack.enter_context(closing(library)) for library in libraries]
+            yield from _of_folders(place, systems, asked.only, results)
+    for area in AREAS:
+        chosen = [hazard for hazard in area.hazards if area.name in asked.area and asked.only in hazard.name]
+        if not chosen:
+            continue
+        with area.scene(place / area.name) as scene:
+            for hazard in chosen:
+                begun = time.monotonic()
+                verdict = hazard.happens(scene)
+                took = time.monotonic() - begun
+                yield Row(area.name, hazard.name, hazard.expected, OURS, verdict.right, str(verdict), took)
+
+
+def _of_folders(place: Path, systems: list[System], only: str, results: Results) -> Iterator[Row]:
+    for system in systems:
+        results.versions[system.name] = system.version
+    for mishap in mishaps():
+        if only in mishap.name:
             for system in systems:
-                folder = place / f"{number}-{system.name}-{'-'.join(mishap.name.replace(',', '').split())}".lower()
-                yield _row(system, mishap, folder)
+                yield _met(system, mishap, place / f"{told(mishap.name)}-{system.name.replace('_', '-')}")
+    if not only:
+        for system in systems:
+            for pace in paces(system, place):
+                results.measured(pace)
 
 
-def _row(system: System, mishap: Mishap, folder: Path) -> Row:
+def _met(system: System, mishap: Mishap, folder: Path) -> Row:
     verdict, first, second = meet(system, mishap, folder)
     peak_mb = max(first.peak_mb, second.peak_mb)
-    return Row(mishap.name, mishap.expected, system.name, verdict.right, str(verdict), second.seconds, peak_mb)
-
-
-def _print_totals(rows: list[Row]) -> None:
-    print()
-    for system in dict.fromkeys(row.system for row in rows):
-        mine = [row for row in rows if row.system == system]
-        seconds = statistics.median(row.seconds for row in mine)
-        peak = max(row.peak_mb for row in mine)
-        right = sum(row.right for row in mine)
-        print(f"{system:22} {right} of {len(mine)} right; a median of {seconds:.1f} s each, at most {peak:.0f} MB")
+    seen = (verdict.right, str(verdict), second.seconds, peak_mb)
+    return Row(_FOLDER, mishap.name, mishap.expected, system.name, *seen, policy=mishap.may_refuse)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""Catchment among the systems: its command, its server, its worker; a source for each folder."""
+"""Catchment among the systems: its command, its server, its worker; a source for each folder; and what its library has."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from benchmarks.measure import Peak
+from catchment import __version__
 from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
@@ -35,20 +37,39 @@ class Catchment:
             said = self._person("sync", folder.name, "--wait")
         return Took(said.code, time.monotonic() - begun, peak.mb)
 
+    @property
+    def version(self) -> str:
+        return f"catchment {__version__}"
+
     def holds(self, folder: Path) -> Held:
         """What the library has; quarantined and skipped items are named."""
-        with closing(Ledger.inspect(Home(self._person.home).database_url)) as ledger:
-            (source,) = [one for one in ledger.sources.all() if one.name == folder.name]
-            texts: dict[str, list[str]] = {}
-            for _, locator, _, document, _ in ledger.library.names(source.id):
-                texts.setdefault(_path(locator), []).append(ledger.library.document(document).content.text)
-            unread = [
-                _path(job.item)
-                for state in (JobState.QUARANTINED, JobState.SKIPPED)
-                for job in ledger.queue.jobs(source=folder.name, state=state)
-                if job.current
-            ]
-        return Held(texts, frozenset(unread))
+        return held(self._person, folder.name, lambda locator, _title: _path(locator))
+
+
+def held(person: Person, name: str, called: Callable[[str, str], str]) -> Held:
+    """What the library has of a source. `called`: what the truth calls an item by its locator, and its title if it is read."""
+    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
+        texts: dict[str, list[str]] = {}
+        for one in ledger.library.names(_id(ledger, name)):
+            name_here = called(one.locator, one.title)
+            texts.setdefault(name_here, []).append(ledger.library.document(one.document).content.text)
+        unread = [
+            called(job.item, "")
+            for state in (JobState.QUARANTINED, JobState.SKIPPED)
+            for job in ledger.queue.jobs(source=name, state=state)
+            if job.current
+        ]
+    return Held(texts, frozenset(unread))
+
+
+def documents(person: Person, name: str) -> dict[str, int]:
+    """The number of each document of a source, by its title."""
+    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
+        return {one.title: one.document for one in ledger.library.names(_id(ledger, name))}
+
+
+def _id(ledger: Ledger, name: str) -> int:
+    return next(source.id for source in ledger.sources.all() if source.name == name)
 
 
 def _path(locator: str) -> str:

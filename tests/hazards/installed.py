@@ -1,19 +1,19 @@
-"""Another library among the systems: installed on demand into an environment of its own, run as a program for each folder."""
+"""Another library among the systems: installed on demand into an environment of its own, run as a program."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-import time
 import venv
 from pathlib import Path
 
-from benchmarks.measure import Peak
 from tests.hazards.model import Held, Took
 
 _PROGRAMS = Path(__file__).with_name("others")
-_SECONDS = 120
+_ALONE = {"DO_NOT_TRACK": "1", "COCOINDEX_DISABLE_USAGE_TRACKING": "1", "RUNTIME__DLTHUB_TELEMETRY": "false"}
+"""What keeps the libraries from reporting their use."""
 
 
 def names() -> list[str]:
@@ -22,44 +22,58 @@ def names() -> list[str]:
 
 
 class Installed:
-    """A library, and what it said last of each folder."""
+    """A library, as a program that is asked folder by folder; it ends when this is closed."""
 
     def __init__(self, name: str, environments: Path, place: Path) -> None:
         self.name = name
         self._program = _PROGRAMS / f"{name}.py"
         self._place = place
         self._python = _environment(self._program, environments / name)
-        self._said: dict[Path, Held] = {}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        command = [self._python, "-W", "ignore", self._program]
+        self._process = subprocess.Popen(command, text=True, env=os.environ | _ALONE, **pipes)
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._process.communicate(timeout=60)
 
     def ingest(self, folder: Path) -> Took:
-        """Run its program; one that fails or hangs leaves what it held before."""
-        state = self._place / f"{folder.name}-{self.name}"
-        state.mkdir(exist_ok=True)
-        begun = time.monotonic()
-        command = [self._python, "-W", "ignore", self._program, state, folder]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen(command, text=True, cwd=state, **pipes) as process, Peak(process.pid, look=True) as peak:
-            try:
-                out, _ = process.communicate(timeout=_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                return Took(124, time.monotonic() - begun, peak.mb)
-        if process.returncode == 0:
-            said = json.loads(out.strip().rpartition("\n")[2])
-            self._said[folder] = Held(said["texts"], frozenset(said["named"]))
-        return Took(process.returncode, time.monotonic() - begun, peak.mb)
+        """Ask for a folder; one at which it fails or hangs leaves what it held before."""
+        self._state(folder).mkdir(exist_ok=True)
+        self._process.stdin.write(json.dumps([str(self._state(folder)), str(folder)]) + "\n")
+        self._process.stdin.flush()
+        told = json.loads(self._process.stdout.readline())
+        return Took(told["code"], told["seconds"], told["peak_mb"])
 
     def holds(self, folder: Path) -> Held:
         """What it said last."""
-        return self._said.get(folder, Held({}))
+        file = self._state(folder) / "held.json"
+        said = json.loads(file.read_text()) if file.exists() else {"texts": {}, "named": []}
+        return Held(said["texts"], frozenset(said["named"]))
+
+    def _state(self, folder: Path) -> Path:
+        return self._place / f"{folder.name}-state"
+
+    @property
+    def version(self) -> str:
+        """The library and its version."""
+        library = _needs(self._program)[0].partition("[")[0]
+        show = f"import importlib.metadata as m; print(m.version('{library}'))"
+        done = subprocess.run([self._python, "-c", show], check=True, capture_output=True, text=True)
+        return f"{library} {done.stdout.strip()}"
 
 
 def _environment(program: Path, place: Path) -> Path:
     """The Python of an environment with what the program's first lines say that it needs."""
     python = place / "bin" / "python"
     if not python.exists():
-        needs = next(line for line in program.read_text().splitlines() if line.startswith("Needs: "))
-        print(f"installing {needs.removeprefix('Needs: ')}", file=sys.stderr)
+        needs = _needs(program)
+        print(f"installing {' '.join(needs)}", file=sys.stderr)
         venv.create(place, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *needs.split()[1:]], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *needs], check=True)
     return python
+
+
+def _needs(program: Path) -> list[str]:
+    """What a program says that it needs, the library itself first."""
+    return next(line for line in program.read_text().splitlines() if line.startswith("Needs: ")).split()[1:]

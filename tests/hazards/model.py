@@ -1,11 +1,14 @@
-"""What a mishap is, what a system must answer, and how what it holds afterwards is judged."""
+"""What a mishap is, what a system must answer, and how what it holds afterwards is judged; and the hazards of one system."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class System(Protocol):
 
     def holds(self, folder: Path) -> Held:
         """What it has of this folder now."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """What it is, and its version."""
         ...
 
 
@@ -83,11 +91,37 @@ class Verdict:
     def right(self) -> bool:
         return not any(vars(self).values())
 
+    def expect(self, so: bool, otherwise: str) -> None:
+        """Note in words what is not so."""
+        if not so:
+            self.wrong.append(otherwise)
+
     def __str__(self) -> str:
         if self.right:
             return "right"
         counted = [f"{len(found)} {name}" for name, found in vars(self).items() if found and name != "wrong"]
         return ", ".join(counted + self.wrong)
+
+
+@dataclass(frozen=True)
+class Hazard(Generic[S]):
+    """Something that happens to Catchment where no other system has anything to compare: to its processes, its mail, its disk.
+
+    `happens` does it in a scene, and judges what is seen afterwards.
+    """
+
+    name: str
+    expected: str
+    happens: Callable[[S], Verdict]
+
+
+@dataclass(frozen=True)
+class Area(Generic[S]):
+    """Hazards with a scene in common, which is made in a folder once and taken down in the end."""
+
+    name: str
+    scene: Callable[[Path], AbstractContextManager[S]]
+    hazards: Sequence[Hazard[S]]
 
 
 def judge(truth: Truth, held: Held) -> Verdict:
@@ -107,6 +141,11 @@ def judge(truth: Truth, held: Held) -> Verdict:
         elif not all(wanted in text for text in texts):
             verdict.stale.append(path)
     return verdict
+
+
+def told(name: str) -> str:
+    """The name of a mishap as a folder may be called."""
+    return "".join(letter if letter.isalnum() else "-" for letter in name.lower())
 
 
 def meet(system: System, mishap: Mishap, folder: Path) -> tuple[Verdict, Took, Took]:

@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.person import Person, upright
 from tests.hazards.catchment import Catchment
 from tests.hazards.folders import mishaps
-from tests.hazards.model import Held, Mishap, judge, meet
+from tests.hazards.model import Held, Mishap, judge, meet, told
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,7 @@ def catchment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catchment]:
 @pytest.mark.acceptance
 @pytest.mark.parametrize("mishap", list(mishaps()), ids=lambda mishap: mishap.name.replace(" ", "-"))
 def test_what_is_held_after_a_mishap_is_right(catchment: Catchment, mishap: Mishap, tmp_path: Path) -> None:
-    folder = tmp_path / "".join(letter if letter.isalnum() else "-" for letter in mishap.name.lower())
-    verdict, _, _ = meet(catchment, mishap, folder)
+    verdict, _, _ = meet(catchment, mishap, tmp_path / told(mishap.name))
     assert verdict.right, verdict
 
 

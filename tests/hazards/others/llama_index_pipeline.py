@@ -1,10 +1,14 @@
 """LlamaIndex's ingestion pipeline with a document store, told to follow changes and deletions.
 
-Needs: llama-index-core
+https://docs.llamaindex.ai/en/stable/module_guides/loading/ingestion_pipeline/ ("Document Management"; of its strategies, the
+one that deletes what is gone), and https://docs.llamaindex.ai/en/stable/module_guides/loading/simpledirectoryreader/.
+
+Needs: llama-index-core llama-index-readers-file docx2txt
 """
 
-import json
-import sys
+import contextlib
+import io
+import re
 from pathlib import Path
 
 from llama_index.core import SimpleDirectoryReader
@@ -13,9 +17,11 @@ from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
+from _said import NAMES, Held, answer  # isort: skip
 
-def main(state: Path, folder: Path) -> None:
-    """Bring the folder in, and print what is held."""
+
+def bring_in(state: Path, folder: Path) -> Held:
+    """Bring the folder in."""
     pipeline = IngestionPipeline(
         transformations=[MockEmbedding(8)],
         docstore=SimpleDocumentStore(),
@@ -25,15 +31,23 @@ def main(state: Path, folder: Path) -> None:
     kept = state / "pipeline"
     if kept.exists():
         pipeline.load(str(kept))
-    reader = SimpleDirectoryReader(str(folder), recursive=True, required_exts=[".md"], filename_as_id=True)
-    pipeline.run(documents=reader.load_data())
+    reader = SimpleDirectoryReader(str(folder), recursive=True, required_exts=list(NAMES), filename_as_id=True)
+    # What could not be read is printed.
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        documents = reader.load_data()
+    pipeline.run(documents=documents)
     pipeline.persist(str(kept))
     texts = {}
     for held in pipeline.docstore.docs.values():
-        path = Path(held.metadata["file_path"]).relative_to(folder).as_posix()
-        texts.setdefault(path, []).append(held.get_content())
-    print(json.dumps({"texts": texts, "named": []}))
+        texts.setdefault(path(held.metadata["file_path"], folder), []).append(held.get_content())
+    unread = re.findall(r"Failed to load file (.+?) with error", printed.getvalue())
+    return Held(texts, [path(one, folder) for one in unread])
+
+
+def path(name: str, folder: Path) -> str:
+    """Below the folder."""
+    return Path(name).relative_to(folder).as_posix()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    answer(bring_in)

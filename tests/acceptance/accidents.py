@@ -1,0 +1,66 @@
+"""Accidents: a sync that is caught in the middle, the processes it consists of, their end, and a machine that starts anew."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import JobState
+from catchment.process import identity
+from tests.acceptance.person import Person, until
+
+
+def in_the_middle(person: Person, name: str, vault: Path, notes: int) -> None:
+    """Return in the middle of the first sync of a source: some of its notes are in the library, and some are not."""
+    person("up", "--detach").ok()
+    person("sources", "add", "obsidian", vault, "--name", name).ok()
+    person("sync", name).ok()
+    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
+        brought_in = until(lambda: ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0), bool, seconds=60)
+    assert brought_in < notes
+
+
+def executing(person: Person, name: str) -> list[psutil.Process]:
+    """The processes of the run of a source that goes on."""
+    (run,) = [run for run in person.runs_of(name) if run["state_type"] == "RUNNING"]
+    found = [one for one in person.processes() if environment(one).get("PREFECT__FLOW_RUN_ID") == run["id"]]
+    assert found
+    return found
+
+
+def environment(process: psutil.Process) -> dict[str, str]:
+    """The variables of a process; none when it has ended."""
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}
+
+
+def kill(process: psutil.Process) -> None:
+    """End a process at once, if it has not ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
+
+
+def reboot(person: Person) -> None:
+    """Let every process that the home knows be one of an earlier boot, whose pid and start another one has by now."""
+    this = identity()
+    earlier = f"{'0' * len(this.partition(':')[0])}:{this.partition(':')[2]}"
+    with closing(sqlite3.connect(person.home / "ledger.db")) as ledger, ledger:
+        changed = [
+            ledger.execute("UPDATE jobs SET owner = ? WHERE owner IS NOT NULL", (earlier,)).rowcount,
+            ledger.execute("UPDATE syncs SET owner = ? WHERE outcome IS NULL", (earlier,)).rowcount,
+        ]
+    assert all(changed), changed
+    state = person.home / "run" / "up.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"identity": earlier, "pid": os.getpid()}))
+    # What the server was about to write, left by a process whose pid is another's now.
+    (person.home / "prefect" / "concurrency_leases" / "expirations.lock").write_text(str(os.getpid()))

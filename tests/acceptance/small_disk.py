@@ -1,0 +1,41 @@
+"""A home on a small disk: real, and seen only by the commands of the person who has it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.person import Person
+
+
+@contextmanager
+def small_disk(home: Path) -> Iterator[Person]:
+    """A person whose home is a disk of 20 MB. Needs root, for a namespace of its own."""
+    home.mkdir(mode=0o700, parents=True)
+    holder = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=20m,mode=0700 none "$0" && echo there && cat', home],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert holder.stdin
+    assert holder.stdout
+    try:
+        if holder.stdout.readline() != b"there\n":
+            assert not os.environ.get("CATCHMENT_CI"), "the tests have to run as root"
+            pytest.skip("a disk of 20 MB can be mounted by root only, in a namespace of its own")
+        yield Person(home, before=("nsenter", "--target", str(holder.pid), "--mount", "--"))
+    finally:
+        holder.stdin.close()
+        holder.wait(10)
+        holder.stdout.close()
+
+
+def within(person: Person, *words: str, check: bool = True) -> None:
+    """Run another program where the person's disk is."""
+    subprocess.run([*person.before, *words], check=check, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,0 +1,10 @@
+"""What can happen beyond a folder: the areas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.hazards import disks, mail, processes, repositories
+from tests.hazards.model import Area
+
+AREAS: tuple[Area[Any], ...] = (mail.AREA, repositories.AREA, processes.AREA, disks.AREA)

@@ -1,0 +1,173 @@
+"""What happens to the disk that the state is on, and to the files there: full, read-only, damaged, gone, of an earlier day."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.notes import generate
+from tests.acceptance.person import Person, upright
+from tests.acceptance.small_disk import small_disk, within
+from tests.hazards.catchment import documents, held
+from tests.hazards.folders import edit, few, note, on_disk, write
+from tests.hazards.model import Area, Hazard, Verdict, judge
+
+_NAME = "notes"
+_NOTES = 4_000
+_PAGE = 8_192
+
+
+@dataclass(frozen=True)
+class Disks:
+    """Where each hazard makes a home of its own."""
+
+    folder: Path
+
+    def library(self, name: str) -> Library:
+        """A home with a few notes that were synced; nothing runs."""
+        folder = self.folder / name / "notes"
+        few(folder)
+        library = Library(Person(self.folder / name / "home"), folder)
+        library.person("sources", "add", "local_files", folder, "--name", _NAME).ok()
+        with upright(library.person):
+            library.person.sync(_NAME)
+        return library
+
+
+@dataclass(frozen=True)
+class Library:
+    """A person's notes, and what there is of them."""
+
+    person: Person
+    notes: Path
+
+    @property
+    def ledger(self) -> Path:
+        return self.person.home / "ledger.db"
+
+    def synced(self, verdict: Verdict | None = None) -> Verdict:
+        """What is wrong after one more sync, beside what was noted."""
+        with upright(self.person):
+            self.person.sync_when_ready(_NAME)
+        found = judge(on_disk(self.notes), held(self.person, _NAME, lambda locator, _title: locator))
+        found.expect(self.person("ledger", "check", "--deep").code == 0, "the ledger is not sound")
+        found.wrong += verdict.wrong if verdict else []
+        return found
+
+
+@contextmanager
+def disks(folder: Path) -> Iterator[Disks]:
+    yield Disks(folder)
+
+
+def full_when_a_source_is_added(at: Disks) -> Verdict:
+    few(at.folder / "full" / "notes")
+    verdict = Verdict()
+    with small_disk(at.folder / "full" / "home") as person:
+        adding = ("sources", "add", "local_files", at.folder / "full" / "notes", "--name", _NAME)
+        person("sources", "list").ok()
+        fill = person.home / "fill"
+        within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
+        said = person(*adding)
+        verdict.expect((said.code, "disk is full" in said.err) == (10, True), said.err)
+        within(person, "rm", str(fill))
+        verdict.expect(person("sources", "list", "--json").ok().json == [], "half a source was added")
+        person(*adding).ok()
+        verdict.expect(person("ledger", "check", "--deep").code == 0, "the ledger is not sound")
+    return verdict
+
+
+def full_in_the_middle(at: Disks) -> Verdict:
+    vault = at.folder / "filling" / "vault"
+    generate(vault, _NOTES)
+    verdict = Verdict()
+    with small_disk(at.folder / "filling" / "home") as person, upright(person):
+        person("sources", "add", "obsidian", vault, "--name", _NAME).ok()
+        said = person("sync", _NAME, "--wait")
+        verdict.expect("full" in said.err, f"ended with {said.code} and does not say why")
+        within(person, "mount", "-o", "remount,size=400m", str(person.home))
+        person("up", "--detach").ok()
+        person.sync_when_ready(_NAME)
+        there = person.source(_NAME)["documents"]
+        verdict.expect(there == _NOTES, f"{there} of {_NOTES} are there")
+        verdict.expect(person("ledger", "check", "--deep").code == 0, "the ledger is not sound")
+    return verdict
+
+
+def read_only(at: Disks) -> Verdict:
+    few(at.folder / "fixed" / "notes")
+    verdict = Verdict()
+    with small_disk(at.folder / "fixed" / "home") as person:
+        person("sources", "add", "local_files", at.folder / "fixed" / "notes", "--name", _NAME).ok()
+        within(person, "mount", "-o", "remount,ro", str(person.home))
+        said = person("sources", "pause", _NAME)
+        verdict.expect(said.code in (1, 3, 10) and len(said.err.splitlines()) == 1, f"{said.code}: {said.err}")
+        verdict.expect(person("status").code == 0, "its state cannot be seen")
+        within(person, "mount", "-o", "remount,rw", str(person.home))
+        verdict.expect(person("sources", "pause", _NAME).code == 0, "it is read-only still")
+    return verdict
+
+
+def a_page_is_damaged(at: Disks) -> Verdict:
+    library = at.library("damaged")
+    kept = at.folder / "damaged" / "kept.db"
+    before = documents(library.person, _NAME)
+    library.person("backup", kept).ok()
+    data = bytearray(library.ledger.read_bytes())
+    data[_PAGE : 3 * _PAGE] = os.urandom(2 * _PAGE)
+    library.ledger.write_bytes(data)
+    said = library.person("up", "--detach")
+    verdict = Verdict()
+    verdict.expect((said.code, "catchment restore" in said.err) == (1, True), f"{said.code}: {said.err}")
+    verdict.expect(library.ledger.read_bytes() == data, "it was written to")
+    library.person("restore", kept).ok()
+    verdict.expect(documents(library.person, _NAME) == before, "its documents are others")
+    return library.synced(verdict)
+
+
+def the_ledger_is_gone(at: Disks) -> Verdict:
+    library = at.library("gone")
+    for file in library.person.home.glob("ledger.db*"):
+        file.unlink()
+    return library.synced()
+
+
+def what_prefect_remembers_is_gone(at: Disks) -> Verdict:
+    library = at.library("forgotten")
+    before = documents(library.person, _NAME)
+    for file in (library.person.home / "prefect").glob("prefect.db*"):
+        file.unlink()
+    edit(library.notes)
+    verdict = library.synced()
+    verdict.expect(documents(library.person, _NAME).values() == before.values(), "its documents are others")
+    return verdict
+
+
+def an_earlier_day_is_brought_back(at: Disks) -> Verdict:
+    library = at.library("earlier")
+    kept = at.folder / "earlier" / "kept.db"
+    library.person("backup", kept).ok()
+    edit(library.notes)
+    write(library.notes, "later.md", note("later.md"))
+    (library.notes / "weir.md").unlink()
+    first = library.synced()
+    library.person("restore", kept).ok()
+    return library.synced(first)
+
+
+AREA = Area(
+    "disks",
+    disks,
+    (
+        Hazard("full when a source is added", "said; nothing by halves", full_when_a_source_is_added),
+        Hazard("full in the middle of a sync", "said; goes on with room", full_in_the_middle),
+        Hazard("read-only for a while", "said; can be looked at", read_only),
+        Hazard("a page of the ledger is damaged", "said; the backup helps", a_page_is_damaged),
+        Hazard("the ledger is gone", "read again from the source", the_ledger_is_gone),
+        Hazard("what Prefect remembers is gone", "the library stays", what_prefect_remembers_is_gone),
+        Hazard("an earlier day is brought back", "as the source is now", an_earlier_day_is_brought_back),
+    ),
+)

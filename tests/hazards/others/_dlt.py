@@ -1,0 +1,32 @@
+"""What both ways to use dlt have in common."""
+
+from pathlib import Path
+
+import dlt
+from _said import NAMES, Held
+from dlt.sources.filesystem import filesystem
+
+
+def files(folder: Path):
+    """The files of a folder."""
+    found = filesystem(bucket_url=folder.as_uri(), file_glob="**/*")
+    return found.add_filter(lambda file: Path(file["relative_path"]).suffix in NAMES)
+
+
+def bring_in(state: Path, source, disposition: str) -> Held:
+    """Bring them in."""
+    target = dlt.destinations.duckdb(str(state / "notes.duckdb"))
+    places = {"pipelines_dir": str(state / "pipelines"), "destination": target, "dataset_name": "library"}
+    pipeline = dlt.pipeline("notes", **places)
+    read = dlt.transformer(_texts, name="notes", primary_key="path", write_disposition=disposition)
+    pipeline.run(source | read)
+    texts = {}
+    with pipeline.sql_client() as client, client.execute_query("SELECT path, text FROM notes") as rows:
+        for path, text in rows.fetchall():
+            texts.setdefault(path, []).append(text)
+    return Held(texts)
+
+
+def _texts(found):
+    for file in found:
+        yield {"path": file["relative_path"], "text": file.read_bytes().decode("utf-8", "replace")}

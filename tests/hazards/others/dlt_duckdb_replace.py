@@ -1,0 +1,12 @@
+"""dlt to DuckDB: its filesystem source, all of it each time in place of what was there, which is dlt's way to follow deletions.
+
+https://dlthub.com/docs/general-usage/full-loading
+
+Needs: dlt[duckdb,filesystem]
+"""
+
+from _dlt import bring_in, files
+from _said import answer
+
+if __name__ == "__main__":
+    answer(lambda state, folder: bring_in(state, files(folder), "replace"))

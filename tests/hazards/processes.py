@@ -1,0 +1,185 @@
+"""What happens to the processes of a system in the middle of a sync, and to the machine: and what has come of the sync."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+
+from tests.acceptance.accidents import executing, in_the_middle, kill, reboot
+from tests.acceptance.person import COMMAND, Person, until, upright
+from tests.faults.clock import WallClock
+from tests.hazards.catchment import held
+from tests.hazards.folders import note, on_disk, write
+from tests.hazards.model import Area, Hazard, Verdict, judge
+
+_NOTES = 4_000
+_SOON = 120
+_AWAY = 20
+_DAY = 24
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A person whose system may be killed, the vault that it reads, and the clock that all its processes see."""
+
+    person: Person
+    vault: Path
+    clock: WallClock
+
+    def after(self, accident: Callable[[Machine, str], None]) -> Verdict:
+        """Let an accident happen in the middle of a first sync; what is wrong when it has come to its end."""
+        name = f"s{uuid4().hex[:8]}"
+        in_the_middle(self.person, name, self.vault, _NOTES)
+        accident(self, name)
+        return self.seen(name)
+
+    def seen(self, name: str) -> Verdict:
+        """What is wrong once every note is there, or when the time is over."""
+        truth = on_disk(self.vault)
+        until(lambda: self.unfinished(name), lambda jobs: not jobs, seconds=_SOON, must=False)
+        verdict = judge(truth, held(self.person, name, lambda locator, _title: locator))
+        verdict.expect(self.person("ledger", "check").code == 0, "the ledger is not sound")
+        going = until(self.going(name), lambda found: not found, seconds=_SOON, must=False)
+        verdict.expect(not going, f"{len(going)} runs seem to go on")
+        verdict.expect(self.person("sync", name, "--wait").code == 0, "the next sync failed")
+        return verdict
+
+    def unfinished(self, name: str) -> bool:
+        """Whether a source has something left to do."""
+        source = self.person.source(name)
+        left = sum(source["jobs"][state] for state in ("pending", "running", "retrying"))
+        return bool(left) or source["documents"] < _NOTES
+
+    def going(self, name: str) -> Callable[[], list[str]]:
+        return lambda: [run for run in self.person.seem_to_run() if name in run]
+
+
+@contextmanager
+def machine(folder: Path) -> Iterator[Machine]:
+    """A machine with a clock of its own, and a vault."""
+    vault = folder / "vault"
+    (vault / ".obsidian").mkdir(parents=True)
+    for number in range(_NOTES):
+        write(vault, f"{number // 100}/note {number}.md", note(f"note{number}x"))
+    clock = WallClock.make(folder)
+    with upright(Person(folder / "home", variables=clock.variables)) as person:
+        yield Machine(person, vault, clock)
+
+
+def the_run_is_killed(at: Machine, name: str) -> None:
+    for process in executing(at.person, name):
+        kill(process)
+
+
+def the_parsers_are_killed(at: Machine, name: str) -> None:
+    run = executing(at.person, name)
+    for process in run:
+        if process.is_running() and process.parent() in run:
+            kill(process)
+
+
+def the_run_stands_still(at: Machine, name: str) -> None:
+    for process in executing(at.person, name):
+        process.suspend()
+
+
+def the_fork_server_is_killed(at: Machine, _name: str) -> None:
+    for process in psutil.Process(at.person.running.worker_pid).children():
+        kill(process)
+
+
+def the_worker_is_killed(at: Machine, _name: str) -> None:
+    os.killpg(at.person.running.worker_pid, signal.SIGKILL)
+
+
+def the_server_is_killed(at: Machine, _name: str) -> None:
+    os.kill(at.person.running.server_pid, signal.SIGKILL)
+
+
+def the_server_is_away(at: Machine, _name: str) -> None:
+    server = psutil.Process(at.person.running.server_pid)
+    server.suspend()
+    time.sleep(_AWAY)
+    server.resume()
+
+
+def the_supervisor_is_killed(at: Machine, _name: str) -> None:
+    os.kill(at.person.running.pid, signal.SIGKILL)
+    until(at.person.left, lambda left: not left, seconds=_SOON)
+    at.person("up", "--detach").ok()
+
+
+def the_machine_starts_anew(at: Machine, _name: str) -> None:
+    supervisor = at.person.running.pid
+    for process in sorted(at.person.processes(), key=lambda process: process.pid != supervisor):
+        kill(process)
+    until(at.person.left, lambda left: not left, seconds=_SOON)
+    reboot(at.person)
+    at.person("up", "--detach").ok()
+
+
+def it_is_stopped_and_started(at: Machine, name: str) -> None:
+    at.person("down").ok()
+    at.person("up", "--detach").ok()
+    at.person.sync_when_ready(name)
+
+
+def it_is_asked_for_ten_times(at: Machine, name: str) -> None:
+    for _ in range(10):
+        at.person("sync", name).ok()
+
+
+def the_clock_is_set(at: Machine, _name: str, hours: int) -> None:
+    at.clock.set(hours)
+
+
+def two_starts_at_once(at: Machine) -> Verdict:
+    at.person("down").ok()
+    starts = [
+        subprocess.Popen(
+            [COMMAND, "up", "--detach"], env=at.person.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for _ in range(2)
+    ]
+    codes = sorted(start.wait(_SOON) for start in starts)
+    verdict = Verdict()
+    verdict.expect(codes in ([0, 0], [0, 10]), f"ended with {codes}")
+    servers = [one for one in at.person.processes() if "deployments.child server" in " ".join(one.cmdline())]
+    verdict.expect(len(servers) == 1, f"{len(servers)} servers")
+    return verdict
+
+
+def _hazard(name: str, expected: str, accident: Callable[[Machine, str], None]) -> Hazard[Machine]:
+    return Hazard(name, expected, lambda at: at.after(accident))
+
+
+AREA = Area(
+    "processes",
+    machine,
+    (
+        _hazard("the run of a sync is killed", "goes on by itself", the_run_is_killed),
+        _hazard("its parsers are killed", "goes on", the_parsers_are_killed),
+        _hazard("it is stopped (SIGSTOP)", "ended, and goes on", the_run_stands_still),
+        _hazard("the fork server is killed", "goes on by itself", the_fork_server_is_killed),
+        _hazard("the worker is killed", "goes on by itself", the_worker_is_killed),
+        _hazard("the server is killed", "goes on by itself", the_server_is_killed),
+        _hazard("the server is away for 20 s", "goes on by itself", the_server_is_away),
+        _hazard("the supervisor is killed", "goes on after `up`", the_supervisor_is_killed),
+        _hazard("the machine starts anew", "goes on after `up`", the_machine_starts_anew),
+        _hazard("`down` in the middle", "goes on after `up`", it_is_stopped_and_started),
+        _hazard("asked for ten times more", "each note once", it_is_asked_for_ten_times),
+        Hazard("two `up` at once", "one system", two_starts_at_once),
+        _hazard("the clock is set a day forward", "goes on", partial(the_clock_is_set, hours=_DAY)),
+        _hazard("the clock is set two days back", "goes on", partial(the_clock_is_set, hours=-_DAY)),
+    ),
+)

@@ -1,0 +1,332 @@
+"""What is done to repositories and their hosts: history rewritten, branches renamed, packs cut, tokens revoked, rates limited.
+
+Files come from `git http-backend`, what is said from a server of GitHub's API with a proxy before it that does harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.acceptance.person import Person, until, upright
+from tests.connectors.github.git_host import GitHost, hosting
+from tests.connectors.github.proxy import Exchange, Proxy
+from tests.connectors.github.repository import Repository
+from tests.connectors.github.server import GitHubServer, Repo, serving_hub
+from tests.hazards.catchment import documents, held
+from tests.hazards.folders import few, many, note, on_disk, write
+from tests.hazards.model import Area, Hazard, Truth, Verdict, judge
+
+_SOON = 60
+_TOO_FAST = {"message": "You have exceeded a secondary rate limit"}
+
+
+@dataclass(frozen=True)
+class Host:
+    """A person whose system is up, a host of repositories, and one of what is said in them."""
+
+    person: Person
+    git: GitHost
+    hub: GitHubServer
+    proxy: Proxy
+    folder: Path
+
+    def clone(self, name: str, make: Callable[[Path], None] = few) -> Clone:
+        """A repository at the host, and a source of its files, which was synced."""
+        work = Repository.made(self.folder / name)
+        make(work.path)
+        work.commit()
+        self.git.publish(f"ada/{name}", work)
+        token = self._token(name)
+        self._add(name, self.git.address, "include=[code]", token)
+        return Clone(name, self.person, work)
+
+    def said(self, name: str) -> Said:
+        """A repository with things said in it, and a source of them, which was synced."""
+        repo = self.hub.repo(f"ada/{name}")
+        for number in range(4):
+            repo.comment(repo.open(f"Issue {number}", note(f"issue{number}")), note(f"comment{number}"))
+        token = self._token(name)
+        self._add(name, self.proxy.address, "include=[issues, pulls, releases]", token)
+        return Said(name, self.person, repo, token)
+
+    @contextmanager
+    def harm(self, harm: Callable[[Exchange], None]) -> Iterator[None]:
+        """Do harm to every answer of the API for a while."""
+        self.proxy.harm = harm
+        try:
+            yield
+        finally:
+            self.proxy.harm = None
+
+    def _token(self, name: str) -> Path:
+        """A token of the source's own: what a host says of one login, it says of no other."""
+        file = self.folder / f"{name}.token"
+        file.touch(mode=0o600)
+        file.write_text(f"token-of-{name}")
+        self.hub.tokens[f"token-of-{name}"] = "ada"
+        return file
+
+    def _add(self, name: str, address: str, include: str, token: Path) -> None:
+        where = ["github", f"{address}/ada/{name}", "--name", name, "--set", include, "--consent"]
+        self.person("sources", "add", *where, "--secret", f"token=file:{token}").ok()
+        self.person.sync(name)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A source of a repository."""
+
+    name: str
+    person: Person
+
+    def sync(self) -> int:
+        """How a sync of it ends."""
+        return self.person("sync", self.name, "--wait").code
+
+    def state(self) -> str:
+        return str(self.person.source(self.name)["state"])
+
+    def goes_on(self, verdict: Verdict) -> None:
+        """What a person does when the cause has been mended."""
+        self.person("sources", "resume", self.name)
+        verdict.expect(self.sync() == 0, "the sync after it failed")
+
+
+@dataclass(frozen=True)
+class Clone(Watched):
+    """A source of the files of a repository."""
+
+    work: Repository
+
+    def seen(self, verdict: Verdict | None = None, truth: Truth | None = None) -> Verdict:
+        """What is wrong with what the library has of it now, beside what was noted."""
+        has = held(self.person, self.name, lambda locator, _title: locator.partition(":")[2])
+        found = judge(on_disk(self.work.path) if truth is None else truth, has)
+        found.wrong += verdict.wrong if verdict else []
+        return found
+
+    def fails(self) -> Verdict:
+        """What is wrong when a sync that must fail leaves all as it was."""
+        before = on_disk(self.work.path)
+        write(self.work.path, "later.md", note("later.md"))
+        self.work.commit()
+        verdict = Verdict()
+        verdict.expect(self.sync() != 0, "the sync did not fail")
+        return self.seen(verdict, before)
+
+
+@dataclass(frozen=True)
+class Said(Watched):
+    """A source of what is said in a repository."""
+
+    repo: Repo
+    token: Path
+
+    def seen(self, verdict: Verdict | None = None) -> Verdict:
+        """What is wrong with what the library has of it now, beside what was noted."""
+        truth = {f"#{number}": issue["body"].strip() for number, issue in self.repo.issues.items()}
+        for number, comment in self.repo.comments.items():
+            truth[f"#{comment['issue_url'].rpartition('/')[2]}/comment/{number}"] = comment["body"].strip()
+        has = held(self.person, self.name, lambda locator, _title: locator[locator.index("#") :])
+        found = judge(truth, has)
+        found.wrong += verdict.wrong if verdict else []
+        return found
+
+
+@contextmanager
+def host(folder: Path) -> Iterator[Host]:
+    """Both hosts, and a person whose system is up."""
+    (folder / "git").mkdir(parents=True)
+    with serving_hub() as hub, hosting(folder / "git") as git:
+        proxy = Proxy(hub.port)
+        try:
+            with upright(Person(folder / "home")) as person:
+                yield Host(person, git, hub, proxy, folder)
+        finally:
+            proxy.close()
+
+
+def history_is_rewritten(host: Host) -> Verdict:
+    clone = host.clone("rewritten")
+    clone.work.git("checkout", "--quiet", "--orphan", "anew")
+    write(clone.work.path, "bees.md", note("bees.md", 2))
+    (clone.work.path / "weir.md").unlink()
+    clone.work.commit()
+    clone.work.git("branch", "--force", "--move", "anew", "main")
+    clone.work.git("reflog", "expire", "--expire=now", "--all")
+    clone.work.git("gc", "--quiet", "--prune=now")
+    verdict = Verdict()
+    verdict.expect(clone.sync() == 0, "the sync failed")
+    return clone.seen(verdict)
+
+
+def the_branch_is_renamed(host: Host) -> Verdict:
+    clone = host.clone("branch")
+    before = documents(host.person, clone.name)
+    clone.work.git("branch", "--move", "main", "trunk")
+    verdict = Verdict()
+    verdict.expect(clone.sync() == 0, "the sync failed")
+    verdict.expect(documents(host.person, clone.name) == before, "its documents are others")
+    return clone.seen(verdict)
+
+
+def it_is_emptied(host: Host) -> Verdict:
+    clone = host.clone("emptied", many)
+    before = on_disk(clone.work.path)
+    clone.work.git("rm", "--quiet", "-r", ".")
+    clone.work.commit()
+    clone.sync()
+    return clone.seen(truth=before)
+
+
+def forty_are_renamed(host: Host) -> Verdict:
+    clone = host.clone("renamed", many)
+    before = documents(host.person, clone.name)
+    clone.work.git("mv", "Log", "Diary")
+    verdict = Verdict()
+    clone.work.commit()
+    verdict.expect(clone.sync() == 0, "the sync failed")
+    verdict.expect(documents(host.person, clone.name) == before, "its documents are others")
+    return clone.seen(verdict)
+
+
+def links_lead_out(host: Host) -> Verdict:
+    clone = host.clone("links")
+    write(host.folder / "outside", "secret.md", note("secret.md"))
+    (clone.work.path / "out.md").symlink_to(host.folder / "outside" / "secret.md")
+    (clone.work.path / "Out").symlink_to(host.folder / "outside")
+    clone.work.commit()
+    clone.sync()
+    has = held(host.person, clone.name, lambda locator, _title: locator)
+    verdict = Verdict()
+    verdict.expect(not any("secret" in text for texts in has.texts.values() for text in texts), "it was followed")
+    return clone.seen(verdict, {name: text for name, text in on_disk(clone.work.path).items() if "Out/" not in name})
+
+
+def a_pack_is_cut(host: Host) -> Verdict:
+    clone = host.clone("cut", many)
+    host.git.cut_after = 200
+    try:
+        failed = clone.fails()
+    finally:
+        host.git.cut_after = None
+    clone.goes_on(failed)
+    return clone.seen(failed)
+
+
+def it_is_gone(host: Host) -> Verdict:
+    clone = host.clone("gone")
+    host.git.withdraw("ada/gone")
+    failed = clone.fails()
+    host.git.publish("ada/gone", clone.work)
+    clone.goes_on(failed)
+    return clone.seen(failed)
+
+
+def the_token_of_git_is_revoked(host: Host) -> Verdict:
+    clone = host.clone("locked")
+    host.git.token = "another"
+    try:
+        failed = clone.fails()
+        failed.expect(clone.state() == "held", f"the source is {clone.state()}, and not held")
+    finally:
+        host.git.token = None
+    clone.goes_on(failed)
+    return clone.seen(failed)
+
+
+def too_fast_again_and_again(host: Host) -> Verdict:
+    said = host.said("storm")
+    said.repo.open("Later", note("later"))
+    left = [3]
+
+    def storm(exchange: Exchange) -> None:
+        if left[0]:
+            left[0] -= 1
+            exchange.say(403, _TOO_FAST, Retry_After="1")
+
+    with host.harm(storm):
+        verdict = Verdict()
+        code = said.sync()
+        verdict.expect(code == 0, f"ended with {code}")
+        until(lambda: (left[0], said.seen().right), lambda now: now == (0, True), seconds=_SOON, must=False)
+    verdict.expect(said.state() == "active", f"the source is {said.state()}")
+    verdict.expect("FAILED" not in said.person.states_of(said.name), "a run failed")
+    return said.seen(verdict)
+
+
+def answers_are_cut(host: Host) -> Verdict:
+    said = host.said("ragged")
+    said.repo.comment(1, note("later"))
+    with host.harm(lambda exchange: exchange.cut(after=20) if exchange.number % 3 else None):
+        said.sync()
+    verdict = Verdict()
+    said.goes_on(verdict)
+    return said.seen(verdict)
+
+
+def a_login_page_stands_between(host: Host) -> Verdict:
+    said = host.said("cafe")
+    with host.harm(lambda exchange: exchange.say(200, b"<html>Welcome to the cafe; please log in</html>")):
+        code = said.sync()
+        verdict = said.seen()
+    verdict.expect(code != 0, "the sync did not fail")
+    said.goes_on(verdict)
+    return said.seen(verdict)
+
+
+def it_is_called_something_else(host: Host) -> Verdict:
+    said = host.said("old")
+    before = documents(host.person, said.name)
+    said.repo.server.rename("ada/old", "ada/new")
+    verdict = Verdict()
+    verdict.expect(said.sync() == 0, "the sync failed")
+    verdict.expect(documents(host.person, said.name) == before, "its documents are others")
+    return said.seen(verdict)
+
+
+def an_issue_is_deleted(host: Host) -> Verdict:
+    said = host.said("fewer")
+    said.repo.delete(2)
+    verdict = Verdict()
+    verdict.expect(said.person("sync", said.name, "--deep", "--wait").code == 0, "the sync failed")
+    return said.seen(verdict)
+
+
+def the_token_is_revoked(host: Host) -> Verdict:
+    said = host.said("revoked")
+    host.hub.tokens.pop(said.token.read_text())
+    verdict = Verdict()
+    verdict.expect(said.sync() != 0, "the sync did not fail")
+    asked = len(host.proxy.paths)
+    said.sync()
+    verdict.expect(said.state() == "held", f"the source is {said.state()}, and not held")
+    verdict.expect(len(host.proxy.paths) == asked, "the host was asked again")
+    host.hub.tokens[said.token.read_text()] = "ada"
+    said.goes_on(verdict)
+    return said.seen(verdict)
+
+
+AREA = Area(
+    "repositories",
+    host,
+    (
+        Hazard("history is rewritten", "as it is now", history_is_rewritten),
+        Hazard("the default branch is renamed", "the same documents", the_branch_is_renamed),
+        Hazard("a repository is emptied", "held until a person decides", it_is_emptied),
+        Hazard("a folder of forty files is renamed", "the same documents", forty_are_renamed),
+        Hazard("links lead out of a repository", "nothing from outside", links_lead_out),
+        Hazard("a pack is cut", "nothing is lost", a_pack_is_cut),
+        Hazard("a repository is gone", "nothing is deleted", it_is_gone),
+        Hazard("a token is revoked at git", "held; nothing is deleted", the_token_of_git_is_revoked),
+        Hazard("the host says too fast, thrice", "waits, and goes on", too_fast_again_and_again),
+        Hazard("answers are cut", "each thing once", answers_are_cut),
+        Hazard("a login page answers", "nothing is deleted", a_login_page_stands_between),
+        Hazard("a repository is renamed", "the same documents", it_is_called_something_else),
+        Hazard("an issue is deleted", "gone after a deep sync", an_issue_is_deleted),
+        Hazard("a token is revoked at the API", "asked once, then held", the_token_is_revoked),
+    ),
+)

@@ -1,0 +1,138 @@
+"""What was seen: one row for each hazard and system, kept in a file, and the document that is written from it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.measure import hardware
+
+_HEAD = Path(__file__).with_name("head.md")
+OURS = "catchment"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one system made of one hazard; `seconds` and `peak_mb` of bringing it in afterwards, or of the whole hazard.
+
+    `policy`: what is right here is a rule of Catchment's, and no system has to share it.
+    """
+
+    area: str
+    hazard: str
+    expected: str
+    system: str
+    right: bool
+    seen: str
+    seconds: float
+    peak_mb: float = 0.0
+    policy: bool = False
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long one system took for one step with a larger folder."""
+
+    step: str
+    system: str
+    seconds: float
+    peak_mb: float
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that was seen so far; what is done again takes the place of what was seen before."""
+
+    rows: dict[str, Row]
+    paces: dict[str, Pace]
+    versions: dict[str, str]
+
+    @classmethod
+    def kept(cls, file: Path) -> Results:
+        """What a file has; nothing, if there is none."""
+        has = json.loads(file.read_text()) if file.exists() else {"rows": [], "paces": [], "versions": {}}
+        results = cls({}, {}, has["versions"])
+        for row in has["rows"]:
+            results.add(Row(**row))
+        for pace in has["paces"]:
+            results.measured(Pace(**pace))
+        return results
+
+    def add(self, row: Row) -> None:
+        self.rows[f"{row.area}/{row.hazard}/{row.system}"] = row
+
+    def measured(self, pace: Pace) -> None:
+        self.paces[f"{pace.step}/{pace.system}"] = pace
+
+    def keep(self, file: Path) -> None:
+        """Write it to a file."""
+        rows, paces = [asdict(row) for row in self.rows.values()], [asdict(pace) for pace in self.paces.values()]
+        file.write_text(json.dumps({"rows": rows, "paces": paces, "versions": self.versions}, indent=1) + "\n")
+
+    def document(self) -> str:
+        """The tables, below what is said of them by hand."""
+        tables = [*_on(), *self._ours(), *self._beside(), *self._measured()]
+        return _HEAD.read_text(encoding="utf-8") + "\n".join(tables) + "\n"
+
+    def _ours(self) -> Iterator[str]:
+        mine = [row for row in self.rows.values() if row.system == OURS]
+        yield f"## What Catchment does: {sum(row.right for row in mine)} of {len(mine)} as expected"
+        for area in dict.fromkeys(row.area for row in mine):
+            yield from ("", f"### {area.capitalize()}", "")
+            cells = [(row.hazard, row.expected, row.seen, _seconds(row.seconds)) for row in mine if row.area == area]
+            yield from _table(("hazard", "expected", "seen", "seconds"), cells)
+
+    def _beside(self) -> Iterator[str]:
+        systems = list(dict.fromkeys(row.system for row in self.rows.values()))
+        if len(systems) == 1:
+            return
+        yield from ("", "## Side by side", "", ", ".join(self.versions[system] for system in systems) + ".", "")
+        compared = [row for row in self.rows.values() if row.area == "folder" and row.system == systems[1]]
+        seen = {(row.hazard, row.system): row for row in self.rows.values() if row.area == "folder"}
+        cells = [
+            (f"{row.hazard} *" if row.policy else row.hazard, *(seen[row.hazard, system].seen for system in systems))
+            for row in compared
+        ]
+        mine = {system: [row for row in seen.values() if row.system == system] for system in systems}
+        binding = {system: [row for row in rows if not row.policy] for system, rows in mine.items()}
+        cells += [
+            ("**right**", *(_right(mine[system]) for system in systems)),
+            ("**right, but for \\***", *(_right(binding[system]) for system in systems)),
+            ("median seconds", *(_seconds(statistics.median(row.seconds for row in mine[s])) for s in systems)),
+            ("most memory, MB", *(f"{max(row.peak_mb for row in mine[s]):.0f}" for s in systems)),
+        ]
+        yield from _table(("hazard", *systems), cells)
+
+    def _measured(self) -> Iterator[str]:
+        if not self.paces:
+            return
+        yield from ("", "## A thousand notes", "")
+        cells = [
+            (pace.step, pace.system, _seconds(pace.seconds), f"{pace.peak_mb:.0f}")
+            for pace in sorted(self.paces.values(), key=lambda pace: pace.step)
+        ]
+        yield from _table(("step", "system", "seconds", "memory, MB"), cells)
+
+
+def _on() -> Iterator[str]:
+    machine = hardware()
+    where = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}"
+    yield from (f"Seen on: {where}, Python {machine['python']}.", "")
+
+
+def _right(rows: list[Row]) -> str:
+    return f"**{sum(row.right for row in rows)} of {len(rows)}**"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f}"
+
+
+def _table(head: tuple[str, ...], cells: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield "|---" * len(head) + "|"
+    for row in cells:
+        yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"
