@@ -27,6 +27,18 @@ def _read(data: bytes, name: str = "file") -> Document:
     return normalize(RawContent(data, name))
 
 
+def test_a_large_page_says_what_a_small_one_does() -> None:
+    page = b"""<html lang=en><title>A <span>page</span></title><body><h1><SPAN class="a">Big</SPAN></h1>
+    <p>one<span> two</span> <b><span title="a > b">three</span> <span title='<'>four</b> five</span
+    > <span-like>six</span-like> <a href="x.html"><span>seven</span></a></p>
+    <pre><code><span class="k">def</span> <span class=n>f</span>():
+      <span>pass</span></code></pre><table><span>eight</span><tr><td><span>nine</table>"""
+    small, large = _read(page, "a.html"), _read(b"<!--" + b"x" * 1_000_000 + b"-->" + page, "a.html")
+
+    assert "[seven](x.html)" in small.text
+    assert (large.text, large.title, large.language) == (small.text, small.title, small.language)
+
+
 def test_more_than_sixty_formats_have_a_reader() -> None:
     assert len(READERS) > 60
     assert len(ENDINGS) > 120
