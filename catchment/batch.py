@@ -87,6 +87,7 @@ class OpenBatch:
         self.token = batch.token
         self.jobs = batch.jobs
         self._bench = bench
+        self._keys = {job.id: _key(job) for job in batch.jobs}
         self._reads: dict[int, Read] = {}
         self._extractions: dict[Content, bytes] = {}
         self._failed: set[int] = set()
@@ -131,7 +132,7 @@ class OpenBatch:
         self.extract()
         outcomes = self._outcomes()
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
-        self._bench.cache.drop([_key(job_id) for job_id in self._reads])
+        self._bench.cache.drop([self._keys[job_id] for job_id in self._reads])
         unchanged = sum(isinstance(outcome, SkippedOutcome) for outcome in outcomes)
         documents = [outcome.document for outcome in outcomes if isinstance(outcome, Delivered)]
         secretive = sum(document is not None and tells_of_secrets(document) for document in documents)
@@ -151,8 +152,11 @@ class OpenBatch:
         return [job for job in self.jobs if job.id not in self._reads and job.id not in self._failed]
 
     def _remembered(self, jobs: Sequence[ClaimedJob]) -> dict[int, Read]:
-        entries = self._bench.cache.get(_key(job.id) for job in jobs)
-        return {job.id: Read.decode(entries[_key(job.id)]) for job in jobs if _key(job.id) in entries}
+        return {job_id: Read.decode(entry) for job_id, entry in self._cached([job.id for job in jobs]).items()}
+
+    def _cached(self, jobs: Sequence[int]) -> dict[int, bytes]:
+        entries = self._bench.cache.get(self._keys[job_id] for job_id in jobs)
+        return {job_id: entries[self._keys[job_id]] for job_id in jobs if self._keys[job_id] in entries}
 
     def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
         """What is read at a time: all where parsers read for themselves, else as much as may wait for them in memory."""
@@ -214,7 +218,7 @@ class OpenBatch:
                 continue
             reading = Read.decode(outcome)
             if reading.fate == "parsed":
-                entries[_key(job.id)] = outcome
+                entries[self._keys[job.id]] = outcome
             yield job.id, reading
         bench.cache.put(entries)
 
@@ -241,9 +245,9 @@ class OpenBatch:
         """The encoded documents that the batch brings; what the cache has lost is parsed again."""
         parsed = {job_id: reading for job_id, reading in self._reads.items() if reading.fate == "parsed"}
         aside = [job_id for job_id, reading in parsed.items() if reading.document is None]
-        entries = self._bench.cache.get(map(_key, aside))
-        parsed |= {job_id: Read.decode(entries[_key(job_id)]) for job_id in aside if _key(job_id) in entries}
-        lost = {job_id for job_id in aside if _key(job_id) not in entries}
+        entries = self._cached(aside)
+        parsed |= {job_id: Read.decode(entry) for job_id, entry in entries.items()}
+        lost = set(aside) - entries.keys()
         parsed |= self._run(read, list(self._tasks([job for job in self.jobs if job.id in lost])))
         yield from ((r, r.document) for r in parsed.values() if r.document is not None)
 
@@ -293,5 +297,7 @@ class OpenBatch:
         self._bench.report(Trouble(job.id, job.attempt, failure, retry_at))
 
 
-def _key(job_id: int) -> str:
-    return f"{job_id}:{FORMAT}:{NORMALIZER}"
+def _key(job: ClaimedJob) -> str:
+    """Not the job's number alone: a ledger that was brought back, or is another one now, gives it to another item."""
+    item = hashlib.blake2b(f"{job.item.locator}\n{job.item.version}".encode(errors="surrogatepass"), digest_size=12)
+    return f"{job.id}:{item.hexdigest()}:{FORMAT}:{NORMALIZER}"

@@ -38,18 +38,19 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for 
                 sources, hosts = overview(ledger), resting.of_hosts(ledger)
         except NotFound:
             sources = []
-    places = _add_what_runs(sources, planned.result()) if planned else None
+    runs = planned.result() if planned else None
+    places = _add_what_runs(sources, runs or {}) if server else None
+    told = _server(server, runs is not None)
     if as_json:
-        told = {"server": _server(server), "worker": _worker(places), "sources": sources, "hosts": hosts}
-        render.show_json(told)
+        render.show_json({"server": told, "worker": _worker(places), "sources": sources, "hosts": hosts})
     else:
-        _print(server, places, sources, hosts)
+        _print(told, places, sources, hosts)
 
 
-def _planned_runs(server: Running) -> dict[str, PlannedRun]:
+def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
     from deployments.planned import next_runs
 
-    return next_runs(server) or {}
+    return next_runs(server)
 
 
 def _add_what_runs(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRun]) -> Places | None:
@@ -120,8 +121,8 @@ def _sync(ledger: Ledger, source_id: int) -> dict[str, Any] | None:
     }
 
 
-def _server(server: Running | None) -> dict[str, Any]:
-    return {"running": server is not None, "url": server.url if server else None}
+def _server(server: Running | None, answers: bool) -> dict[str, Any]:
+    return {"running": server is not None, "answers": answers, "url": server.url if server else None}
 
 
 def _worker(places: Places | None) -> dict[str, Any] | None:
@@ -148,10 +149,15 @@ def _planned(run: PlannedRun | None) -> dict[str, Any] | None:
 
 
 def _print(
-    server: Running | None, places: Places | None, sources: list[dict[str, Any]], hosts: list[dict[str, Any]]
+    server: Mapping[str, Any], places: Places | None, sources: list[dict[str, Any]], hosts: list[dict[str, Any]]
 ) -> None:
-    if server:
-        render.say(f"Server running at {server.url}")
+    if server["answers"]:
+        render.say(f"Server running at {server['url']}")
+    elif server["running"]:
+        render.say(
+            f"The server at {server['url']} does not answer at the moment; when that lasts it is started again by itself, "
+            "and syncs go on"
+        )
     else:
         render.say("No server is running; start it with `catchment up --detach`")
     if places:

@@ -16,7 +16,10 @@ from deployments.environment import auth_string
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A system that `up` keeps running. `pid` is the supervisor's, `started` aware UTC, `login` `user:password`."""
+    """A system that `up` keeps running. `pid` is the supervisor's, `started` aware UTC, `login` `user:password`.
+
+    `stopping`: it was asked to end, which may take half a minute.
+    """
 
     port: int
     pid: int
@@ -24,6 +27,7 @@ class Running:
     server_pid: int
     worker_pid: int
     login: str = field(repr=False)
+    stopping: bool = False
 
     @property
     def url(self) -> str:
@@ -41,10 +45,13 @@ class Running:
 
 
 def running(home: Home) -> Running | None:
-    """What runs for this home, decided by whether its supervisor lives and not by what a file says."""
+    """What runs for this home, decided by whether its supervisor lives and not by what a file says.
+
+    The file may have come from elsewhere: in a copy of a home it tells of what runs for the other one.
+    """
     try:
         state = json.loads(state_file(home).read_text())
-        if not alive(str(state.pop("identity"))):
+        if state.pop("folder") != _folder(home) or not alive(str(state.pop("identity"))):
             return None
         return Running(**{**state, "started": datetime.fromisoformat(state["started"])}, login=auth_string(home))
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
@@ -55,6 +62,7 @@ def running(home: Home) -> Running | None:
 def record(home: Home, state: Running, identity: str) -> None:
     """Say what runs, for `running` to read."""
     fields: dict[str, Any] = asdict(state) | {"started": state.started.isoformat(), "identity": identity}
+    fields["folder"] = _folder(home)
     del fields["login"]
     durable.write(state_file(home), json.dumps(fields).encode())
 
@@ -62,6 +70,12 @@ def record(home: Home, state: Running, identity: str) -> None:
 def state_file(home: Home) -> Path:
     """The small file that `up` keeps while it runs."""
     return home.run / "up.json"
+
+
+def _folder(home: Home) -> str:
+    """What a home keeps when it is moved, and its copy does not have."""
+    found = home.path.stat()
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def ui_login(home: Home) -> str | None:

@@ -46,12 +46,14 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
     """Start the server and the worker and keep them running until a signal or `down`; the exit code.
 
     With `detach` returns as soon as both are ready. When they run already, says so and returns 0. Raises TryAgain when
-    the port asked for is taken, or when they do not become ready.
+    the port asked for is taken, or when they do not become ready. One that is being stopped is waited for.
     """
     home.make()
     if state := running(home):
-        announce(f"Catchment is running already: {state.url}")
-        return 0
+        if not state.stopping:
+            announce(f"Catchment is running already: {state.url}")
+            return 0
+        _end_of(state)
     if detach:
         return start_in_background(home, port, announce)
     with _only_one(home) as alone:
@@ -70,17 +72,25 @@ def down(home: Home) -> bool:
     state = running(home)
     if state is None:
         return False
-    try:
-        supervisor = identity(state.pid)
-        os.kill(state.pid, signal.SIGTERM)
-        if not _until(lambda: not alive(supervisor), _STOP_SECONDS):
+    # It may end by itself meanwhile.
+    with contextlib.suppress(ProcessLookupError):
+        if not state.stopping:
+            # A second signal would be understood as being in a hurry.
+            os.kill(state.pid, signal.SIGTERM)
+        if not _end_of(state):
             # Its children end with it.
             os.kill(state.pid, signal.SIGKILL)
-            _until(lambda: not alive(supervisor), 5)
-    except ProcessLookupError:
-        # It ended by itself meanwhile.
-        pass
+            _end_of(state)
     return True
+
+
+def _end_of(state: Running) -> bool:
+    """Wait for the end of a supervisor; whether it came."""
+    try:
+        supervisor = identity(state.pid)
+    except ProcessLookupError:
+        return True
+    return _until(lambda: not alive(supervisor), _STOP_SECONDS)
 
 
 class _Supervisor:
@@ -235,6 +245,11 @@ class _Supervisor:
 
     def _close(self) -> None:
         """Hand back what runs, then end the worker, then the server; what does not end is killed."""
+        # Others can wait for the end without knowing that it has begun, should the disk be full.
+        with contextlib.suppress(OSError):
+            if state_file(self._home).exists():
+                self._state = replace(self._state, stopping=True)
+                self._record()
         self._watcher.end(grace=2)
         self._reclaiming.end(grace=2)
         was_idle = False

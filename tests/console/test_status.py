@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,6 +19,7 @@ from catchment.pacing.metered import Ask, Report
 from catchment.places import Places
 from catchment.process import identity
 from console.render import clock
+from deployments.server import Running, record
 from deployments.watch import report
 from deployments.watch.report import Watching, WatchState
 from tests.console.standin import Standin, run, serving
@@ -30,6 +32,13 @@ if TYPE_CHECKING:
 def server(filled: Path) -> Iterator[Standin]:
     with serving(filled) as standin:
         yield standin
+
+
+def test_status_says_in_one_line_that_the_server_does_not_answer(cli: Cli, filled: Path) -> None:
+    record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
+    assert cli("status", "--json").json["server"] == {"running": True, "answers": False, "url": "http://127.0.0.1:1"}
+    (said,) = [line for line in cli("status").out.splitlines() if "erver" in line]
+    assert said.startswith("The server at http://127.0.0.1:1 does not answer at the moment; ")
 
 
 def test_status_says_when_a_source_runs_next(cli: Cli, server: Standin) -> None:
