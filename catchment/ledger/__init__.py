@@ -74,11 +74,11 @@ class Ledger:
         self._store = store
         self.led_forward = led_forward
         """That it was older than the program when it was opened, and what was kept of it."""
-        timeline = Timeline(steady)
+        timeline = self._timeline = Timeline(steady)
         self.sources = Sources(store)
         self.syncs = Syncs(store)
         self.turns = Turns(store)
-        self.intake = Intake(store)
+        self.intake = Intake(store, timeline)
         self.queue = Queue(store, timeline)
         self.library = Library(store)
         self.quarantine = Quarantine(store)
@@ -156,7 +156,7 @@ class Ledger:
         """Undoing what a sync did to the library; see `catchment.ledger.undo`."""
         from catchment.ledger.undo import Undo
 
-        return Undo(self._store)
+        return Undo(self._store, self._timeline)
 
     @property
     def proof(self) -> Proof:

@@ -13,6 +13,7 @@ from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Hold, Settled
 from catchment.ledger.schema import DELETED, MISSING, holds, items, jobs, marks, sources, syncs
 from catchment.ledger.store import Reading, Store, Writing, from_micros
+from catchment.ledger.timeline import Timeline
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, in_parts, move
 
 _FEW = 10
@@ -22,8 +23,9 @@ _SHARE = 0.1
 class Deletions:
     """The guard against mass deletion, and the deletion itself."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, timeline: Timeline) -> None:
         self._store = store
+        self._timeline = timeline
 
     def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
         """See `Intake.settle`."""
@@ -93,6 +95,10 @@ class Deletions:
     def purge(self, older_than: timedelta) -> int:
         """See `Intake.purge`."""
         with self._store.write() as writing:
+            self._timeline.now(writing)
+            # What was noted while the clock was ahead is gone since now: its true age is not known.
+            ahead = literal_column(DELETED) & (items.c.gone_at > writing.now)
+            writing.execute(update(items).where(ahead).values(gone_at=writing.now))
             limit = writing.now - older_than // timedelta(microseconds=1)
             old = items.c.id.in_(select(items.c.id).where(literal_column(DELETED), items.c.gone_at <= limit))
             numbers = list(writing.execute(select(items.c.id).where(old)).scalars())

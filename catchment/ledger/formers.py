@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, exists, func, literal, select
+from sqlalchemy import ColumnElement, Row, delete, exists, func, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from catchment.ledger.schema import contents, documents, formers, syncs
@@ -85,6 +85,8 @@ def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
 
 def too_many(writing: Writing, older_than: timedelta, most: int) -> ColumnElement[bool]:
     """The formers of syncs that are older than this, or whose texts take more than so many characters with the later ones."""
+    # What was kept while the clock was ahead is kept since now: its true age is not known.
+    writing.execute(update(formers).where(formers.c.kept_at > writing.now).values(kept_at=writing.now))
     limit = writing.now - older_than // timedelta(microseconds=1)
     used = exists(select(literal(1)).where(documents.c.content_id == formers.c.content_id))
     sizes = (

@@ -16,6 +16,7 @@ from catchment.ledger.rows import Hold, IntakeCounts, ItemRow, Settled
 from catchment.ledger.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.schema import marks as marks_table
 from catchment.ledger.store import AnyRow, Reading, Store, Writing, among, from_json, from_micros, maybe_time
+from catchment.ledger.timeline import Timeline
 from catchment.ledger.transitions import in_parts
 from catchment.model import Failure, JobState, Skip, Tombstone, Upsert
 
@@ -26,9 +27,9 @@ _MOST_FOUND = 50
 class Intake:
     """What is at the source, as far as the ledger was told."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, timeline: Timeline) -> None:
         self._store = store
-        self._deletions = Deletions(store)
+        self._deletions = Deletions(store, timeline)
 
     def known(self, source_id: int) -> KnownSource:
         """What the connector of this source may know of its past."""

@@ -81,7 +81,9 @@ class Quarantine:
         with self._store.read() as reading:
             for job_id, reason, then, failed_at in reading.execute(mine):
                 what = changed(Reason(reason), from_json(then), now)
-                if what is not None and (what != "login" or failed_at <= reading.now - _LOGIN_AGAIN):
+                # A failure in the future is one from before the clock was set back.
+                recent = reading.now - _LOGIN_AGAIN < failed_at <= reading.now
+                if what is not None and (what != "login" or not recent):
                     found[what].append(job_id)
         if not found:
             return 0

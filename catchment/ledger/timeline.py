@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from sqlalchemy import delete, func, insert, literal_column, select, update
 
-from catchment.ledger.schema import RUNNING, buckets, jobs, timeline, turns
+from catchment.ledger.schema import DELETED, RUNNING, buckets, chain, formers, history, items, jobs, timeline, turns
 from catchment.ledger.store import Reading, Writing
 from catchment.ledger.transitions import PENDING, RETRYING, states
 from catchment.pacing.steady import Steady, steady
 
-_CORRECTED = 1_000_000
+_SECOND = 1_000_000
+_CORRECTED = _SECOND
 """The wall's clock was set when it differs by so many microseconds from what it should show."""
 
 
@@ -35,7 +36,7 @@ class Timeline:
         self._known: _Known | None = None
 
     def now(self, reading: Reading) -> int:
-        """The moment. A writing transaction notes how far the wall's clock is off, and what follows when that was set back."""
+        """The moment. A writing transaction notes how far the wall's clock is off, and what follows when that was set."""
         said = self._clock()
         known = self._known
         if known is None or known.boot != said.boot:
@@ -54,30 +55,55 @@ class Timeline:
         if row is not None and row.boot == said.boot:
             self._known = _Known(*row)
             return self._known
-        ticks = reading.now
+        ticks, written = reading.now, _last_written(reading)
         if row is not None:
-            last = reading.execute(select(func.max(buckets.c.at))).scalar() or 0
+            last = max(reading.execute(select(func.max(buckets.c.at))).scalar() or 0, written + row.wall_ahead)
             ticks = max(reading.now + row.wall_ahead, last + said.micros)
         known = _Known(said.boot, ticks - said.micros, ticks - reading.now)
         if isinstance(reading, Writing):
             reading.execute(delete(timeline))
             reading.execute(insert(timeline).values(id=1, **known._asdict()))
+            # What was written last is in the future when the clock was set back while the machine was down.
+            if written - reading.now > _CORRECTED:
+                _wait_no_longer(reading, written - reading.now)
             # If this transaction is undone, another process finds no row and comes to the same within milliseconds.
             self._known = known
         return known
 
 
 def _follow(writing: Writing, known: _Known, wall_ahead: int) -> _Known:
-    """Note that the wall's clock was set. Set back, what waits in the queue would wait so much longer: it is set back too."""
+    """Note that the wall's clock was set, and by how much."""
     noted = writing.execute(select(timeline.c.wall_ahead)).scalar()
     # Another process may have been the first to follow.
     back = wall_ahead - (known.wall_ahead if noted is None else noted)
     if back > _CORRECTED:
-        later, held, turn = jobs.c.not_before, jobs.c.lease_until, turns.c.counts_until
-        waiting = states({PENDING, RETRYING}) & (later > writing.now)
-        writing.execute(update(jobs).where(waiting).values(not_before=later - back, due=jobs.c.due - back))
-        too_long = literal_column(RUNNING) & (held > writing.now + back)
-        writing.execute(update(jobs).where(too_long).values(lease_until=held - back))
-        writing.execute(update(turns).where(turn > writing.now + back).values(counts_until=turn - back))
+        _wait_no_longer(writing, back)
+    elif back < -_CORRECTED:
+        _keep_as_long(writing, -back)
+    if abs(back) > _CORRECTED:
+        # Also so that the newest row of the history is one of the time that is now.
+        way = "back" if back > 0 else "forward"
+        writing.record("clock set", actor="ledger", reason=f"{way} by {abs(back) // _SECOND} s")
     writing.execute(update(timeline).values(wall_ahead=wall_ahead))
     return known._replace(wall_ahead=wall_ahead)
+
+
+def _wait_no_longer(writing: Writing, back: int) -> None:
+    """The clock was set back by so much: what waits in the queue would wait so much longer, and is set back too."""
+    later, held, turn = jobs.c.not_before, jobs.c.lease_until, turns.c.counts_until
+    waiting = states({PENDING, RETRYING}) & (later > writing.now)
+    writing.execute(update(jobs).where(waiting).values(not_before=later - back, due=jobs.c.due - back))
+    too_long = literal_column(RUNNING) & (held > writing.now + back)
+    writing.execute(update(jobs).where(too_long).values(lease_until=held - back))
+    writing.execute(update(turns).where(turn > writing.now + back).values(counts_until=turn - back))
+
+
+def _keep_as_long(writing: Writing, forward: int) -> None:
+    """The clock was set forward by so much: what is kept for a number of days would be let go of so much earlier."""
+    writing.execute(update(items).where(literal_column(DELETED)).values(gone_at=items.c.gone_at + forward))
+    writing.execute(update(formers).values(kept_at=formers.c.kept_at + forward))
+
+
+def _last_written(reading: Reading) -> int:
+    """When the newest row of the history was written."""
+    return reading.execute(select(history.c.at).join(chain, history.c.id == chain.c.length)).scalar() or 0

@@ -22,6 +22,7 @@ from catchment.ledger.delivery import set_hashes
 from catchment.ledger.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.schema import formers as formers_table
 from catchment.ledger.store import AnyRow, Reading, Store, Writing, among, to_json
+from catchment.ledger.timeline import Timeline
 from catchment.ledger.transitions import CANCELLED, SKIPPED, SUCCEEDED, in_parts
 from catchment.model import JobState
 
@@ -61,8 +62,9 @@ class _Place:
 class Undo:
     """Undoing what syncs did to the library."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, timeline: Timeline) -> None:
         self._store = store
+        self._timeline = timeline
 
     def preview(self, sync_id: int) -> Undone:
         """What undoing a sync would do. Raises NotFound when there is nothing kept that it changed."""
@@ -89,6 +91,7 @@ class Undo:
     def purge(self, older_than: timedelta, most: int) -> int:
         """Let go of what was kept to undo syncs of this age, or beyond so many characters of text in all; how many syncs."""
         with self._store.write() as writing:
+            self._timeline.now(writing)
             old = formers.too_many(writing, older_than, most)
             numbers = writing.execute(select(formers_table.c.sync_id).where(old).distinct()).scalars().all()
             removal.forget_formers(writing, old)

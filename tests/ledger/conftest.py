@@ -120,6 +120,7 @@ def world(request: pytest.FixtureRequest, clock: Clock) -> Iterator[World]:
     url = request.getfixturevalue("empty_postgres")
     ledger: Ledger = request.getfixturevalue("postgres_ledger")
     ledger._store._clock = clock
+    ledger._timeline.__init__(clock.steady)  # type: ignore[misc]
     made = World(url, clock, ledger)
     yield made
     assert made.ledger.check() == []
@@ -130,6 +131,6 @@ def world(request: pytest.FixtureRequest, clock: Clock) -> Iterator[World]:
 @pytest.fixture
 def sqlite_world(sqlite_url: str, clock: Clock) -> Iterator[World]:
     """A source and an open sync, on SQLite."""
-    made = World(sqlite_url, clock, Ledger.open(sqlite_url, clock=clock))
+    made = World(sqlite_url, clock, Ledger.open(sqlite_url, clock=clock, steady=clock.steady))
     yield made
     made.ledger.close()

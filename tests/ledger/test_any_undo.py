@@ -79,11 +79,12 @@ def library(world: World) -> dict[str, tuple[str, str]]:
 @given(before=st.lists(SYNC, max_size=3), last=SYNC)
 @example(before=[[("write", "a", "x"), ("write", "b", "y")]], last=[("move", "a", "c"), ("move", "b", "a")])
 @example(before=[[("write", "a", "x")], [("delete", "a", "")]], last=[("write", "b", "x"), ("write", "a", "x")])
+@example(before=[[("write", "a", "x")], [("delete", "a", ""), ("write", "c", "x")]], last=[("write", "a", "x")])
 def test_any_sync_is_undone_and_done_again(sqlite_template: Path, before: list[list[Deed]], last: list[Deed]) -> None:
     with tempfile.TemporaryDirectory() as name:
         file = shutil.copy2(sqlite_template, Path(name) / "ledger.db")
         clock = Clock()
-        world = World(f"sqlite:///{file}", clock, Ledger.open(f"sqlite:///{file}", clock=clock))
+        world = World(f"sqlite:///{file}", clock, Ledger.open(f"sqlite:///{file}", clock=clock, steady=clock.steady))
         folder = Folder()
         for deeds in before:
             for deed in deeds:

@@ -15,7 +15,7 @@ def test_a_clock_that_is_set_back_keeps_no_job_waiting(world: World) -> None:
     world.see(*notes(3))
     batch = world.claim(1)
     world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=world.clock.moment + timedelta(seconds=60))
-    world.clock.forward(hours=-2)
+    world.clock.set(hours=-2)
     assert locators(world.claim(fresh=True)) == ["n/1.md", "n/2.md"]
     assert world.claim(fresh=False).jobs == ()
     next_at = world.ledger.queue.waiting(world.source.id).next_at
@@ -27,10 +27,10 @@ def test_a_clock_that_is_set_back_keeps_no_job_waiting(world: World) -> None:
 def test_every_process_follows_a_clock_that_was_set_once(sqlite_world: World) -> None:
     world = sqlite_world
     world.see(*notes(2))
-    with closing(Ledger.open(world.url, clock=world.clock)) as another:
+    with closing(Ledger.open(world.url, clock=world.clock, steady=world.clock.steady)) as another:
         batch = world.claim(1)
         another.queue.claim(world.source.id, 0, owner="another")
-        world.clock.forward(hours=-2)
+        world.clock.set(hours=-2)
         retry_at = world.clock.moment + timedelta(minutes=30)
         world.claim(0)
         world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=retry_at)
@@ -42,7 +42,7 @@ def test_every_process_follows_a_clock_that_was_set_once(sqlite_world: World) ->
 def test_what_is_claimed_keeps_its_lease_and_no_more_when_the_clock_is_set_back(world: World) -> None:
     world.see(note("held.md"))
     world.claim(lease=timedelta(minutes=5))
-    world.clock.forward(hours=-2)
+    world.clock.set(hours=-2)
     world.claim()
     assert world.ledger.queue.recover(world.source.id, lambda _: True, 3).released == 0
     world.clock.forward(minutes=6)

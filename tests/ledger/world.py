@@ -34,22 +34,36 @@ from catchment.model import (
     Tombstone,
     Upsert,
 )
+from catchment.pacing.steady import Steady
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 NORMALIZER = "1"
 
 
 class Clock:
-    """Seconds since 1970, as the test says."""
+    """Seconds since 1970, as the test says: time passes by `forward`, and somebody sets the clock on the wall by `set`."""
 
     def __init__(self) -> None:
         self.now = START.timestamp()
+        self.boot, self.up = "first", 1_000.0
 
     def __call__(self) -> float:
         return self.now
 
     def forward(self, **by: float) -> None:
+        self.set(**by)
+        self.up += timedelta(**by).total_seconds()
+
+    def set(self, **by: float) -> None:
         self.now += timedelta(**by).total_seconds()
+
+    def reboot(self) -> None:
+        """The machine is started anew, and nobody can say how long it was off."""
+        self.boot, self.up = f"after {self.boot}", 10.0
+
+    def steady(self) -> Steady:
+        """The clock that nobody can set."""
+        return Steady(self.boot, int(self.up * 1_000_000))
 
     @property
     def moment(self) -> datetime:
@@ -114,7 +128,7 @@ class World:
     def reopen(self) -> None:
         """As after a crash: nothing of the process is left but the file."""
         self.ledger.close()
-        self.ledger = Ledger.open(self.url, clock=self.clock)
+        self.ledger = Ledger.open(self.url, clock=self.clock, steady=self.clock.steady)
 
     def record(self, *changes: Upsert | Tombstone | Skip | Failure, **marks: str | None) -> IntakeCounts:
         return self.ledger.intake.record(self.sync.id, changes, marks)
