@@ -61,7 +61,10 @@ class Limits:
 
 
 _LARGEST = 1e10
-"""No limit, no moment in seconds and no wait is larger; what is, makes no sense."""
+"""No number of requests and no moment in seconds is larger; what is, makes no sense."""
+_LONGEST = 86_400.0
+"""Seconds for which a host is left alone at its word; then it may say it again."""
+_MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +81,21 @@ def read_headers(headers: Mapping[str, str], now: datetime | None = None) -> Tol
     """What the headers of an HTTP answer say: `Retry-After` (RFC 9110, 10.2.3) and `X-RateLimit-*` as GitHub sends them.
 
     Moments are counted from the host's own `Date`, else from `now`, so that a clock that is wrong here does no harm. What
-    cannot be read counts as not said.
+    cannot be read counts as not said. No wait is longer than a day: then the host may say it again.
     """
     said = {name.lower(): value.strip() for name, value in headers.items()}
     date = _moment(said.get("date")) or now or datetime.now(UTC)
     after = said.get("retry-after")
     retry_after = _number(after)
     if retry_after is None and (moment := _moment(after)) is not None:
-        retry_after = min(max(0.0, (moment - date).total_seconds()), _LARGEST)
+        retry_after = max(0.0, (moment - date).total_seconds())
+    retry_after = None if retry_after is None else min(retry_after, _LONGEST)
     limit, remaining, reset = (_number(said.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset"))
     return Told(
         retry_after,
-        None if limit is None else int(limit),
-        None if remaining is None else int(remaining),
-        None if reset is None else max(0.0, reset - date.timestamp()),
+        None if limit is None else int(min(limit, _MOST)),
+        None if remaining is None else int(min(remaining, _MOST)),
+        None if reset is None else min(max(0.0, reset - date.timestamp()), _LONGEST),
     )
 
 
