@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -26,6 +27,8 @@ _FINAL = ["COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
 _NEEDS_PROCESS = {"operator": "or_", "type": {"any_": _ACTIVE}, "name": {"any_": ["AwaitingRetry"]}}
 _OUR_POOL = {"work_pools": {"name": {"any_": [POOL]}}}
 _SOON_SECONDS = 60
+_CLOCK_SET = timedelta(seconds=10)
+"""A difference that no slow correction of the clock makes."""
 _TOLD_SECONDS = 10
 """So long after a run has ended the server has heard of the end of its tasks, if it ever will."""
 _NO_PROCESS = "The process of its run is gone"
@@ -113,8 +116,13 @@ def replan(state: Running, back: float) -> None:
     """Bring the runs that are still to begin into a time that is `back` seconds earlier: the clock was set back by that.
 
     What a schedule planned is dropped, and planned anew by the server; what was asked for begins as soon as it was to.
+    What ended in the future is forgotten: the server never plans a time again of which it has a run.
     """
+    future = {"after_": datetime.now(UTC).isoformat()}
     with api(state) as client:
+        for run in _runs(client, {"state": {"type": {"any_": _FINAL}}, "start_time": future}):
+            if run["auto_scheduled"]:
+                client.delete(f"/flow_runs/{run['id']}").raise_for_status()
         for run in _runs(client, {"state": {"type": {"any_": ["SCHEDULED"]}}}):
             planned = datetime.fromisoformat(run["next_scheduled_start_time"] or run["expected_start_time"])
             if planned <= datetime.now(UTC):
@@ -124,6 +132,25 @@ def replan(state: Running, back: float) -> None:
                 continue
             sooner = {"scheduled_time": (planned - timedelta(seconds=back)).isoformat()}
             _set_state(client, "flow_runs", run, {"type": "SCHEDULED", "state_details": sooner})
+
+
+def follow_clock(state: Running) -> float:
+    """See whether the clock was set back while nothing ran, and `replan` if it was; by how many seconds at least.
+
+    The worker's last sign of life says what time it was. It is forgotten, for it is no sign of life now.
+    """
+    now = datetime.now(UTC)
+    seen_later = {"workers": {"last_heartbeat_time": {"after_": (now + _CLOCK_SET).isoformat()}}}
+    with api(state) as client:
+        workers = client.post(f"/work_pools/{POOL}/workers/filter", json=seen_later).raise_for_status().json()
+        back = max(
+            (datetime.fromisoformat(worker["last_heartbeat_time"]) - now for worker in workers), default=timedelta()
+        ).total_seconds()
+        if back:
+            replan(state, back)
+        for worker in workers:
+            client.delete(f"/work_pools/{POOL}/workers/{quote(worker['name'], safe='')}").raise_for_status()
+    return back
 
 
 def cancel_active(state: Running, *, patience: float, hurry: Callable[[], bool]) -> bool:

@@ -27,7 +27,7 @@ from deployments.logs import BoundedLog
 from deployments.ports import listen
 from deployments.prefect_database import prepare
 from deployments.reconcile import ensure_pool, worker_online
-from deployments.recovery import cancel_active, drop_overdue, replan, settle
+from deployments.recovery import cancel_active, drop_overdue, follow_clock, replan, settle
 from deployments.server import Running, record, running, state_file, ui_login
 from deployments.service import Service
 from deployments.silence import Silence
@@ -141,6 +141,8 @@ class _Supervisor:
         if self._stopping.is_set():
             return
         ensure_pool(self._state)
+        if back := follow_clock(self._state):
+            self._announce(f"the clock was set back by {back:.0f} s or more while nothing ran")
         self._sweep.settle(self._state)
         drop_overdue(self._state)
         self._worker.let_go()
