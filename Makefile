@@ -45,7 +45,8 @@ bench: setup     ## speed and memory beside a bare loop, and from a save to a se
 	$(BIN)/python -m benchmarks.github_files
 	$(BIN)/python -m benchmarks.github_api
 
-load: setup      ## how fairly four unequal sources share the machine (ARGS=--quick)
+load: setup      ## a million small notes through the engine, then how four unequal sources share the machine (ARGS=--quick)
+	$(BIN)/python -m benchmarks.million $(ARGS)
 	$(BIN)/python -m benchmarks.load $(ARGS)
 
 hazards: setup   ## ninety mishaps of folders, mail, repositories, processes and disks (ARGS="--beside langchain_index": other libraries too)

@@ -1,10 +1,14 @@
-"""`python -m benchmarks [--quick]`: run every comparison, print a table, and write build/bench.json."""
+"""`python -m benchmarks [--quick]`: run every comparison, print a table, and write build/bench.json.
+
+Beside each figure stands how it differs from the last that were kept on such a machine (`python -m benchmarks.kept`).
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 
+from benchmarks.kept import RESULTS, last
 from benchmarks.measure import hardware, in_turn
 from benchmarks.plan import comparisons
 from benchmarks.report import show
@@ -20,11 +24,12 @@ def main() -> None:
     quick = parser.parse_args().quick
     machine = hardware()
     print("{processor}, {cores} cores, {memory_gb} GB, {system}, Python {python}\n".format_map(machine))
+    kept = last(machine, RESULTS)
     report = []
     with empty("bench") as place:
         for comparison in comparisons(place, notes=2_000 if quick else 10_000):
             results = in_turn(comparison.cases, comparison.rounds or (3 if quick else 5))
-            show(comparison.title, results)
+            show(comparison.title, results, kept)
             report.append({"comparison": comparison.title, "results": [result.as_json() for result in results]})
     (BUILD / "bench.json").write_text(json.dumps({"hardware": machine, "comparisons": report}, indent=2) + "\n")
 

@@ -1,7 +1,9 @@
-"""`python -m benchmarks.load [--quick] [--large N]`: four unequal sources are asked for at once, the largest first.
+"""`python -m benchmarks.load [--quick]`: four unequal sources, 100 000 items in all, are asked for at once, the largest first.
 
-Through the real server and worker. Prints a table and JSON, and writes build/load.json: when each source was done, Jain's
-index, inversions (benchmarks/fairness.py says what is counted), and the peak memory of everything that runs.
+Through the real server and worker. Each ten seconds a line: the items of each source in the library, how many a second since
+the line before, Jain's index so far, the memory of everything and the size of the ledger. In the end a table and JSON, which
+is written to build/load.json too: when each source was done, Jain's index, inversions (benchmarks/fairness.py says what is
+counted), and the peak memory of everything that runs.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from console.adding import Timing, commit, prepare
 from console.consent import agreement
 from deployments.runs import start_sync, wait
 
-QUICK = (10_000, 5_000, 2_500, 1_250)
+SIZES, QUICK = (80_000, 15_000, 4_000, 1_000), (10_000, 5_000, 2_500, 1_250)
 _LOOK_SECONDS = 0.05
-_MEMORY_EVERY = 20
+_LOOKS_PER_MEMORY, _LOOKS_PER_LINE = 20, 200
 _MICROS = 1_000_000
 
 
@@ -38,11 +40,9 @@ def main() -> None:
     """Measure once, and tell."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="10 000, 5 000, 2 500 and 1 250 items")
-    parser.add_argument("--large", type=int, default=100_000, help="items of the largest source; the next has a tenth")
     parser.add_argument("--sizes", type=int, nargs="+", help="items of each source, in place of the four")
     asked = parser.parse_args()
-    large = asked.large
-    sizes = asked.sizes or (QUICK if asked.quick else [large, large // 10, large // 100, 10])
+    sizes = asked.sizes or (QUICK if asked.quick else SIZES)
     with empty("load") as place:
         figures = measure(place, sizes)
     report = {"hardware": hardware(), **figures}
@@ -60,7 +60,7 @@ def measure(place: Path, sizes: Sequence[int]) -> dict[str, Any]:
         entry = prepare("obsidian", str(place / name), name, {}, Timing())
         commit(entry, agreement(entry, given=True))
     with started(home) as server:
-        with _Watcher(home, server.pid) as watcher:
+        with _Watcher(home, server.pid, names) as watcher:
             begun = time.time()
             runs = [start_sync(server, "obsidian", name) for name in names]
             ends = [wait(server, run) for run in runs]
@@ -82,22 +82,39 @@ def measure(place: Path, sizes: Sequence[int]) -> dict[str, Any]:
 
 
 class _Watcher(threading.Thread):
-    """Looks at the turns twenty times a second, and at the memory of all processes once."""
+    """Looks at the turns twenty times a second, at the memory of all processes once, and says every ten seconds how it goes."""
 
-    def __init__(self, home: Home, pid: int) -> None:
+    def __init__(self, home: Home, pid: int, names: Sequence[str]) -> None:
         super().__init__(daemon=True)
-        self._url = home.database_url
+        self._home = home
         self._pid = pid
+        self._names = names
+        self._begun = self._before = time.time()
+        self._had = 0
         self._done = threading.Event()
         self.looks: list[Look] = []
         self.peak_mb = 0.0
 
     def run(self) -> None:
-        with closing(Ledger.open(self._url)) as ledger:
+        with closing(Ledger.open(self._home.database_url)) as ledger:
             while not self._done.wait(_LOOK_SECONDS):
                 self.looks.append(Look(time.time(), ledger.turns.standings()))
-                if len(self.looks) % _MEMORY_EVERY == 0:
+                if len(self.looks) % _LOOKS_PER_MEMORY == 0:
                     self.peak_mb = max(self.peak_mb, tree_mb(self._pid))
+                if len(self.looks) % _LOOKS_PER_LINE == 0:
+                    self._say()
+
+    def _say(self) -> None:
+        now, done = time.time(), _counts(self._home, self._names)
+        pace = (sum(done) - self._had) / (now - self._before)
+        megabytes = sum(file.stat().st_size for file in self._home.path.glob("ledger.db*")) / 1e6
+        fair = judge(self.looks).jain
+        print(
+            f"{now - self._begun:6.0f} s  {' '.join(f'{count:,}' for count in done)}  {pace:.0f} a second  Jain {fair:.3f}  "
+            f"{tree_mb(self._pid):.0f} MB memory  {megabytes:.0f} MB ledger",
+            flush=True,
+        )
+        self._before, self._had = now, sum(done)
 
     def __enter__(self) -> _Watcher:
         self.start()
@@ -106,6 +123,14 @@ class _Watcher(threading.Thread):
     def __exit__(self, *_error: object) -> None:
         self._done.set()
         self.join()
+
+
+def _counts(home: Home, names: Sequence[str]) -> list[int]:
+    """How many items of each source are in the library."""
+    counts = "SELECT s.name, count(*) FROM jobs j JOIN sources s ON s.id = j.source_id WHERE j.state = 'succeeded' GROUP BY 1"
+    with closing(sqlite3.connect(home.path / "ledger.db")) as database:
+        found = dict(database.execute(counts))
+    return [found.get(name, 0) for name in names]
 
 
 def _finished(home: Home, names: Sequence[str]) -> dict[str, list[float]]:

@@ -1,22 +1,24 @@
-"""How a comparison is shown: a table in which the first case is the yardstick of the others."""
+"""How a comparison is shown: a table in which the first case is the yardstick of the others, beside what was kept last."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.kept import Kept, differences
 from benchmarks.measure import Result
 
 
-def show(title: str, results: Sequence[Result]) -> None:
-    """Print the results of a comparison."""
+def show(title: str, results: Sequence[Result], kept: Kept | None = None) -> None:
+    """Print the results of a comparison; `× kept` is the work beside what was kept, with `~` where that may be chance."""
     yardstick = results[0]
+    beside = differences(title, results, kept or {}) or [""] * len(results)
     print(title)
-    print(f"  {'':34}{'work s':>9}{'range':>17}{'× first':>9}{'cpu s':>8}{'peak MB':>9}{'wall s':>9}")
-    for result in results:
+    print(f"  {'':34}{'work s':>9}{'range':>17}{'× first':>9}{'cpu s':>8}{'peak MB':>9}{'wall s':>9}{'× kept':>9}")
+    for result, difference in zip(results, beside, strict=True):
         span = f"{result.fastest:.3f}–{result.slowest:.3f}"
         print(
             f"  {result.name:34}{result.work:9.3f}{span:>17}{result.work / yardstick.work:9.2f}"
-            f"{result.cpu:8.2f}{result.peak_mb:9.0f}{result.wall:9.2f}"
+            f"{result.cpu:8.2f}{result.peak_mb:9.0f}{result.wall:9.2f}{difference:>9}"
         )
         extra = {key: value for key, value in result.said.items() if key != "seconds"}
         if extra:
