@@ -301,3 +301,16 @@ def _key(job: ClaimedJob) -> str:
     """Not the job's number alone: a ledger that was brought back, or is another one now, gives it to another item."""
     item = hashlib.blake2b(f"{job.item.locator}\n{job.item.version}".encode(errors="surrogatepass"), digest_size=12)
     return f"{job.id}:{item.hexdigest()}:{FORMAT}:{NORMALIZER}"
+
+
+def forget_done(cache: Cache, ledger: Ledger) -> int:
+    """Drop what the cache has for jobs that nobody will work on any more; how many entries.
+
+    A run drops what it has delivered, unless it is killed in between; and a job may end before it is read again.
+    """
+    keys = cache.keys()
+    jobs = {key: int(key.partition(":")[0]) for key in keys}
+    wanted = set(ledger.queue.unfinished(set(jobs.values())))
+    done = [key for key, job in jobs.items() if job not in wanted]
+    cache.drop(done)
+    return len(done)

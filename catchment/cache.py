@@ -47,6 +47,10 @@ class Cache:
         wanted = list(keys)
         return self._done(lambda database: _get(database, wanted))
 
+    def keys(self) -> list[str]:
+        """The keys of all entries."""
+        return self._done(lambda database: [key for (key,) in database.execute("SELECT key FROM entries")])
+
     def drop(self, keys: Collection[str]) -> None:
         """Forget the entries."""
         self._done(lambda database: _drop(database, keys))

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -166,9 +165,9 @@ def _rehearsed(
     waiting = ledger.queue.waiting(source.id)
     heard = _Heard()
     with (
-        TemporaryDirectory(prefix="catchment-plan-") as folder,
-        closing(ledger.scratch(source.id, Path(folder) / "ledger.db")) as scratch,
-        closing(Cache(Path(folder) / "cache.db")) as cache,
+        _scratch(home) as folder,
+        closing(ledger.scratch(source.id, folder / "ledger.db")) as scratch,
+        closing(Cache(folder / "cache.db")) as cache,
         closing(Sandbox(1)) as idle,
     ):
         sync = scratch.syncs.begin(
@@ -191,6 +190,17 @@ def _rehearsed(
         waiting=waiting.ready + waiting.later,
         changes=tuple(heard.changes),
     )
+
+
+@contextmanager
+def _scratch(home: Home) -> Iterator[Path]:
+    """A private folder, which is gone afterwards; that of a process that is killed goes with the next plan."""
+    folder = durable.unfinished(home.make().run / "plan")
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        durable.remove(folder)
 
 
 def keep(home: Home, data: bytes) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from contextlib import closing
 from datetime import timedelta
 
 from prefect import task
 
+from catchment.batch import forget_done
+from catchment.cache import Cache
 from catchment.health import record_check
 from catchment.ledger import Ledger
 from catchment.settings import CachePolicy, Home
@@ -24,7 +27,7 @@ _RESULTS = timedelta(days=CachePolicy.model_fields["days"].default)
 async def forget_deleted(days: int) -> int:
     """Delete for good the items that are gone for so long, with their withdrawn documents; how many.
 
-    What was kept to undo syncs of that age is let go as well.
+    What was kept to undo syncs of that age is let go as well, and of the cache what no job needs any more.
     """
     return await in_thread(_forget_deleted, timedelta(days=days))
 
@@ -42,13 +45,12 @@ async def check_ledger() -> int:
 
 
 def _forget_deleted(age: timedelta) -> int:
-    ledger = Ledger.open(Home.default().make().database_url)
-    try:
+    home = Home.default().make()
+    with closing(Ledger.open(home.database_url)) as ledger, closing(Cache(home.cache)) as cache:
         forgotten = ledger.intake.purge(age)
         ledger.undo.purge(age, _MOST_TEXT)
+        forget_done(cache, ledger)
         return forgotten
-    finally:
-        ledger.close()
 
 
 def _forget_results(age: timedelta) -> int:

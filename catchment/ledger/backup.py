@@ -20,9 +20,9 @@ from sqlalchemy.engine import URL
 from catchment import durable
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgain
 from catchment.ledger.check import check
-from catchment.ledger.copies import WITH_LEDGER, remove, until_whole
+from catchment.ledger.copies import WITH_LEDGER, in_the_making, until_whole
 from catchment.ledger.opening import is_older, require_whole, revision_of
-from catchment.ledger.store import Store, make_file
+from catchment.ledger.store import Store
 
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
 
@@ -71,16 +71,12 @@ def restore(target: Path, backup: Path) -> Restored:
     """
     if not backup.is_file():
         raise NotFound(f"There is no file {backup.name}; name a file that `catchment backup` wrote")
-    fresh = target.with_name(f".{target.name}.restoring")
-    with durable.explained():
-        try:
-            files = _copied(backup, fresh)
-            broken = _proved(fresh)
-            with _alone(target):
-                aside = _put_aside(target)
-                durable.put(fresh, target)
-        finally:
-            remove(fresh)
+    with durable.explained(), in_the_making(target) as fresh:
+        files = _copied(backup, fresh)
+        broken = _proved(fresh)
+        with _alone(target):
+            aside = _put_aside(target)
+            durable.put(fresh, target)
     return Restored(files, aside, broken)
 
 
@@ -99,8 +95,6 @@ def _proved(file: Path) -> list[str]:
 
 def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
     """Make a ledger of this program's revision of a backup; the files that were in it."""
-    remove(fresh)
-    make_file(fresh)
     strange = BadInput(f"{backup.name} is no backup of Catchment; name a file that `catchment backup` wrote")
     damaged = LedgerCorrupt(f"The backup {backup.name} is damaged, and nothing was changed; take an older one")
     store = Store(URL.create("sqlite", database=str(fresh)), lambda: 0.0)

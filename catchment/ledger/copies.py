@@ -19,15 +19,20 @@ def until_whole(target: Path) -> Iterator[Path]:
 
     Raises HomeUnavailable, LedgerUnavailable.
     """
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    with durable.explained():
+    with durable.explained(), in_the_making(target) as unfinished:
+        yield unfinished
+        durable.put(unfinished, target)
+
+
+@contextmanager
+def in_the_making(target: Path) -> Iterator[Path]:
+    """An empty private file beside the target, which is gone afterwards unless it was given another name. Raises OSError."""
+    unfinished = durable.unfinished(target)
+    make_file(unfinished)
+    try:
+        yield unfinished
+    finally:
         remove(unfinished)
-        make_file(unfinished)
-        try:
-            yield unfinished
-            durable.put(unfinished, target)
-        finally:
-            remove(unfinished)
 
 
 def remove(file: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -29,6 +29,7 @@ from catchment.ledger.store import (
     Reading,
     Store,
     Writing,
+    among,
     from_json,
     from_micros,
     maybe_micros,
@@ -47,6 +48,7 @@ from catchment.ledger.transitions import (
     in_parts,
     move,
     refuse,
+    states,
 )
 from catchment.model import FailureClass, Item, JobState, Reason
 
@@ -132,6 +134,13 @@ class Queue:
                 ).where(_jobs.source_id == source_id, literal_column(TRIED))
             ).one()
             return Waiting(reading.execute(fresh).scalar_one() + tried - later, later, maybe_time(next_at))
+
+    def unfinished(self, job_ids: Collection[int]) -> list[int]:
+        """Those of these jobs that may still be worked on: what is in quarantine, too."""
+        may_go_on = states(UNFINISHED | {QUARANTINED})
+        with self._store.read() as reading:
+            statement = select(_jobs.id).where(among(reading, _jobs.id, job_ids), may_go_on)
+            return list(reading.execute(statement).scalars())
 
     def renew(self, token: int, job_ids: Sequence[int], lease: timedelta) -> int:
         """Extend the lease of these jobs, as far as they still are this token's; how many are."""

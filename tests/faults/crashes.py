@@ -1,0 +1,201 @@
+"""Crash points: the moments at which a process may be killed, found by listening, without a line in the product.
+
+In a forked process `listen` hears every transaction of SQLite begin, commit and be at work, every move of a job from state
+to state, and every change of a file's name, and tells each by a readable name: the function of the product at which it
+happens, and what happens. `lived` runs a process to its end, or to its kill, and waits until nothing of it is left.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sqlite3
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy.engine.default import DefaultDialect
+
+from catchment.ledger import transitions
+from catchment.ledger.schema import jobs
+from catchment.ledger.store import Writing
+from catchment.ledger.transitions import states
+from catchment.model import JobState
+
+PROJECT = Path(__file__).parents[2]
+ARROW = " → "
+WITHIN = "within a statement"
+
+_PRODUCT = tuple(f"{PROJECT / folder}/" for folder in ("catchment", "connectors", "deployments", "console"))
+_BENEATH = frozenset(str(PROJECT / "catchment" / "ledger" / f"{name}.py") for name in ("store", "transitions"))
+"""Through these every function of the ledger goes."""
+_FILE_TRUTHS = ("replace", "rename", "link", "unlink", "mkdir", "rmdir", "fsync")
+_STEPS = 2_000
+"""Instructions of SQLite's machine between two moments within one statement."""
+_PAGES = 8
+"""Pages of a copy between two moments within it."""
+_SECONDS = 240
+
+Heard = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a process ended: its exit code, or the signal that killed it as a negative number; and what it said of an error."""
+
+    code: int
+    said: str
+
+
+def lived(work: Callable[[], None], note: Path, *, seconds: float | None = None) -> End:
+    """Do something in a forked process, and wait until it and every process that it started are gone; `note`: a scratch file.
+
+    It is killed after so many `seconds`, if it still lives then. An orphan that stays behind is an error.
+    """
+    note.unlink(missing_ok=True)
+    near, far = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(near)
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:  # noqa: BLE001 - whatever it is, the process that waits has to hear of it
+            note.write_text(traceback.format_exc(), encoding="utf-8")
+        finally:
+            os._exit(code)
+    os.close(far)
+    try:
+        # Every process that came of it holds the far end, whoever is its parent by now.
+        gone = select.select([near], [], [], _SECONDS if seconds is None else seconds)[0]
+        if not gone:
+            os.kill(child, signal.SIGKILL)
+            gone = select.select([near], [], [], _SECONDS)[0] if seconds is not None else []
+    finally:
+        os.close(near)
+        _, status = os.waitpid(child, 0)
+    assert gone, "it did not end, or left a process behind"
+    code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    return End(code, note.read_text(encoding="utf-8") if note.exists() else "")
+
+
+def killing(name: str, occurrence: int) -> Heard:
+    """Kills this process, without a word, at the n-th moment (from 1) of this name."""
+    seen: Counter[str] = Counter()
+
+    def heard(moment: str) -> None:
+        seen[moment] += 1
+        if moment == name and seen[moment] == occurrence:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return heard
+
+
+def listen(heard: Heard) -> None:
+    """Hear, from now on, of the moments of this process's main thread. For a forked process: it is never undone."""
+    ears = _Ears(heard, os.getpid())
+    move = transitions.move
+    for module in list(sys.modules.values()):
+        if vars(module).get("move") is move:
+            vars(module)["move"] = ears.moving(move)
+    commit = DefaultDialect.do_commit
+
+    def do_commit(dialect: DefaultDialect, connection: Any) -> None:
+        writes = connection.driver_connection.in_transaction
+        commit(dialect, connection)
+        if writes:
+            ears.hear("after commit")
+
+    DefaultDialect.do_commit = do_commit  # type: ignore[method-assign]
+    ears.connect = sqlite3.connect
+    sqlite3.connect = ears.connected  # type: ignore[assignment]
+    sqlite3.dbapi2.connect = ears.connected  # type: ignore[attr-defined]
+    for name in _FILE_TRUTHS:
+        setattr(os, name, ears.around(name, getattr(os, name)))
+
+
+class _Ears:
+    """What tells a listener of the moments of one process."""
+
+    connect: Callable[..., sqlite3.Connection]
+
+    def __init__(self, heard: Heard, process: int) -> None:
+        self._heard = heard
+        self._process = process
+
+    def hear(self, what: str) -> None:
+        # Which moments other threads have, and when, is not the same each time.
+        if os.getpid() != self._process or threading.current_thread() is not threading.main_thread():
+            return
+        if (where := _where(sys._getframe(1))) is not None:
+            self._heard(f"{where}: {what}")
+
+    def moving(self, move: Callable[..., Any]) -> Callable[..., Any]:
+        def moved(writing: Writing, where: Any, expected: Any, to: JobState, **values: Any) -> Any:
+            expected = frozenset(expected)
+            before = sqlalchemy.select(jobs.c.state).where(where, states(expected)).distinct()
+            found = sorted(writing.execute(before).scalars())
+            rows = move(writing, where, expected, to, **values)
+            for state in found:
+                self.hear(f"{state}{ARROW}{to.value}")
+            return rows
+
+        return moved
+
+    def around(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def done(*arguments: Any, **named: Any) -> Any:
+            self.hear(f"before {name}")
+            result = function(*arguments, **named)
+            self.hear(f"after {name}")
+            return result
+
+        return done
+
+    def connected(self, *arguments: Any, **named: Any) -> sqlite3.Connection:
+        connection = self.connect(*arguments, **({"factory": self._connection()} | named))
+        connection.set_trace_callback(self._statement)
+        connection.set_progress_handler(self._step, _STEPS)
+        return connection
+
+    def _connection(self) -> type[sqlite3.Connection]:
+        ears = self
+
+        class Connection(sqlite3.Connection):
+            def backup(self, target: sqlite3.Connection, **named: Any) -> None:
+                named = {"pages": _PAGES, "progress": lambda *_: ears.hear("within the copy")} | named
+                super().backup(target, **named)
+
+        return Connection
+
+    def _statement(self, sql: str) -> None:
+        words = sql.split(None, 2)[:2]
+        match words[0].upper().rstrip(";") if words else "":
+            case "BEGIN" if len(words) == 2:
+                self.hear("begin")
+            case "COMMIT":
+                self.hear("before commit")
+            case "VACUUM":
+                self.hear("before vacuum")
+
+    def _step(self) -> int:
+        self.hear(WITHIN)
+        return 0
+
+
+def _where(frame: FrameType | None) -> str | None:
+    """The innermost function of the product, of those that are more than the way into the database; None in a test's own."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(_PRODUCT) and file not in _BENEATH:
+            return f"{Path(file).stem}.{frame.f_code.co_qualname}"
+        frame = frame.f_back
+    return None

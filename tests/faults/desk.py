@@ -1,0 +1,180 @@
+"""A desk at which the engine works without a server: a folder of papers, a home, and what must be true of both in the end."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sqlalchemy import select
+
+from catchment import durable, sandbox_server
+from catchment.batch import forget_done
+from catchment.cache import Cache
+from catchment.circumstances import Circumstances
+from catchment.ledger import Ledger, Source
+from catchment.ledger.schema import history
+from catchment.model import JobState, Priority
+from catchment.pipeline import SourceSync, open_sync
+from catchment.planning import Followed, Plan
+from catchment.process import alive
+from catchment.settings import Home, Policy, RetryPolicy
+from tests.engine.hostile import Hostile
+
+BATCH = 4
+SOURCE = "papers"
+_POLICY = Policy(retry=RetryPolicy(backoff="immediate", attempts=20))
+"""More attempts than a life has kills: who dies with a job more often has it quarantined, and rightly."""
+PATIENT = Policy(retry=RetryPolicy(backoff="fixed", initial=600, maximum=600))
+"""What failed waits longer than any test."""
+_FINAL = frozenset(
+    {JobState.SUCCEEDED, JobState.SKIPPED, JobState.QUARANTINED, JobState.CANCELLED, JobState.SUPERSEDED}
+)
+_TEMPORARY = (".unfinished", ".new", "-journal", "etilqs")
+
+
+class Desk:
+    """All of it lies in one folder, so that each life begins at a desk of its own."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.papers = place / "papers"
+        self.home = Home(place / "home")
+        self.reads = place / "reads"
+        self.aside = place / "aside"
+        self.temporary = place / "tmp"
+        for folder in (self.papers, self.reads, self.aside, self.temporary):
+            folder.mkdir(parents=True, exist_ok=True)
+        tempfile.tempdir = str(self.temporary)
+        os.environ["CATCHMENT_HOME"] = str(self.home.path)
+        os.environ.pop("CATCHMENT_DATABASE_URL", None)
+
+    # The folder
+
+    def write(self, name: str, text: str) -> None:
+        """Put a paper into the folder; one that says so already is left as it is."""
+        file = self.papers / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+
+    def remove(self, *names: str) -> None:
+        """Take papers out of the folder, if they are there."""
+        for name in names:
+            (self.papers / name).unlink(missing_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a paper another name, if it is there."""
+        if (self.papers / old).exists():
+            (self.papers / old).rename(self.papers / new)
+
+    def times_read(self) -> Counter[str]:
+        """How often each paper was read."""
+        return Counter({file.name: file.stat().st_size for file in self.reads.iterdir()})
+
+    # The engine
+
+    @property
+    def connector(self) -> Hostile:
+        return Hostile(Hostile.settings(root=self.papers))
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """Those of a sync now; a scene may change the settings."""
+        file = self.aside / "settings"
+        return {"program": "1", "settings": file.read_text() if file.exists() else "1", "login": ""}
+
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        with closing(Ledger.open(self.home.make().database_url)) as ledger:
+            yield ledger
+
+    def source(self, ledger: Ledger) -> Source:
+        return ledger.sources.put(SOURCE, Hostile.kind, Priority.NORMAL)
+
+    @contextmanager
+    def syncing(self, policy: Policy = _POLICY) -> Iterator[SourceSync]:
+        """A sync, as a run of the warm worker begins one."""
+        sandbox_server.prepare()
+        now = self.circumstances
+        with open_sync(self.home, self.connector, SOURCE, policy, Priority.NORMAL, now=now) as sync:
+            yield sync
+
+    def sync(self, policy: Policy = _POLICY, plan: Plan | None = None) -> dict[str, int]:
+        """Bring the source up to date, in small batches; what fails is worked on alone, as often as it may be tried."""
+        with self.syncing(policy) as sync:
+            if plan is not None:
+                sync.discovery.through = Followed(plan, sync.progress)
+            sync.discover(deep=plan is not None and plan.deep)
+            while (token := sync.claim(BATCH)) is not None:
+                sync.normalize(token)
+                sync.extract(token)
+                sync.deliver(token)
+            alone = [*sync.tried_before(100), *sync.troubles]
+            for job in dict.fromkeys(alone):
+                while (trouble := sync.process_alone(job)) and (trouble.waits(at_most=1) is not None):
+                    pass
+            return sync.end()
+
+    def last_sync(self) -> int:
+        """The number of the last sync."""
+        with self.ledger() as ledger:
+            last = ledger.syncs.last(self.source(ledger).id)
+            assert last is not None
+            return last.id
+
+
+def all_is_well(desk: Desk, expected: Mapping[str, str], quarantined: frozenset[str]) -> None:
+    """Every document is there once and says what it should, every job has ended in one state, and nothing lies about.
+
+    `expected`: what each document of the source says; `quarantined`: the items that cannot be read.
+    """
+    with desk.ledger() as ledger:
+        source = desk.source(ledger)
+        same(ledger.check(deep=True), [])
+        same(sorted(name.locator for name in ledger.library.names(source.id)), sorted(expected))
+        for name, text in expected.items():
+            same(ledger.library.show(name).content.text.strip(), text.strip())
+            hits = [place for hit in ledger.library.search(text.split()[-1], limit=100) for place in hit.places]
+            alike = {other for other, said in expected.items() if text.split()[-1] in said.split()}
+            same(sorted(hits), sorted((SOURCE, other) for other in alike))
+        same(ledger.proof.index(source.id), [])
+        rows = ledger.queue.jobs(limit=10_000)
+        same([row for row in rows if row.state not in _FINAL], [])
+        current = Counter(row.item_id for row in rows if row.current)
+        same([item for item, number in current.items() if number > 1], [])
+        same({row.item for row in rows if row.state is JobState.QUARANTINED}, quarantined)
+        same(_done_twice(ledger), {})
+        same([sync for sync in ledger.syncs.recent(limit=1_000) if sync.outcome is None], [])
+        # What the dead had is taken from them by whoever asks next.
+        same([turn for turn in ledger.turns.standings() if alive(turn.owner)], [])
+        same([place for place in ledger.pacing.places() if alive(place.owner)], [])
+        with closing(Cache(desk.home.cache)) as cache:
+            forget_done(cache, ledger)
+            same(cache.keys(), [])
+    _nothing_lies_about(desk)
+
+
+def same(found: object, wanted: object) -> None:
+    """Assert it, and say so where it is not."""
+    assert found == wanted, f"{found} is not {wanted}"
+
+
+def _done_twice(ledger: Ledger) -> dict[int, int]:
+    with ledger._store.read() as reading:
+        done = select(history.c.job_id).where(history.c.event == JobState.SUCCEEDED.value)
+        times = Counter(reading.execute(done).scalars())
+    return {job: number for job, number in times.items() if number > 1}
+
+
+def _nothing_lies_about(desk: Desk) -> None:
+    for folder in (desk.home.path, desk.home.run, desk.home.path / "backups", desk.aside):
+        # Whoever writes there next clears away what was left.
+        durable.unfinished(folder / "any")
+    files = [*desk.home.path.rglob("*"), *desk.temporary.rglob("*"), *desk.aside.rglob("*")]
+    names = [str(file.relative_to(desk.place)) for file in files]
+    same([name for name in names if any(ending in name for ending in _TEMPORARY)], [])
+    same(list(desk.temporary.iterdir()), [])

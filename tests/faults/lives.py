@@ -1,0 +1,132 @@
+"""Lives: a scene is played by processes that are killed at given moments, until one of them comes to the end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from catchment.errors import NotFound
+from catchment.ledger import Ledger
+from tests.faults.crashes import End, killing, listen, lived
+from tests.faults.desk import BATCH, Desk, all_is_well, same
+from tests.faults.scenes import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The n-th moment of a name (from 1) in an act, by its position in the scene."""
+
+    act: int
+    name: str
+    occurrence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was heard in a life in which nobody was killed: how often each moment came in each act, in order; and the reads."""
+
+    acts: tuple[dict[str, int], ...]
+    reads: Counter[str]
+
+
+class Life:
+    """One desk, and the processes at it."""
+
+    def __init__(self, scene: Scene, place: Path) -> None:
+        self._scene = scene
+        self._place = place / "desk"
+        self._note = place / "note"
+        self._said = place / "said"
+        self._kills = 0
+
+    def record(self) -> Recording:
+        """Play the scene to its end."""
+
+        def play() -> None:
+            desk = Desk(self._place)
+            for act in self._scene.before:
+                act(desk)
+            heard: list[Counter[str]] = []
+            listen(lambda moment: heard[-1].update((moment,)))
+            for act in self._scene.acts:
+                heard.append(Counter())
+                act(desk)
+            self._said.write_text(json.dumps([dict(desk.times_read()), heard]), encoding="utf-8")
+            all_is_well(desk, self._scene.expected(desk), self._scene.quarantined)
+
+        self._ended(lived(play, self._note))
+        reads, acts = json.loads(self._said.read_text(encoding="utf-8"))
+        return Recording(tuple(acts), Counter(reads))
+
+    def begin(self) -> None:
+        """Do what comes before the acts."""
+
+        def play() -> None:
+            desk = Desk(self._place)
+            for act in self._scene.before:
+                act(desk)
+
+        self._ended(lived(play, self._note))
+
+    def killed_at(self, point: Point) -> bool:
+        """Go on from where the last process was killed, up to this point or the end of its act; whether it was killed there."""
+
+        def play() -> None:
+            desk = Desk(self._place)
+            self._still_sound(desk)
+            self._play(desk, point.act)
+            listen(killing(point.name, point.occurrence))
+            self._play(desk, point.act + 1)
+
+        return self._was_killed(lived(play, self._note))
+
+    def killed_after(self, seconds: float) -> bool:
+        """Go on from where the last process was killed; whether the end was not reached in so many seconds."""
+
+        def play() -> None:
+            desk = Desk(self._place)
+            self._play(desk, len(self._scene.acts))
+
+        return self._was_killed(lived(play, self._note, seconds=seconds))
+
+    def end(self, recording: Recording) -> None:
+        """Go on to the end, where all must be well, with at most one batch read again for each kill."""
+
+        def play() -> None:
+            desk = Desk(self._place)
+            self._still_sound(desk)
+            self._play(desk, len(self._scene.acts))
+            all_is_well(desk, self._scene.expected(desk), self._scene.quarantined)
+            again = desk.times_read().total() - recording.reads.total()
+            assert again <= BATCH * self._kills, f"{again} papers were read again after {self._kills} kills"
+
+        self._ended(lived(play, self._note))
+        shutil.rmtree(self._place)
+
+    def _play(self, desk: Desk, end: int) -> None:
+        done = self._place / "acts"
+        begun = int(done.read_text()) if done.exists() else 0
+        for number in range(begun, end):
+            self._scene.acts[number](desk)
+            done.write_text(str(number + 1))
+
+    def _was_killed(self, end: End) -> bool:
+        if end.code < 0:
+            self._kills += 1
+            return True
+        self._ended(end)
+        return False
+
+    def _ended(self, end: End) -> None:
+        assert end.code == 0, f"{self._scene.name}:\n{end.said}"
+
+    def _still_sound(self, desk: Desk) -> None:
+        """Right after a kill every invariant of the ledger holds, if there is one yet."""
+        if self._scene.unsound or not (desk.home.path / "ledger.db").exists():
+            return
+        with suppress(NotFound), closing(Ledger.inspect(desk.home.database_url)) as ledger:
+            same(ledger.check(deep=True), [])

@@ -1,0 +1,533 @@
+"""Scenes in which processes are killed: what a person and the engine do to a ledger, act by act.
+
+An act that was killed is done again from its beginning, as a person or the next run does it; one that has ended is not.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from catchment import health
+from catchment.batch import forget_done
+from catchment.cache import Cache
+from catchment.errors import LoginFailed, NotFound, NotNow, SourceUnavailable
+from catchment.gates import WHOLE
+from catchment.ledger import Ledger, Sync, schema
+from catchment.ledger.pacing import Pacing
+from catchment.ledger.turns import Turns
+from catchment.model import JobState, Priority
+from catchment.pacing import Limits, Told
+from catchment.pacing.metered import Ask, Report
+from catchment.pacing.rules import Rule
+from catchment.planning import keep, kept, make_plan
+from catchment.process import alive, identity
+from catchment.proving import prove, repair
+from catchment.purge import Extent, revoke
+from catchment.settings import Policy
+from console import backup
+from tests.engine.hostile import Hostile
+from tests.faults.desk import PATIENT, SOURCE, Desk
+
+Act = Callable[[Desk], object]
+NOW = timedelta(0)
+_ALL = Extent(frozenset({WHOLE}), lambda _locator: True, whole=True)
+_HOST = Limits("example.org", "ada", at_once=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`before` goes well; in one of the `acts` a process is killed. Then the library has what is `expected`."""
+
+    name: str
+    before: Sequence[Act]
+    acts: Sequence[Act]
+    expected: Callable[[Desk], Mapping[str, str]]
+    quarantined: frozenset[str] = frozenset()
+    unsound: bool = False
+    """Whether `before` leaves a ledger that is damaged, for the acts to mend."""
+
+
+def folder(desk: Desk) -> dict[str, str]:
+    """What the library should have: the papers that can be read."""
+    return {
+        str(file.relative_to(desk.papers)): file.read_text(encoding="utf-8")
+        for file in desk.papers.rglob("*.md")
+        if not file.name.startswith(("unreadable", "deadly"))
+    }
+
+
+def nothing(_: Desk) -> dict[str, str]:
+    """What the library should have of a source that was purged."""
+    return {}
+
+
+# What a person writes
+
+
+def papers(desk: Desk) -> None:
+    for n in range(4):
+        desk.write(f"a/{n}.md", f"Paper {n} speaks of alpha{n}")
+    for n in range(3):
+        desk.write(f"b/{n}.md", f"Paper {n} speaks of beta{n}")
+    desk.write("copy.md", "Paper 0 speaks of alpha0")
+
+
+def odd_papers(desk: Desk) -> None:
+    desk.write("unreadable.md", "Nobody can read this")
+    if not (desk.reads / "flaky.md").exists():
+        desk.write("flaky.md", "At the second try it speaks of gamma")
+    (desk.papers / "empty.bin").write_bytes(bytes(range(256)) * 8)
+
+
+def changes(desk: Desk) -> None:
+    desk.write("a/0.md", "Paper 0 speaks of alpha0new")
+    desk.rename("a/1.md", "b/moved.md")
+    desk.remove("a/2.md")
+    desk.write("a/new.md", "A new paper speaks of delta")
+    (desk.papers / "b" / "0.md").touch()
+    if (desk.papers / "b" / "1.md").exists():
+        shutil.copyfile(desk.papers / "b" / "1.md", desk.papers / "b" / "one.md")
+        desk.remove("b/1.md")
+
+
+def sync(desk: Desk) -> None:
+    desk.sync()
+
+
+# Trouble while jobs wait or run
+
+
+def failing(desk: Desk) -> None:
+    """Two papers fail the first time, and are to be tried again much later."""
+    for name in ("one", "two"):
+        desk.write(f"flaky {name}.md", f"At the second try it speaks of {name}")
+    desk.sync(PATIENT)
+
+
+def changed_while_waiting(desk: Desk) -> None:
+    """Papers change or go while their jobs wait, for the first time or for another."""
+    desk.write("flaky one.md", "It speaks of epsilon now")
+    desk.remove("flaky two.md")
+    for n in range(5):
+        desk.write(f"c/{n}.md", f"Paper {n} speaks of theta{n}")
+    _list(desk)
+    desk.write("c/0.md", "It changed before it was read")
+    desk.remove("c/1.md")
+    _list(desk)
+
+
+def _list(desk: Desk) -> None:
+    """List what is there, and leave it in the queue."""
+    with desk.syncing(PATIENT) as opened:
+        opened.discover()
+        opened.end()
+
+
+def changed_at_work(desk: Desk) -> None:
+    """Papers change, go or are given up while they are worked on; what is not done then is handed back."""
+    with desk.syncing() as opened:
+        opened.discover()
+        token = opened.claim(4)
+        if token is None:
+            return
+        with desk.ledger() as ledger:
+            running = sorted(ledger.queue.jobs(state=JobState.RUNNING), key=lambda row: row.item)
+            ledger.queue.renew(token, [row.id for row in running], timedelta(minutes=5))
+            ledger.queue.cancel(running[0].id, "operator", "not this one")
+        desk.write(running[1].item, "It changed while it was read")
+        opened.discover()
+
+
+def written_anew(desk: Desk) -> None:
+    """All that an operator gave up is another text by now."""
+    for n in (0, 2, 3, 4):
+        desk.write(f"c/{n}.md", f"Paper {n} speaks of theta{n}anew")
+
+
+def one_at_a_time(desk: Desk) -> None:
+    """Each job is claimed alone; who dies with it so often that its attempts are used up has it quarantined."""
+    for n in range(3):
+        desk.write(f"c/{n}.md", f"Paper {n} speaks of kappa{n}")
+    with desk.syncing() as opened:
+        opened.discover()
+        while (token := opened.claim(1)) is not None:
+            opened.deliver(token)
+        opened.end()
+
+
+def died_with_it(desk: Desk) -> None:
+    """A process that is gone had a job alone, once too often."""
+    desk.write("deadly.md", "Who reads it dies, it speaks of lambda")
+    _list(desk)
+    with desk.ledger() as ledger:
+        source = desk.source(ledger)
+        ledger.queue.claim(
+            source.id, 1, owner="gone", jobs=[row.id for row in ledger.queue.jobs(state=JobState.PENDING)]
+        )
+        ledger.queue.recover(source.id, lambda owner: owner != "gone", 1)
+
+
+# The quarantine
+
+
+def quarantine_worked(desk: Desk) -> None:
+    """An operator looks at each entry, notes, tries again."""
+    with desk.ledger() as ledger:
+        for entry in ledger.quarantine.list():
+            ledger.quarantine.note(entry.job, "looked at", "operator")
+        ledger.quarantine.retry(None, "operator")
+
+
+def other_settings(desk: Desk) -> None:
+    (desk.aside / "settings").write_text("2")
+
+
+def discarded(desk: Desk) -> None:
+    """One is given up, the others when they are old."""
+    with desk.ledger() as ledger:
+        for entry in ledger.quarantine.list()[:1]:
+            ledger.quarantine.discard(entry.job, "operator", "of no use")
+        ledger.quarantine.purge(NOW, "operator")
+
+
+def unreadable_papers(desk: Desk) -> None:
+    for n in range(4):
+        desk.write(f"unreadable {n}.md", f"Nobody reads {n}")
+
+
+def readable_now(desk: Desk) -> None:
+    """One is gone, one is another text, which nobody reads either."""
+    desk.remove("unreadable 0.md")
+    desk.write("unreadable 1.md", "Nobody reads this one, still")
+
+
+# Deletions
+
+
+def many_papers(desk: Desk) -> None:
+    for n in range(14):
+        desk.write(f"many/{n}.md", f"Paper {n} speaks of mu{n}")
+
+
+def many_gone(desk: Desk) -> None:
+    desk.remove(*(f"many/{n}.md" for n in range(14)))
+
+
+def hold_applied(desk: Desk) -> None:
+    with desk.ledger() as ledger, suppress(NotFound):
+        ledger.intake.apply_hold(desk.source(ledger).id, "operator", "really gone")
+
+
+def hold_dropped(desk: Desk) -> None:
+    with desk.ledger() as ledger, suppress(NotFound):
+        ledger.intake.drop_hold(desk.source(ledger).id, "operator", "wait")
+
+
+def another_root(desk: Desk) -> None:
+    """The folder is on another disk from now on, which an operator knows."""
+    with desk.ledger() as ledger:
+        source = desk.source(ledger)
+        if source.root is not None:
+            ledger.sources.accept_root(source.id, source.root)
+
+
+# Undo
+
+
+def remember_sync(desk: Desk) -> None:
+    (desk.aside / "sync").write_text(str(desk.last_sync()))
+
+
+def undone(desk: Desk) -> None:
+    """The sync that was remembered is undone."""
+    with desk.ledger() as ledger:
+        ledger.undo.undo(int((desk.aside / "sync").read_text()), "operator", "by mistake", alive)
+
+
+def undo_undone(desk: Desk) -> None:
+    """So is the undo: the latest that did anything, for one that is killed when it is done was done again."""
+    chosen = desk.aside / "undo"
+    with desk.ledger() as ledger:
+        if not chosen.exists():
+            chosen.write_text(str(_latest(ledger, desk.source(ledger).id)))
+        ledger.undo.undo(int(chosen.read_text()), "operator", "after all", alive)
+
+
+def _latest(ledger: Ledger, source_id: int) -> int:
+    for row in ledger.syncs.recent(source_id):
+        with suppress(NotFound):
+            ledger.undo.preview(row.id)
+            return row.id
+    raise AssertionError("there is nothing to undo")
+
+
+# Upkeep
+
+
+def upkeep(desk: Desk) -> None:
+    """What is done once a day, as if a month had passed."""
+    with desk.ledger() as ledger, closing(Cache(desk.home.cache)) as cache:
+        ledger.intake.purge(NOW)
+        ledger.undo.purge(NOW, 0)
+        forget_done(cache, ledger)
+        broken = len(ledger.check())
+    health.record_check(desk.home, broken)
+
+
+def vacuumed(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        ledger.vacuum(alive)
+
+
+@contextmanager
+def _newer_program() -> Iterator[None]:
+    """Be a program to whose tables the ledger has to be led forward; what that does is not of interest here."""
+    revision, schema.REVISION = schema.REVISION, "0002"
+    try:
+        yield
+    finally:
+        schema.REVISION = revision
+
+
+def led_forward(desk: Desk) -> None:
+    with _newer_program(), desk.ledger():
+        pass
+
+
+# Backups
+
+
+def backed_up(desk: Desk) -> None:
+    desk.home.sources_file.write_text("deployments: []\n")
+    copy = desk.aside / "copy.db"
+    if not copy.exists():
+        backup.backup(copy)
+
+
+def backed_up_at_home(desk: Desk) -> None:
+    backup.backup(None)
+
+
+def sources_changed(desk: Desk) -> None:
+    desk.home.sources_file.write_text("deployments: []\n# another\n")
+
+
+def restored(desk: Desk) -> None:
+    backup.restore(desk.aside / "copy.db")
+
+
+def restored_by_a_newer_program(desk: Desk) -> None:
+    with _newer_program():
+        backup.restore(desk.aside / "copy.db")
+
+
+# Plans and proofs
+
+
+def planned(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        plan = make_plan(desk.home, ledger, desk.source(ledger), desk.connector, Policy())
+    (desk.aside / "plan").write_text(keep(desk.home, json.dumps(plan.to_json()).encode()))
+
+
+def followed(desk: Desk) -> None:
+    desk.sync(plan=kept(desk.home, (desk.aside / "plan").read_text(), SOURCE))
+
+
+def damaged(desk: Desk) -> None:
+    """What a bad disk does: passages end early, a document is gone, the index is empty."""
+    if (desk.aside / "damaged").exists():
+        return
+    with desk.ledger() as ledger, ledger._store.write() as writing:
+        for statement in (
+            "UPDATE chunks SET stop = stop - 3 WHERE content_id IN (SELECT id FROM contents WHERE text LIKE '%beta0%')",
+            "INSERT INTO document_index (document_index, rowid, title, aliases, path, properties)"
+            " SELECT 'delete', id, title, aliases, path, properties FROM document_names WHERE path = 'a/3.md'",
+            "DELETE FROM documents WHERE path = 'a/3.md'",
+            "INSERT INTO chunk_index (chunk_index) VALUES ('delete-all')",
+        ):
+            writing.connection.exec_driver_sql(statement)
+    (desk.aside / "damaged").touch()
+
+
+def repaired(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        source = desk.source(ledger)
+        ledger.syncs.close_dead(alive)
+        repair(ledger, source, prove(desk.home, ledger, source, desk.connector, Policy()), "operator")
+
+
+def proved(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        assert prove(desk.home, ledger, desk.source(ledger), desk.connector, Policy()).holds
+
+
+# Consent
+
+
+def agreed(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        source = desk.source(ledger)
+        ledger.consents.ask(source.id, {WHOLE})
+        ledger.consents.give(source.id, {WHOLE}, "operator", datetime.now(UTC) + timedelta(days=30))
+
+
+def revoked(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        proof = revoke(desk.home, ledger, desk.source(ledger), _ALL, "operator", lambda _items: None)
+        assert proof.holds, proof
+
+
+def removed(desk: Desk) -> None:
+    with desk.ledger() as ledger, suppress(NotFound):
+        ledger.sources.remove(SOURCE, "operator", "not wanted")
+
+
+# Rules, hosts and turns
+
+
+def paused(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        desk.source(ledger)
+        ledger.sources.pause(SOURCE, "operator", "a pause")
+        ledger.throttles.put(f"source:{SOURCE}", Rule(per_hour=1_000), "operator", "gently")
+
+
+def resumed(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        ledger.sources.resume(SOURCE, "operator")
+        ledger.throttles.put(f"source:{SOURCE}", Rule(), "operator", "")
+
+
+def login_failed(desk: Desk) -> None:
+    """The source is held, unless it is already."""
+    with suppress(NotNow), desk.syncing() as opened:
+        opened.end_failed(LoginFailed("the login was refused; renew it"))
+
+
+def failed_once(desk: Desk) -> None:
+    with desk.syncing() as opened:
+        opened.end_failed(SourceUnavailable("the disk is not there; mount it"))
+
+
+def given_way(desk: Desk) -> None:
+    """The sync gives up its place in the middle."""
+    with desk.syncing() as opened:
+        opened.discover()
+        if (token := opened.claim(2)) is not None:
+            opened.deliver(token)
+        opened.end_yielded()
+
+
+def host_asked(desk: Desk) -> None:
+    """Requests are made of a host, which fails, is left alone, and answers again."""
+    me = identity()
+    with desk.ledger() as ledger:
+        pacing = ledger.pacing
+        pacing.take(Ask(_HOST, SOURCE, me, 1, 5, False), Report(), None)
+        pacing.report(_HOST, Report(answers=1, said=[Told(remaining=50)]))
+        dead: set[str] = set()
+        places = Pacing(ledger._store, pacing._timeline, lambda who: who not in dead and (who == "gone" or alive(who)))
+        places.ask(_HOST, SOURCE, "gone")
+        mine, _ = places.ask(_HOST, SOURCE, me)
+        dead.add("gone")
+        assert places.granted(mine)
+        places.release(mine)
+        for _ in range(6):
+            pacing.failed(_HOST, SOURCE, login=False)
+        pacing.not_before(SOURCE, _HOST, me)
+        pacing.succeeded(_HOST, SOURCE)
+        pacing.failed(_HOST, SOURCE, login=True)
+        pacing.reset(f"source:{SOURCE}", "operator")
+        pacing.reset("host:example.org", "operator")
+
+
+def turns_taken(desk: Desk) -> None:
+    """Two sources work by turns, and one of them dies in its turn."""
+    me = identity()
+    with desk.ledger() as ledger:
+        one = desk.source(ledger)
+        other = ledger.sources.put("other", Hostile.kind, Priority.NORMAL)
+        begun = [
+            ledger.syncs.begin(source.id, run=None, owner=me, code_version="1", alive=alive) for source in (one, other)
+        ]
+        turns = Turns(ledger._store, 1)
+        first, second = begun
+
+        def ask(which: Sync, owner: str) -> bool:
+            return turns.ask(which.source_id, which.id, owner=owner, at_once=4, alive=lambda _: True)
+
+        ask(first, me)
+        ask(second, me)
+        turns.account(first.id, 5.0, moved=True)
+        turns.release(first.id, 1.0)
+        turns.release(second.id, 1.0)
+        ask(first, "gone")
+        ask(second, me)
+        assert turns.granted(second.id, alive)
+        for one_sync in begun:
+            turns.leave(one_sync.id)
+        ledger.syncs.close_dead(lambda _owner: False)
+
+
+SCENES = (
+    Scene("first ingest", (papers, odd_papers), (sync,), folder, frozenset({"unreadable.md"})),
+    Scene("changes", (papers, sync, changes), (sync,), folder),
+    Scene(
+        "changes at work",
+        (papers, sync),
+        (failing, changed_while_waiting, changed_at_work, written_anew, one_at_a_time, written_anew, sync),
+        folder,
+    ),
+    Scene("a deadly paper", (papers, sync), (died_with_it,), folder, frozenset({"deadly.md"})),
+    Scene(
+        "quarantine",
+        (papers, unreadable_papers, sync),
+        (quarantine_worked, sync, other_settings, sync, readable_now, sync, discarded, quarantine_worked),
+        folder,
+    ),
+    Scene(
+        "deletions",
+        (papers, many_papers, sync),
+        (many_gone, sync, hold_dropped, sync, hold_applied, another_root, sync, upkeep),
+        folder,
+    ),
+    Scene(
+        "undo",
+        (papers, sync, changes, sync, remember_sync),
+        (undone, sync, undo_undone, sync, upkeep, vacuumed),
+        folder,
+    ),
+    Scene(
+        "backup",
+        (papers, sync),
+        (
+            backed_up,
+            changes,
+            sync,
+            sources_changed,
+            restored,
+            sync,
+            restored_by_a_newer_program,
+            sync,
+            backed_up_at_home,
+        ),
+        folder,
+    ),
+    Scene("a newer program", (papers, sync), (led_forward, sync), folder),
+    Scene("plan", (papers, sync, changes), (planned, followed), folder),
+    Scene("proof", (papers, sync, damaged, changes), (repaired, sync, proved), folder, unsound=True),
+    Scene("consent", (papers, sync, changes, sync), (agreed, sync, revoked), nothing),
+    Scene("removal", (papers, odd_papers, sync), (removed,), nothing),
+    Scene(
+        "rules",
+        (papers,),
+        (paused, resumed, login_failed, resumed, failed_once, given_way, host_asked, turns_taken, sync),
+        folder,
+    ),
+)
