@@ -22,6 +22,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--times", type=int, default=1, help="how many times as many faults as in an ordinary run")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many processes were killed, where any were."""
+    passed = (report.user_properties for report in terminalreporter.stats.get("passed", ()))
+    kills = sum(int(str(value)) for properties in passed for name, value in properties if name == "kills")
+    if kills:
+        terminalreporter.write_line(f"{kills} processes were killed, and all was well afterwards")
+
+
 @pytest.fixture(scope="session")
 def times(request: pytest.FixtureRequest) -> int:
     """What the number of random faults is multiplied by."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
+import time
 from collections import Counter
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +17,16 @@ from catchment.ledger import Ledger
 from tests.faults.crashes import End, killing, listen, lived
 from tests.faults.desk import BATCH, Desk, all_is_well, same
 from tests.faults.scenes import Scene
+
+_MEMORY = Path("/dev/shm")
+"""A kill leaves what was written, so that nothing need be on a disk."""
+
+
+@contextmanager
+def a_place() -> Iterator[Path]:
+    """A folder for one life after the other, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="lives-", dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +40,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was heard in a life in which nobody was killed: how often each moment came in each act, in order; and the reads."""
+    """A life in which nobody was killed: how often each moment came in each act, in order; the reads; and how long it took."""
 
     acts: tuple[dict[str, int], ...]
     reads: Counter[str]
+    seconds: float
 
 
 class Life:
@@ -51,16 +65,19 @@ class Life:
             for act in self._scene.before:
                 act(desk)
             heard: list[Counter[str]] = []
+            began = time.monotonic()
             listen(lambda moment: heard[-1].update((moment,)))
             for act in self._scene.acts:
                 heard.append(Counter())
                 act(desk)
-            self._said.write_text(json.dumps([dict(desk.times_read()), heard]), encoding="utf-8")
+            self._said.write_text(
+                json.dumps([dict(desk.times_read()), heard, time.monotonic() - began]), encoding="utf-8"
+            )
             all_is_well(desk, self._scene.expected(desk), self._scene.quarantined)
 
         self._ended(lived(play, self._note))
-        reads, acts = json.loads(self._said.read_text(encoding="utf-8"))
-        return Recording(tuple(acts), Counter(reads))
+        reads, acts, seconds = json.loads(self._said.read_text(encoding="utf-8"))
+        return Recording(tuple(acts), Counter(reads), seconds)
 
     def begin(self) -> None:
         """Do what comes before the acts."""

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import ast
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from catchment.ledger.transitions import ARROWS
 from tests.faults.crashes import ARROW, PROJECT, WITHIN
-from tests.faults.lives import Life, Point, Recording
+from tests.faults.lives import Life, Point, Recording, a_place
 from tests.faults.scenes import SCENES, Scene
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 _KILLS_IN_A_LIFE = 6
-_MEMORY = Path("/dev/shm")
-"""A kill leaves what was written, so that nothing need be on a disk."""
-
 Points = dict[str, list[Point]]
-
-
-@contextmanager
-def _place() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="lives-", dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder for one life after the other."""
-    with _place() as folder:
+    with a_place() as folder:
         yield folder
 
 
@@ -43,7 +32,7 @@ def recordings() -> dict[str, Recording]:
     """Of each scene, by its name."""
     found = {}
     for scene in SCENES:
-        with _place() as folder:
+        with a_place() as folder:
             found[scene.name] = Life(scene, folder).record()
     return found
 

@@ -1,0 +1,36 @@
+"""Killed at moments that nobody chose, wherever its threads and parsers are, the engine goes on and ends as it would have."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.lives import Life, a_place
+from tests.faults.scenes import SCENES, Scene
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+
+_LIVES = 3
+_KILLS = 3
+_AT_WORK = ("first ingest", "changes", "changes at work", "proof")
+
+
+@pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.name in _AT_WORK], ids=lambda scene: scene.name)
+def test_killed_at_random_moments_a_scene_ends_as_if_nobody_had_been(
+    scene: Scene, times: int, record_property: Callable[..., None]
+) -> None:
+    seed = random.randrange(1_000_000)
+    chosen = random.Random(seed)
+    print(f"seed {seed}")
+    number = 0
+    with a_place() as place:
+        recording = Life(scene, place).record()
+    with a_place() as place:
+        for _ in range(_LIVES * times):
+            life = Life(scene, place)
+            life.begin()
+            number += sum(life.killed_after(chosen.uniform(0, recording.seconds)) for _ in range(_KILLS))
+            life.end(recording)
+    record_property("kills", number)
