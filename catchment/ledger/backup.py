@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -162,20 +162,21 @@ def _alone(file: Path) -> Iterator[None]:
 
 def _put_aside(file: Path) -> Path | None:
     """Keep the ledger in a folder beside it, without a moment in which there is none."""
-    if not file.exists():
+    logs = [log for ending in WITH_LEDGER if (log := file.with_name(file.name + ending)).exists()]
+    if not logs and not file.exists():
         return None
     # One for each try: a restore may be killed and done again within a second.
     aside = file.with_name(f"replaced-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}")
     aside.mkdir(mode=0o700)
-    for log in (file.with_name(file.name + ending) for ending in WITH_LEDGER):
-        with suppress(FileNotFoundError):
-            # The log of one ledger must never be found beside another.
-            log.rename(aside / log.name)
-    kept = aside / file.name
-    try:
-        kept.hardlink_to(file)
-    except OSError:
-        shutil.copy2(file, kept)
-        durable.flush(kept)
+    for log in logs:
+        # What one ledger has yet to do or to undo must never be found beside another, which it would be done to.
+        log.rename(aside / log.name)
+    if file.exists():
+        kept = aside / file.name
+        try:
+            kept.hardlink_to(file)
+        except OSError:
+            shutil.copy2(file, kept)
+            durable.flush(kept)
     durable.flush(aside)
     return aside

@@ -9,7 +9,7 @@ from pathlib import Path
 from catchment import durable
 from catchment.ledger.store import make_file
 
-WITH_LEDGER = ("-wal", "-shm")
+WITH_LEDGER = ("-journal", "-wal", "-shm")
 """What SQLite keeps beside a file while it is used."""
 
 
@@ -37,5 +37,5 @@ def in_the_making(target: Path) -> Iterator[Path]:
 
 def remove(file: Path) -> None:
     """Remove a ledger with what is beside it; may be called again."""
-    for ending in ("", "-journal", *WITH_LEDGER):
+    for ending in ("", *WITH_LEDGER):
         file.with_name(file.name + ending).unlink(missing_ok=True)

@@ -1,20 +1,23 @@
 """What is done on a bad disk: works of the engine on one home, each in a process of its own, forked from one that is ready.
 
-`python -m tests.faults.works` reads a line of JSON for each, `{"work": NAME, "home": PATH}`, and answers with what came of it.
+`python -m tests.faults.works` reads a line of JSON, `{"works": [NAME or COMMAND LINE, …], "home": PATH}`; one process does them
+all, and answers with what came of each.
 Beside the home is `kept`, where backups go; the folder `papers`, which is the source, is beside both.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import console.main
 from catchment import sandbox_server, secrets
 from catchment.errors import CatchmentError, LoginFailed
 from catchment.gates import WHOLE
@@ -88,6 +91,15 @@ def look(home: Home) -> dict[str, Any]:
         return {"documents": [list(row) for row in rows], "found": sorted(found), "broken": ledger.check(deep=True)}
 
 
+def command(home: Home, words: list[str]) -> dict[str, Any]:
+    """Type a command."""
+    os.environ["CATCHMENT_HOME"] = str(home.path)
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = console.main.main(words)
+    return {"code": code, "out": out.getvalue(), "err": err.getvalue()}
+
+
 WORKS: dict[str, Callable[[Home], Any]] = {
     "sync": sync,
     "back_up": back_up_home,
@@ -106,7 +118,7 @@ def main() -> None:
         reader, writer = os.pipe()
         child = os.fork()
         if not child:
-            _work(asked, writer)
+            _become(asked["works"], Home(Path(asked["home"])), writer)
         os.close(writer)
         with os.fdopen(reader, encoding="utf-8") as answer:
             said = answer.read()
@@ -114,22 +126,27 @@ def main() -> None:
         print(said or json.dumps({"died": status}), flush=True)
 
 
-def _work(asked: dict[str, str], writer: int) -> None:
+def _become(works: list[str | list[str]], home: Home, writer: int) -> NoReturn:
     try:
-        # The parsers are forked before there is a thread, as in a run that the warm worker forks.
-        sandbox_server.prepare()
-        try:
-            said: dict[str, Any] = {"done": WORKS[asked["work"]](Home(Path(asked["home"])))}
-        except CatchmentError as error:
-            said = {"error": type(error).__name__, "message": str(error), "code": error.exit_code}
-        except OSError as error:
-            said = {"error": "OSError", "message": str(error), "errno": error.errno, "where": traceback.format_exc()}
-        except Exception as error:  # noqa: BLE001 - the test is told, and fails
-            said = {"error": "defect", "message": repr(error), "where": traceback.format_exc()}
+        if "sync" in works:
+            # The parsers are forked before there is a thread, as in a run that the warm worker forks.
+            sandbox_server.prepare()
+        answers = [_done(work, home) for work in works]
         with os.fdopen(writer, "w", encoding="utf-8") as answer:
-            answer.write(json.dumps(said))
+            answer.write(json.dumps(answers))
     finally:
         os._exit(0)
+
+
+def _done(work: str | list[str], home: Home) -> dict[str, Any]:
+    try:
+        return {"done": WORKS[work](home) if isinstance(work, str) else command(home, work)}
+    except CatchmentError as error:
+        return {"error": type(error).__name__, "message": str(error)}
+    except OSError as error:
+        return {"error": "OSError", "message": str(error), "where": traceback.format_exc()}
+    except Exception as error:  # noqa: BLE001 - the test is told, and fails
+        return {"error": "defect", "message": repr(error), "where": traceback.format_exc()}
 
 
 if __name__ == "__main__":

@@ -212,3 +212,30 @@ def test_a_vacuum_gives_back_what_a_removed_source_took(sqlite_world: World) -> 
     sqlite_world.ledger.sources.remove("notes", "anna", "moved")
     before, after = sqlite_world.ledger.vacuum(lambda owner: False)
     assert after < before / 2
+
+
+@pytest.mark.parametrize("accident", [_damaged, _gone])
+@pytest.mark.parametrize("ending", ["-wal", "-journal"])
+def test_what_a_ledger_had_yet_to_do_or_to_undo_is_not_done_to_the_restored_one(
+    sqlite_world: World, tmp_path: Path, accident: Callable[[Path], None], ending: str
+) -> None:
+    world, file = sqlite_world, file_of(sqlite_world)
+    world.ingest(*notes(5))
+    world.ledger.back_up(tmp_path / "copy.db", {})
+    world.ledger.close()
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute(f"PRAGMA journal_mode = {'WAL' if ending == '-wal' else 'DELETE'}")
+        other.execute("PRAGMA cache_size = 1")
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("UPDATE items SET locator = locator || '.old'")
+        other.execute("CREATE TABLE more AS SELECT hex(randomblob(40000)) AS word")
+        if ending == "-wal":
+            other.execute("COMMIT")
+        left = file.with_name(file.name + ending).read_bytes()
+        other.rollback()
+    accident(file)
+    log = file.with_name(file.name + ending)
+    log.write_bytes(left)
+    done = backup.restore(file, tmp_path / "copy.db")
+    assert found_in(file) == 5
+    assert done.aside is not None and (done.aside / log.name).exists()
