@@ -16,13 +16,15 @@ from connectors import connector_class
 _BATCH = 1_000
 
 
-def sync(kind: str, folder: Path, home: Home, *, only_list: bool = False) -> dict[str, Any]:
+def sync(
+    kind: str, folder: Path, home: Home, *, name: str = "notes", only_list: bool = False, **policy_changes: int
+) -> dict[str, Any]:
     """One sync of a folder into the ledger of a home, or only its listing."""
     start = time.perf_counter()
     connector = connector_class(kind)
     settings = connector.settings.model_validate({"root": folder})
-    policy = settings.policy(connector.policy)
-    with open_sync(home, connector(settings), "notes", policy, settings.priority) as opened:
+    policy = settings.policy(connector.policy).model_copy(update=policy_changes)
+    with open_sync(home, connector(settings), name, policy, settings.priority) as opened:
         begun = time.perf_counter()
         opened.discover()
         discovered = time.perf_counter() - begun

@@ -2,7 +2,8 @@
 
 Each ten seconds a line: how many are in the library, how many a second since the line before, the p99 of the claims since then
 (with their wait for whoever writes), the memory of all processes and the size of the ledger. Then a sync that finds no
-change, and claims that wait for nobody with as many jobs pending. Writes build/million.json.
+change, and claims that wait for nobody with as many jobs pending. Writes build/million.json; takes 1.9 KB a note on the
+disk.
 """
 
 from __future__ import annotations

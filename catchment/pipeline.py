@@ -137,7 +137,7 @@ class SourceSync:
             self.yields = True
             return None
         crowded = self._waiting_for_a_place() > 0 or not self._turn.alone()
-        limit = min(limit, self._in_two_seconds(), _SHARED_BATCH if crowded else limit)
+        limit = min(limit, self._in_two_seconds(), _SHARED_BATCH if crowded else self.policy.batch)
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
 
     def _in_two_seconds(self) -> int:
@@ -347,7 +347,7 @@ def open_sync(
     with (
         closing(Ledger.open(home.make().database_url)) as ledger,
         closing(Cache(home.cache)) as cache,
-        Sandbox(min(2, os.cpu_count() or 1), preload=_modules(connector)) as sandbox,
+        Sandbox(min(policy.parsers, os.cpu_count() or 1), preload=_modules(connector)) as sandbox,
         sync_with(home, ledger, cache, sandbox, connector, name, policy, priority, run=run, now=now) as opened,
     ):
         yield opened

@@ -6,6 +6,7 @@ The settings of each kind of source are declared beside its connector, as a subc
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -19,6 +20,7 @@ __all__ = [
     "Limits",
     "PlanId",
     "Policy",
+    "Preset",
     "ResourceChanges",
     "Resources",
     "RetryPolicy",
@@ -105,13 +107,30 @@ class ResourceChanges(Strict):
         return resources.model_copy(update=self.model_dump(exclude_none=True))
 
 
+class Preset(StrEnum):
+    """How many parsers a sync works with and how large its batches are; `python -m benchmarks.presets` measures it."""
+
+    LOCAL = "local"
+    STANDARD = "standard"
+    HIGH_THROUGHPUT = "high-throughput"
+
+
+_PARSERS_AND_BATCH = {Preset.LOCAL: (1, 250), Preset.STANDARD: (2, 1_000), Preset.HIGH_THROUGHPUT: (8, 1_000)}
+
+
 class Policy(Strict):
-    """What a connector's steps are allowed to do; a source may override each part."""
+    """What a connector's steps are allowed to do; a source may override each part.
+
+    `parsers` are processes at once, where there are as many cores; `batch` is how many jobs are claimed at a time, at most:
+    what one transaction delivers, and others wait for.
+    """
 
     retry: RetryPolicy = RetryPolicy()
     cache: CachePolicy = CachePolicy()
     limits: Limits = Limits()
     resources: Resources = Resources()
+    parsers: int = 2
+    batch: int = 1_000
 
 
 class SourceSettings(Strict):
@@ -122,6 +141,7 @@ class SourceSettings(Strict):
     cache: CachePolicy | None = Field(None, description="Overrides the connector's caching policy")
     limits: Limits | None = Field(None, description="Overrides the connector's limits for one item")
     resources: ResourceChanges | None = Field(None, description="What one sync of this source may take of the machine")
+    preset: Preset = Field(Preset.STANDARD, description="How many parsers and how large batches a sync works with")
 
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:
@@ -130,9 +150,12 @@ class SourceSettings(Strict):
 
     def policy(self, default: Policy) -> Policy:
         """The connector's policy with this source's overrides."""
+        parsers, batch = _PARSERS_AND_BATCH[self.preset]
         return Policy(
             retry=self.retry or default.retry,
             cache=self.cache or default.cache,
             limits=self.limits or default.limits,
             resources=(self.resources or ResourceChanges()).on(default.resources),
+            parsers=parsers,
+            batch=batch,
         )

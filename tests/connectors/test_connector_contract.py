@@ -269,7 +269,7 @@ def test_a_connector_does_nothing_when_it_is_made(sample: Sample) -> None:
 @pytest.mark.parametrize("kind", kinds())
 def test_every_setting_tells_a_person_what_it_is_for(kind: str) -> None:
     schema = connector_class(kind).settings.model_json_schema()
-    own = set(schema["properties"]) - {"priority", "retry", "cache", "limits", "resources"}
+    own = set(schema["properties"]) - {"priority", "retry", "cache", "limits", "resources", "preset"}
     assert own
     for name in own:
         assert schema["properties"][name].keys() >= {"title", "description"}

@@ -1,0 +1,50 @@
+"""Presets: one setting of a source that says how much of the machine its syncs take at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from benchmarks.notes import generate
+from catchment.pipeline import open_sync
+from catchment.settings import Home, Policy
+from connectors.obsidian import Obsidian, ObsidianSettings
+
+
+def _policy(**settings: object) -> Policy:
+    return ObsidianSettings.model_validate({"root": "/vault", **settings}).policy(Obsidian.policy)
+
+
+def test_a_source_without_a_preset_works_as_standard() -> None:
+    assert _policy() == _policy(preset="standard")
+    assert (_policy().parsers, _policy().batch) == (2, 1_000)
+
+
+def test_local_takes_less_than_standard_and_high_throughput_no_less() -> None:
+    local, standard, high = (_policy(preset=name) for name in ("local", "standard", "high-throughput"))
+
+    assert local.parsers < standard.parsers < high.parsers
+    assert local.batch < standard.batch <= high.batch
+
+
+def test_another_preset_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ValidationError, match="'local', 'standard' or 'high-throughput'"):
+        _policy(preset="turbo")
+
+
+def test_a_sync_claims_no_more_than_the_preset_of_its_source_says(tmp_path: Path) -> None:
+    generate(tmp_path / "vault", 260)
+    settings = ObsidianSettings.model_validate({"root": tmp_path / "vault", "preset": "local"})
+    policy = settings.policy(Obsidian.policy)
+    with open_sync(Home(tmp_path / "home"), Obsidian(settings), "notes", policy, settings.priority) as sync:
+        sync.discover()
+        first = sync.claim(1_000)
+        assert first is not None
+        assert sync.normalize(first)["jobs"] == 250
+        sync.deliver(first)
+        second = sync.claim(1_000)
+        assert second is not None
+        sync.deliver(second)
+        assert sync.end()["succeeded"] == 260
