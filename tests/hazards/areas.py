@@ -7,4 +7,10 @@ from typing import Any
 from tests.hazards import disks, mail, processes, repositories
 from tests.hazards.model import Area
 
-AREAS: tuple[Area[Any], ...] = (mail.AREA, repositories.AREA, processes.AREA, disks.AREA)
+AREAS: tuple[Area[Any], ...] = (
+    mail.AREA,
+    repositories.FILES,
+    repositories.DISCUSSIONS,
+    processes.AREA,
+    disks.AREA,
+)

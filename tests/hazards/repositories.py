@@ -310,7 +310,7 @@ def the_token_is_revoked(host: Host) -> Verdict:
     return said.seen(verdict)
 
 
-AREA = Area(
+FILES = Area(
     "repositories",
     host,
     (
@@ -322,6 +322,12 @@ AREA = Area(
         Hazard("a pack is cut", "nothing is lost", a_pack_is_cut),
         Hazard("a repository is gone", "nothing is deleted", it_is_gone),
         Hazard("a token is revoked at git", "held; nothing is deleted", the_token_of_git_is_revoked),
+    ),
+)
+DISCUSSIONS = Area(
+    "discussions",
+    host,
+    (
         Hazard("the host says too fast, thrice", "waits, and goes on", too_fast_again_and_again),
         Hazard("answers are cut", "each thing once", answers_are_cut),
         Hazard("a login page answers", "nothing is deleted", a_login_page_stands_between),

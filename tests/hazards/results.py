@@ -86,21 +86,22 @@ class Results:
             yield from _table(("hazard", "expected", "seen", "seconds"), cells)
 
     def _beside(self) -> Iterator[str]:
-        systems = list(dict.fromkeys(row.system for row in self.rows.values()))
-        if len(systems) == 1:
+        systems = [OURS, *sorted({row.system for row in self.rows.values()} - {OURS})]
+        seen = {(row.hazard, row.system): row for row in self.rows.values() if row.area == "folder"}
+        met = {hazard: [seen[hazard, system] for system in systems if (hazard, system) in seen] for hazard, _ in seen}
+        compared = {hazard: rows for hazard, rows in met.items() if len(rows) == len(systems)}
+        if len(systems) == 1 or not compared:
             return
         yield from ("", "## Side by side", "", ", ".join(self.versions[system] for system in systems) + ".", "")
-        compared = [row for row in self.rows.values() if row.area == "folder" and row.system == systems[1]]
-        seen = {(row.hazard, row.system): row for row in self.rows.values() if row.area == "folder"}
         cells = [
-            (f"{row.hazard} *" if row.policy else row.hazard, *(seen[row.hazard, system].seen for system in systems))
-            for row in compared
+            (f"{hazard} \\*" if rows[0].policy else hazard, *(row.seen for row in rows))
+            for hazard, rows in compared.items()
         ]
-        mine = {system: [row for row in seen.values() if row.system == system] for system in systems}
+        mine = {system: [seen[hazard, system] for hazard in compared] for system in systems}
         binding = {system: [row for row in rows if not row.policy] for system, rows in mine.items()}
         cells += [
             ("**right**", *(_right(mine[system]) for system in systems)),
-            ("**right, but for \\***", *(_right(binding[system]) for system in systems)),
+            ("**right, but for those with \\***", *(_right(binding[system]) for system in systems)),
             ("median seconds", *(_seconds(statistics.median(row.seconds for row in mine[s])) for s in systems)),
             ("most memory, MB", *(f"{max(row.peak_mb for row in mine[s]):.0f}" for s in systems)),
         ]
