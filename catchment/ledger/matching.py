@@ -12,6 +12,8 @@ from catchment.model import Item, JobState, SkipReason
 
 FACTS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
 """The columns of an item that its listing decides."""
+GONE = "gone"
+"""Why a job is cancelled whose item is missed by a listing."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,12 @@ class Have:
         """Whether the library has what this item says. One that was skipped under its old name may be wanted under its new."""
         unchanged = self.job_state is JobState.SKIPPED and self.job_reason == SkipReason.UNCHANGED
         return unchanged or self.job_state is JobState.SUCCEEDED
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether nothing is done about it because it was away. What an undo or a person decided outlasts that a disk was."""
+        away = self.state in ("deleted", "kept") or self.job_reason == GONE
+        return self.job_state is None or (self.job_state is JobState.CANCELLED and away)
 
     def looks_like(self, item: Item) -> bool:
         """Whether identity, size and time are as they were, and the new name says no other type.

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
 from catchment.ledger import removal
 from catchment.ledger.failing import describe, quarantine_rows, resolve
-from catchment.ledger.matching import FACTS, Gone, Have, facts, places_changed
+from catchment.ledger.matching import FACTS, GONE, Gone, Have, facts, places_changed
 from catchment.ledger.rows import IntakeCounts
 from catchment.ledger.schema import DELETED, MISSING, items, jobs
 from catchment.ledger.store import Writing, among
@@ -123,12 +123,12 @@ class Recording:
             )
             unfinished = [have.job for have in part if have.job_state in UNFINISHED]
             if unfinished:
-                self._move(jobs.c.id.in_(unfinished), UNFINISHED, CANCELLED, reason="gone")
+                self._move(jobs.c.id.in_(unfinished), UNFINISHED, CANCELLED, reason=GONE)
             for have in part:
                 self._tell("missing", have.id)
                 have.state = "missing"
                 if have.job_state in UNFINISHED:
-                    have.job_state = CANCELLED
+                    have.job_state, have.job_reason = CANCELLED, GONE
 
     def _add(self, change: Upsert | Skip | Failure) -> None:
         row = dict(zip(FACTS, facts(change.item), strict=True))
@@ -171,9 +171,8 @@ class Recording:
                 return "" if state in UNFINISHED or state is QUARANTINED else "failed"
             case Upsert():
                 skipped_by_listing = state is SKIPPED and have.attempt == 0
-                stopped = state in (None, CANCELLED) and (have.state != "present" or not have.version)
                 given_away = have.state == "deleted" and not have.version
-                return "wanted again" if skipped_by_listing or stopped or given_away else ""
+                return "wanted again" if skipped_by_listing or have.was_stopped or given_away else ""
 
     def _enqueue(self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str) -> None:
         """Make a job in the state that the listing knows already; `item` gets its id when it is new."""

@@ -1,0 +1,77 @@
+"""A disk that is away for a while changes nothing: what was decided stands when it is back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catchment import process
+from catchment.ledger import Ledger
+from tests.engine.disk import Disk
+from tests.engine.whole import Engine
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    Ledger.open(f"sqlite:///{tmp_path}/empty.db").close()
+    engine = Engine(tmp_path, tmp_path / "empty.db")
+    yield engine
+    assert engine.ledger.check(deep=True) == []
+    engine.close()
+
+
+@pytest.fixture
+def disk(engine: Engine) -> Disk:
+    disk = engine.disks["papers"]
+    disk.write("a.md", "")
+    engine.sync("papers")
+    return disk
+
+
+def be_away_for_a_sync(engine: Engine, disk: Disk) -> None:
+    disk.put_another()
+    assert engine.sync("papers")["held"]
+    disk.bring_back()
+    engine.sync("papers")
+
+
+def test_what_an_undo_took_out_does_not_come_back_with_its_disk(engine: Engine, disk: Disk) -> None:
+    disk.write("b.md", "")
+    engine.sync("papers")
+    last = engine.ledger.syncs.last(engine.source("papers").id)
+    assert last is not None
+    engine.ledger.undo.undo(last.id, "anna", "", process.alive)
+    be_away_for_a_sync(engine, disk)
+    assert engine.shelf("papers").keys() == {"a.md"}
+
+
+def test_what_was_discarded_is_not_tried_again_when_its_disk_is_back(engine: Engine, disk: Disk) -> None:
+    disk.write("board.canvas", "")
+    disk.break_("board.canvas", "")
+    engine.sync("papers")
+    (entry,) = engine.ledger.quarantine.list()
+    engine.ledger.quarantine.discard(entry.job, "anna", "not worth it")
+    be_away_for_a_sync(engine, disk)
+    assert engine.ledger.quarantine.list() == []
+
+
+def test_what_waited_when_its_disk_went_away_is_read_when_it_is_back(engine: Engine, disk: Disk) -> None:
+    disk.write("b.md", "")
+    with engine.syncing("papers") as sync:
+        sync.discover()
+    be_away_for_a_sync(engine, disk)
+    assert engine.shelf("papers").keys() == {"a.md", "b.md"}
+
+
+def test_what_waited_is_read_though_its_deletion_was_held_and_the_hold_dropped(engine: Engine, disk: Disk) -> None:
+    disk.write("b.md", "")
+    with engine.syncing("papers") as sync:
+        sync.discover()
+    disk.put_another()
+    engine.sync("papers")
+    engine.ledger.intake.drop_hold(engine.source("papers").id, "anna", "it was the cable")
+    disk.bring_back()
+    engine.sync("papers")
+    assert engine.shelf("papers").keys() == {"a.md", "b.md"}

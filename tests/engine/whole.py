@@ -1,0 +1,232 @@
+"""The whole engine as a run drives it, without a server: real files, a real ledger, a clock that the test moves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import event
+
+from catchment.cache import Cache
+from catchment.dirty import Dirty, DirtyFile
+from catchment.errors import CatchmentError, TryAgain
+from catchment.gates import WHOLE
+from catchment.ledger import Ledger, Source
+from catchment.ledger import backup as backups
+from catchment.model import Priority
+from catchment.pipeline import SourceSync, sync_with
+from catchment.planning import Followed, Plan, make_plan
+from catchment.proving import Proven, prove, repair
+from catchment.purge import Extent, Proof, revoke
+from catchment.sandbox import Failed, Sandbox
+from catchment.settings import Home, Limits, Policy, RetryPolicy
+from tests.engine.disk import Disk, Words, words_of
+
+RETRY = timedelta(minutes=10)
+POLICY = Policy(
+    retry=RetryPolicy(
+        backoff="fixed", attempts=2, initial=RETRY.total_seconds(), maximum=RETRY.total_seconds(), jitter=0
+    )
+)
+ALL = Extent(frozenset({WHOLE}), lambda _locator: True, whole=True)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Shelf = dict[str, tuple[int, Words]]
+"""What the library has of a source: by place, the document's number and what it says."""
+
+
+_SHELF = """
+    SELECT items.locator, documents.id, contents.text FROM documents JOIN items ON items.id = documents.item_id
+    JOIN contents ON contents.id = documents.content_id JOIN sources ON sources.id = documents.source_id
+    WHERE documents.removed_at IS NULL AND sources.name = ?
+"""
+_MISSING = """
+    SELECT locator FROM items JOIN sources ON sources.id = items.source_id
+    WHERE items.state = 'missing' AND sources.name = ?
+"""
+
+
+class InProcess(Sandbox):
+    """Runs tasks where it is called; that parsers may die is shown elsewhere."""
+
+    def run(self, function: Callable[[T], R], tasks: Sequence[T], limits: Limits) -> Iterator[tuple[int, R | Failed]]:
+        for index, task in enumerate(tasks):
+            try:
+                outcome: R | Failed = function(task)
+            except CatchmentError as error:
+                outcome = Failed(error, "")
+            yield index, outcome
+
+
+class Engine:
+    """One home with a ledger, and the sources in it, which are folders. `empty` is a ledger to begin with."""
+
+    def __init__(self, folder: Path, empty: Path) -> None:
+        self.home = Home(folder / "home").make()
+        self._file = Path(self.home.database_url.removeprefix("sqlite:///"))
+        shutil.copyfile(empty, self._file)
+        self.disks = {name: Disk(folder / name, vault=name == "vault") for name in ("papers", "vault")}
+        self._backups = folder
+        self._ahead = timedelta()
+        self._open()
+        for name, disk in self.disks.items():
+            self.ledger.sources.put(name, disk.connector.kind, Priority.NORMAL)
+
+    def _open(self) -> None:
+        self.ledger = Ledger.open(self.home.database_url, clock=self._clock)
+        self._cache = Cache(self.home.cache)
+
+    def close(self) -> None:
+        self.ledger.close()
+        self._cache.close()
+
+    def reopen(self) -> None:
+        self.close()
+        self._open()
+
+    def forward(self, by: timedelta) -> None:
+        self._ahead += by
+
+    def _clock(self) -> float:
+        return time.time() + self._ahead.total_seconds()
+
+    def source(self, name: str) -> Source:
+        return self.ledger.sources.get(name)
+
+    def shelf(self, name: str) -> Shelf:
+        """What the library has of a source."""
+        with self.ledger._store.read() as reading:
+            rows = reading.connection.exec_driver_sql(_SHELF, (name,)).all()
+        assert len({place for place, *_ in rows}) == len(rows)
+        return {place: (number, words_of(text)) for place, number, text in rows}
+
+    def missing(self, name: str) -> set[str]:
+        """The places of items whose deletion is held."""
+        with self.ledger._store.read() as reading:
+            return {place for (place,) in reading.connection.exec_driver_sql(_MISSING, (name,))}
+
+    # Syncs
+
+    @contextmanager
+    def syncing(self, name: str) -> Iterator[SourceSync]:
+        connector, sandbox = self.disks[name].connector, InProcess(1)
+        with sync_with(self.home, self.ledger, self._cache, sandbox, connector, name, POLICY, Priority.NORMAL) as sync:
+            yield sync
+
+    def sync(
+        self, name: str, *, deep: bool = False, told: Dirty | None = None, plan: Plan | None = None
+    ) -> dict[str, int]:
+        """One sync from its listing to its last item; `told`: only that is looked at, as a watcher asks for."""
+        with self.syncing(name) as sync:
+            if told is not None:
+                DirtyFile(self.home, name).tell(told)
+                sync.discovery.changed_only = True
+            if plan is not None:
+                sync.discovery.through = Followed(plan, sync.progress)
+            try:
+                sync.discover(deep=deep)
+            except CatchmentError as error:
+                sync.end_failed(error)
+                raise
+            return finish(sync)
+
+    def sync_together(self) -> None:
+        """Both sources at once, batch by batch in turn."""
+        with ExitStack() as stack:
+            syncs = [stack.enter_context(self.syncing(name)) for name in self.disks]
+            for sync in syncs:
+                sync.discover()
+            for name in self.disks:
+                with pytest.raises(TryAgain), self.syncing(name):
+                    pass
+            working = list(syncs)
+            while working:
+                sync = working.pop(0)
+                if (token := sync.claim(2)) is not None:
+                    sync.deliver(token)
+                    working.append(sync)
+            for sync in syncs:
+                finish(sync)
+
+    def sync_killed(self, name: str, at: int) -> bool:
+        """A sync in a process of its own that is killed before this commit of the ledger; whether it came to that."""
+        self.close()
+        child = os.fork()
+        if child == 0:
+            try:
+                self._open()
+                _kill_at_commit(self.ledger, at)
+                self.sync(name)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        self._open()
+        assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0
+        return os.WIFSIGNALED(status)
+
+    def plan(self, name: str) -> Plan:
+        return make_plan(self.home, self.ledger, self.source(name), self.disks[name].connector, POLICY)
+
+    def prove(self, name: str) -> Proven:
+        return prove(self.home, self.ledger, self.source(name), self.disks[name].connector, POLICY)
+
+    def repair(self, name: str, proven: Proven) -> int:
+        return repair(self.ledger, self.source(name), proven, "anna")
+
+    # What operators do
+
+    def revoke(self, name: str) -> Proof:
+        return revoke(self.home, self.ledger, self.source(name), ALL, "anna", lambda _items: None)
+
+    def agree(self, name: str) -> None:
+        self.ledger.consents.give(self.source(name).id, {WHOLE}, "anna", None)
+
+    def back_up(self, number: int) -> Path:
+        file = self._backups / f"backup {number}.db"
+        assert self.ledger.back_up(file, {}) == []
+        return file
+
+    def restore(self, file: Path) -> None:
+        """As the command does, and as whoever watches then tells: anything may have changed."""
+        self.close()
+        for ending in ("", "-wal", "-shm"):
+            self.home.cache.with_name(self.home.cache.name + ending).unlink(missing_ok=True)
+        assert backups.restore(self._file, file).broken == []
+        self._open()
+        for name in self.disks:
+            DirtyFile(self.home, name).tell(Dirty(None, 0.0))
+
+    def tidy(self, age: timedelta) -> None:
+        """What is done once a day."""
+        self.ledger.intake.purge(age)
+        self.ledger.undo.purge(age, 1_000_000)
+
+
+def finish(sync: SourceSync) -> dict[str, int]:
+    """Work to the end as a run does: batches, then what is in trouble, each alone."""
+    while (token := sync.claim(250)) is not None:
+        sync.deliver(token)
+    for job in sync.tried_before(100):
+        sync.process_alone(job)
+    return sync.end()
+
+
+def _kill_at_commit(ledger: Ledger, at: int) -> None:
+    left = iter(range(at))
+
+    def commits(_connection: object) -> None:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    event.listen(ledger._store.engine, "commit", commits)
