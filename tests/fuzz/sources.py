@@ -1,0 +1,65 @@
+"""A folder of files that is synced through the parsers' sandbox: what became of each, and the most memory that it took."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from catchment.ledger import Ledger
+from catchment.model import Priority
+from catchment.pipeline import open_sync
+from catchment.settings import Home, Limits, Policy, RetryPolicy
+from connectors.local_files import LocalFiles, LocalFilesSettings
+
+_EVERY = 0.02
+_AT_ONCE = 10
+
+
+def become(home: Home, folder: Path, limits: Limits) -> dict[str, str]:
+    """What became of each file: "document", "skipped", or the reason of its one entry in quarantine."""
+    policy = Policy(retry=RetryPolicy(backoff="immediate", attempts=2), limits=limits)
+    connector = LocalFiles(LocalFilesSettings(root=folder, limits=limits))
+    with open_sync(home, connector, "bombs", policy, Priority.NORMAL) as sync:
+        sync.discover()
+        while (token := sync.claim(_AT_ONCE)) is not None:
+            sync.deliver(token)
+        for job in list(sync.troubles):
+            while (trouble := sync.process_alone(job)) and trouble.retry_at is not None:
+                pass
+        sync.end()
+    ledger = Ledger.open(home.database_url)
+    try:
+        assert ledger.check() == []
+        entries = ledger.quarantine.list()
+        assert len({entry.item for entry in entries}) == len(entries), "one entry for each file"
+        states = {row.item: str(row.state) for row in ledger.queue.jobs(limit=10_000)}
+        ended = {name: "document" if state == "succeeded" else state for name, state in states.items()}
+        return ended | {entry.item: str(entry.reason) for entry in entries}
+    finally:
+        ledger.close()
+
+
+@contextmanager
+def peak_memory() -> Iterator[dict[str, int]]:
+    """The most bytes that any process below this one occupied, as `parser`, and this one itself, as `own`."""
+    most, ended = {"parser": 0, "own": 0}, threading.Event()
+
+    def look() -> None:
+        own = psutil.Process()
+        while not ended.wait(_EVERY):
+            most["own"] = max(most["own"], own.memory_info().rss)
+            for child in own.children(recursive=True):
+                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    most["parser"] = max(most["parser"], child.memory_info().rss)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        ended.set()
+        watcher.join()
