@@ -1,0 +1,94 @@
+"""The whole system when the clock is set back by a day while it is down, and goes on beyond 2038 and back while it is up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from benchmarks.notes import generate
+from catchment.home import Home
+from catchment.ledger import Ledger
+from tests.acceptance.person import Person, until, upright
+from tests.acceptance.test_clock import saved_and_found
+from tests.faults.clock import WallClock
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500)]
+
+BEYOND_2038 = datetime(2038, 1, 19, 3, 14, 8, tzinfo=UTC)
+_NOTES = 20
+_SOON = 240
+_NAME = "notes"
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> WallClock:
+    return WallClock.make(tmp_path_factory.mktemp("clock"))
+
+
+@pytest.fixture(scope="module")
+def person(clock: WallClock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    home = tmp_path_factory.mktemp("clock") / "home"
+    with upright(Person(home, variables=clock.variables)) as person:
+        yield person
+    assert person.left() == []
+
+
+@pytest.fixture(scope="module")
+def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small vault that is watched, and synced every minute."""
+    vault = tmp_path_factory.mktemp("vault") / "vault"
+    generate(vault, _NOTES)
+    person("sources", "add", "obsidian", vault, "--name", _NAME, "--every", "1m", "--watch").ok()
+    until(lambda: person.source(_NAME)["documents"], lambda number: number == _NOTES, seconds=_SOON)
+    until(lambda: len(planned(person)), bool, seconds=_SOON)
+    return vault
+
+
+def test_a_clock_that_was_set_back_while_nothing_ran_leaves_no_gap_in_a_schedule(
+    person: Person, clock: WallClock, vault: Path
+) -> None:
+    person("down").ok()
+    back = timedelta(hours=-26)
+    clock.set(back / timedelta(hours=1))
+    person("up", "--detach").ok()
+    goes_on(person, vault, back)
+
+
+def test_the_seconds_go_on_beyond_what_32_bits_can_count(person: Person, clock: WallClock, vault: Path) -> None:
+    forward = BEYOND_2038 - timedelta(seconds=5) - datetime.now(UTC)
+    clock.set(forward / timedelta(hours=1))
+    goes_on(person, vault, forward)
+    until(lambda: datetime.now(UTC) + forward, lambda moment: moment > BEYOND_2038, seconds=_SOON)
+    saved_and_found(person, vault)
+
+
+def test_twelve_years_back_leave_nothing_waiting(person: Person, clock: WallClock, vault: Path) -> None:
+    clock.set(0)
+    goes_on(person, vault, timedelta())
+
+
+def goes_on(person: Person, vault: Path, ahead: timedelta) -> None:
+    """What is saved is found, the schedule plans the next minutes, nothing is done twice, and nothing has failed."""
+    saved_and_found(person, vault)
+    in_two_minutes = timedelta(minutes=2)
+    until(
+        lambda: [moment - datetime.now(UTC) - ahead for moment in planned(person)],
+        lambda waits: bool(waits) and min(waits) < in_two_minutes,
+        seconds=_SOON,
+    )
+    until(lambda: person("health").code, lambda code: code == 0, seconds=_SOON)
+    person("ledger", "check", "--deep").ok()
+    assert person.source(_NAME)["documents"] == _NOTES
+    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
+        done = [(job.item, job.version) for job in ledger.queue.jobs(source=_NAME, limit=10_000)]
+    assert len(done) == len(set(done)), "a version was made into a job twice"
+
+
+def planned(person: Person) -> list[datetime]:
+    """When the source runs next, by its schedule."""
+    runs = person("sources", "next", _NAME, "--json").ok().json
+    return [datetime.fromisoformat(run["at"]) for run in runs if run["why"] == "schedule"]

@@ -1,0 +1,227 @@
+"""Events that are lost, doubled or come in another order: in the end the library is as the source, and nothing comes twice."""
+
+from __future__ import annotations
+
+import math
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from watchdog.observers.inotify_c import InotifyFD
+
+from catchment.dirty import DirtyFile
+from catchment.home import Home
+from connectors.local_files import LocalFiles, LocalFilesSettings
+from deployments.sources_file import SourceEntry
+from deployments.watch.rules import FolderRules
+from deployments.watch.source import WatchedSource
+from deployments.watch.tree import Sign, Tree
+from tests.connectors.memory_ledger import MemoryLedger
+from tests.connectors.test_any_history import Step, _keep_times, on_disk, steps
+from tests.deployments.watch.conftest import PATIENCE, StandinServer, announce_server, serving, until
+from tests.deployments.watch.test_debounce import SCHEDULED, World
+from tests.deployments.watch.test_webhook import add_repositories, body, deliver, signed
+from tests.deployments.watch.test_webhook import serving as receiving
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
+
+_LAST = "zz-the-last-thing-that-happens"
+# A file that was edited without a trace in size and time, and moved before anybody looked, seems only moved.
+_STEPS = steps.filter(lambda step: step[0] is not _keep_times)
+_ROUNDS = st.lists(st.lists(_STEPS, min_size=1, max_size=6), min_size=1, max_size=4)
+_PROPERTY = settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+class Folder:
+    """A folder under real watches, what they told of it, and the watcher that is told as a test wants."""
+
+    def __init__(self, descriptor: InotifyFD, root: Path, home: Home) -> None:
+        self.root = root
+        wanted = LocalFilesSettings(root=root)
+        self.connector = LocalFiles(wanted)
+        self.ledger = MemoryLedger()
+        rules = FolderRules("local_files", wanted, home)
+        entry = SourceEntry("papers", "local_files", wanted, watch=True)
+        self.watcher = WatchedSource(entry, root, rules, home, self._take)
+        self.tree = Tree(descriptor, root, rules.watches, self._take)
+        self._hint = DirtyFile(home, "papers")
+        self._told: SimpleQueue[str | Sign] = SimpleQueue()
+        self._rounds = 0
+
+    def change(self, todo: Sequence[Step]) -> list[str]:
+        """Do something to the files; what the kernel told of it, in its order."""
+        for step, place, argument in todo:
+            step(self.root, place, argument)
+        self._rounds += 1
+        last = f"{_LAST}-{self._rounds}"
+        (self.root / last).touch()
+        (self.root / last).unlink()
+        told: list[str] = []
+        while (sign := self._told.get(timeout=PATIENCE)) != last:
+            assert isinstance(sign, str)
+            told.append(sign)
+        if any(path.rpartition("/")[2] == ".catchmentignore" for path in told):
+            # As the watcher does: other folders may be wanted now.
+            self.tree.start()
+        return [path for path in told if not path.startswith(_LAST)]
+
+    def tell(self, told: Sequence[str]) -> None:
+        """Let the watcher hear this, and have a sync that looks only where it heard something."""
+        for path in told:
+            self.watcher.heard(0.0, path)
+        hint = self._hint.take()
+        if hint is not None:
+            self.ledger.sync(self.connector, paths=hint.paths)
+
+    def scan(self) -> None:
+        """The sync of a schedule, which looks at everything."""
+        self.ledger.sync(self.connector)
+
+    def is_in_the_library(self) -> bool:
+        return self.ledger.documents() == on_disk(self.root)
+
+    def _take(self, sign: str | Sign) -> None:
+        self._told.put(sign)
+
+
+@pytest.fixture(scope="module")
+def descriptor() -> Iterator[InotifyFD]:
+    descriptor = InotifyFD()
+    descriptor.start()
+    yield descriptor
+    descriptor.stop()
+
+
+@contextmanager
+def watched(descriptor: InotifyFD) -> Iterator[Folder]:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "root"
+        root.mkdir()
+        folder = Folder(descriptor, root, Home(Path(name) / "home").make())
+        folder.scan()
+        folder.tree.start()
+        try:
+            yield folder
+        finally:
+            folder.tree.stop()
+
+
+@_PROPERTY
+@given(rounds=_ROUNDS, seed=st.integers(0, 1_000))
+def test_doubled_and_reordered_events_leave_nothing_to_find(
+    descriptor: InotifyFD, rounds: list[list[Step]], seed: int
+) -> None:
+    # What the kernel tells differs from one time to the next; how it is shaken does not.
+    chance = random.Random(seed)
+    with watched(descriptor) as folder:
+        for todo in rounds:
+            told = [path for path in folder.change(todo) for _ in range(chance.choice((1, 1, 2, 3)))]
+            chance.shuffle(told)
+            middle = chance.randint(0, len(told))
+            # The two ends of a rename may come to different syncs, the new one first.
+            folder.tell(told[:middle])
+            folder.tell(told[middle:])
+            assert folder.is_in_the_library()
+            assert folder.ledger.sync(folder.connector).said == []
+
+
+@_PROPERTY
+@given(rounds=_ROUNDS, seed=st.integers(0, 1_000))
+def test_what_no_event_told_is_found_by_the_next_scan_and_only_once(
+    descriptor: InotifyFD, rounds: list[list[Step]], seed: int
+) -> None:
+    chance = random.Random(seed)
+    with watched(descriptor) as folder:
+        for todo in rounds:
+            told = folder.change(todo)
+            folder.tell([path for path in told if chance.random() < 0.5])
+        folder.scan()
+        assert folder.is_in_the_library()
+        assert folder.ledger.sync(folder.connector).said == []
+
+
+@_PROPERTY
+@given(rounds=_ROUNDS, seed=st.integers(0, 1_000))
+def test_events_of_long_ago_do_no_harm(descriptor: InotifyFD, rounds: list[list[Step]], seed: int) -> None:
+    chance = random.Random(seed)
+    with watched(descriptor) as folder:
+        told = [path for todo in rounds for path in folder.change(todo)]
+        folder.scan()
+        chance.shuffle(told)
+        folder.tell(told)
+        assert folder.is_in_the_library()
+        assert folder.ledger.sync(folder.connector).said == []
+
+
+class Unreliable(World):
+    """A server whose automations fire twice, never, or only after the watcher has given up."""
+
+    def automation_fires_twice(self) -> None:
+        if self.emitted_at is not None:
+            self.automation_answers()
+            self.a_run_comes()
+
+    def server_is_killed(self) -> None:
+        """It took the event and is killed before anything comes of it; then it is up again."""
+        self.emitted_at = None
+
+    def an_old_event_fires(self) -> None:
+        self.a_run_comes()
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.one_of(
+            *SCHEDULED,
+            st.tuples(st.sampled_from(["automation_fires_twice", "server_is_killed", "an_old_event_fires"])),
+        ),
+        max_size=60,
+    )
+)
+def test_no_change_is_lost_by_a_server_that_forgets_and_repeats(actions: list[tuple[str, ...]]) -> None:
+    world = Unreliable()
+    for name, *values in actions:
+        getattr(world, name)(*values)
+    world.settles()
+    assert world.is_seen
+    assert world.debounce.wake_at() == math.inf
+
+
+def test_deliveries_of_a_webhook_in_any_order_and_twice_ask_for_each_source_and_have_one_run_waiting(
+    home: Home, times: int
+) -> None:
+    standin = StandinServer(immediate=False)
+    with serving(standin):
+        announce_server(home, standin.port)
+        add_repositories(home, "weir", "ada/weir")
+        add_repositories(home, "dam", "ada/dam")
+        with receiving(home) as receiver:
+            for seed in range(5 * times):
+                before = len(standin.runs)
+                deliveries = [
+                    (data, signed(data, f"{seed}/{repository}/{number}"))
+                    for repository in ("ada/weir", "ada/dam")
+                    for number in range(10)
+                    if (data := body(repository, action=f"{seed}/{number}"))
+                ] * 2
+                random.Random(seed).shuffle(deliveries)
+                answered = [deliver(receiver, data, headers) for data, headers in deliveries]
+                assert sorted(answered) == [202] * 20 + [409] * 20
+                until(lambda since=before: len(standin.runs) - since >= 2, "the events")  # type: ignore[misc]
+                until(receiver._heard.empty, "all are taken")
+                waiting = [run["deployment"] for run in standin.runs if run["state_type"] == "SCHEDULED"]
+                assert sorted(waiting) == ["dam", "weir"]
+                for run in standin.runs:
+                    run["state_type"] = "COMPLETED"
