@@ -25,7 +25,9 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
         raise TryAgain(f"port {port} is taken by another program; choose another with --port, or leave it out")
     log = home.logs / "up.log"
     command = [sys.executable, "-P", "-m", "deployments.detached", *([str(port)] if port is not None else [])]
-    with open(log, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
+    # Several may be started at once, of which one is to run: none cuts off what another has said.
+    with open(log, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
+        before = output.tell()
         process = subprocess.Popen(
             command,
             env={**os.environ, "CATCHMENT_HOME": str(home.path)},
@@ -43,7 +45,7 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
         # Ctrl-C, for one: who gave up has nothing to stop.
         _end(process)
         raise
-    said = log.read_text(encoding="utf-8").strip().splitlines()
+    said = log.read_bytes()[before:].decode().strip().splitlines()
     if is_late:
         _end(process)
         raise TryAgain("Catchment did not start in time and was ended; try again when this machine is less busy")

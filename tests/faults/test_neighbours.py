@@ -1,0 +1,128 @@
+"""What else is on the machine: several `up` and `down` at once, the upkeep beside a sync."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.notes import generate
+from catchment.home import Home
+from deployments.api import api
+from deployments.server import running, state_file
+from tests.acceptance.person import COMMAND, Person, commands, until
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500)]
+
+_FEW = 20
+_UPS = 3
+_PATIENCE = 400
+"""Seconds for what takes a few on a quiet machine."""
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Person, list[tuple[int, str]]]]:
+    """A person who typed `up --detach` in several terminals at once, and what each of them said."""
+    person = Person(tmp_path_factory.mktemp("neighbours") / "home")
+    started = [typed(person, "up", "--detach") for _ in range(_UPS)]
+    try:
+        yield person, [said(process) for process in started]
+    finally:
+        person("down")
+    assert person.left() == []
+
+
+@pytest.fixture(scope="module")
+def person(together: tuple[Person, list[tuple[int, str]]]) -> Person:
+    return together[0]
+
+
+def typed(person: Person, *words: str) -> subprocess.Popen[str]:
+    """A command that is not waited for."""
+    return subprocess.Popen(
+        [COMMAND, *words],
+        env=person.environment,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def said(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """How a command ended, and what it said."""
+    out, _ = process.communicate(timeout=_PATIENCE)
+    return process.returncode, out
+
+
+def all_is_well(person: Person, name: str, notes: int) -> None:
+    """Every note is in the library once, the ledger is sound, and nothing seems to run that does not."""
+    source = person.source(name)
+    unfinished = {state: number for state, number in source["jobs"].items() if number and state != "succeeded"}
+    assert (source["documents"], unfinished) == (notes, {})
+    listed = person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
+    assert len(listed) == len({job["item"] for job in listed}) == notes
+    person("ledger", "check", "--deep").ok()
+    until(person.seem_to_run, lambda found: found == [], seconds=_PATIENCE)
+
+
+def test_of_several_ups_at_once_one_starts_and_the_others_say_so(
+    together: tuple[Person, list[tuple[int, str]]],
+) -> None:
+    person, told = together
+    assert 0 in {code for code, _ in told}
+    for code, line in told:
+        assert code in (0, 10), line
+        assert ("Catchment is running" in line) if code == 0 else ("Catchment is being started already" in line), line
+
+    def supervisors() -> list[str]:
+        return [line for line in commands(person.processes()) if "deployments.detached" in line]
+
+    until(supervisors, lambda found: len(found) == 1, seconds=_PATIENCE)
+    until(lambda: person("status", "--json").ok().json["server"]["answers"], bool, seconds=_PATIENCE)
+
+
+def test_a_sync_by_hand_and_the_upkeep_do_not_keep_one_another_from_it(person: Person, tmp_path: Path) -> None:
+    generate(tmp_path / "vault", _FEW)
+    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "few").ok()
+    with api(person.running) as client:
+        query = {"deployments": {"name": {"any_": ["upkeep"]}}}
+        (upkeep,) = client.post("/deployments/filter", json=query).raise_for_status().json()
+        made = client.post(f"/deployments/{upkeep['id']}/create_flow_run", json={"state": {"type": "SCHEDULED"}})
+        run = made.raise_for_status().json()["id"]
+    person.sync_when_ready("few")
+    all_is_well(person, "few", _FEW)
+
+    def state() -> str:
+        with api(person.running) as client:
+            return str(client.get(f"/flow_runs/{run}").raise_for_status().json()["state_type"])
+
+    assert (
+        until(state, lambda found: found not in ("SCHEDULED", "PENDING", "RUNNING"), seconds=_PATIENCE) == "COMPLETED"
+    )
+
+
+def test_an_up_while_two_downs_go_on_waits_for_them_and_starts(person: Person) -> None:
+    before = person.running
+    home = Home(person.home)
+    downs = [typed(person, "down")]
+
+    def is_stopping() -> bool:
+        found = running(home)
+        return found is None or found.stopping
+
+    until(is_stopping, bool, seconds=_PATIENCE)
+    downs.append(typed(person, "down"))
+    up = typed(person, "up", "--detach")
+    (first, stopped), (second, or_nothing) = map(said, downs)
+    assert (first, stopped) == (0, "stopped\n")
+    assert (second, or_nothing in ("stopped\n", "nothing was running\n")) == (0, True), or_nothing
+    code, told = said(up)
+    assert code == 0, told
+    assert told.startswith("Catchment is running: "), told
+    assert json.loads(state_file(home).read_text())["pid"] != before.pid
+    assert person("status", "--json").ok().json["server"]["running"]
