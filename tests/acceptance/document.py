@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _SECONDS = 240
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _EXIT = re.compile(r"#\s*exits with (\d+)\s*$")
 _ANYTHING = "…"
 
@@ -33,10 +34,20 @@ class Typed:
         return int(told[1]) if told else 0
 
 
-def commands(document: Path) -> Iterator[Typed]:
-    """Every command that a document shows, in order."""
+def headings(document: Path) -> list[str]:
+    """The headings of a document's sections, in order."""
+    return _HEADING.findall(document.read_text(encoding="utf-8"))
+
+
+def commands(document: Path, under: str | None = None) -> Iterator[Typed]:
+    """Every command that a document shows, or one of its sections, in order."""
     text = document.read_text(encoding="utf-8")
-    for block in _BLOCK.finditer(text):
+    begin, end = 0, len(text)
+    if under is not None:
+        begin = text.index(f"## {under}\n")
+        following = _HEADING.search(text, begin + 1)
+        end = following.start() if following else end
+    for block in _BLOCK.finditer(text, begin, end):
         first = text.count("\n", 0, block.start(1)) + 1
         lines = block[1].splitlines()
         starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
@@ -45,12 +56,22 @@ def commands(document: Path) -> Iterator[Typed]:
             yield Typed(first + start, lines[start].removeprefix("$ "), tuple(lines[start + 1 : end]))
 
 
-def carry_out(document: Path, environment: Mapping[str, str], folder: Path) -> int:
-    """Type every command of a document into a shell, in order, in this folder; how many there were."""
-    shown = list(commands(document))
+def carry_out(
+    document: Path,
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    under: str | None = None,
+    before: Sequence[str] = (),
+) -> int:
+    """Type every command of a document, or of a section, into a shell, in order, in this folder; how many there were.
+
+    `before`: words that the shell is called with.
+    """
+    shown = list(commands(document, under))
     for typed in shown:
         done = subprocess.run(
-            ["bash", "-c", typed.words],
+            [*before, "bash", "-c", typed.words],
             env=dict(environment),
             cwd=folder,
             stdin=subprocess.DEVNULL,

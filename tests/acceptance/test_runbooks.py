@@ -1,0 +1,184 @@
+"""Each runbook in the situation that it is for: its commands say what it says that they say, and afterwards it is over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import document
+from tests.acceptance.person import COMMAND, PROJECT, Person, upright
+from tests.connectors.imap.dovecot import USER, message, serving
+from tests.normalize.samples import pdf
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
+
+_RUNBOOKS = PROJECT / "docs" / "runbooks.md"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A person, and the folder that `~` is."""
+
+    person: Person
+    home: Path
+
+    @property
+    def papers(self) -> Path:
+        return self.home / "Papers"
+
+    def file(self, name: str, text: str) -> None:
+        """Write a paper."""
+        (self.papers / name).write_text(text)
+
+    def begin(self) -> None:
+        """Three papers of a source `papers`, synced; the system is up."""
+        self.person("up", "--detach").ok()
+        if any(source["name"] == "papers" for source in self.person("sources", "list", "--json").ok().json):
+            self.person("sources", "remove", "papers", "--yes").ok()
+        shutil.rmtree(self.papers, ignore_errors=True)
+        self.papers.mkdir()
+        for name in ("weir", "gauge", "sluice"):
+            self.file(f"{name}.md", f"# {name}\n\nThe rating curve of the {name}.\n")
+        self.person("sources", "add", "local_files", self.papers, "--name", "papers").ok()
+        self.person.sync("papers")
+
+
+Situation = Callable[[Desk], AbstractContextManager[Desk]]
+_SITUATIONS: dict[str, Situation] = {}
+
+
+def situation(heading: str) -> Callable[[Callable[[Desk], None]], Callable[[Desk], None]]:
+    """What brings the situation of a runbook about, at a desk that is as `begin` leaves it."""
+
+    def register(bring_about: Callable[[Desk], None]) -> Callable[[Desk], None]:
+        @contextmanager
+        def brought_about(desk: Desk) -> Iterator[Desk]:
+            desk.begin()
+            bring_about(desk)
+            yield desk
+
+        _SITUATIONS[heading] = brought_about
+        return bring_about
+
+    return register
+
+
+def world(heading: str) -> Callable[[Situation], Situation]:
+    """What brings the situation of a runbook about that needs a world of its own around it."""
+
+    def register(made: Situation) -> Situation:
+        _SITUATIONS[heading] = made
+        return made
+
+    return register
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    home = tmp_path_factory.mktemp("runbooks") / "me"
+    home.mkdir()
+    path = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
+    variables = {"HOME": str(home), "PATH": path}
+    with upright(Person(home / ".local" / "share" / "catchment", variables=variables)) as person:
+        yield Desk(person, home)
+    assert person.left() == []
+
+
+@pytest.mark.parametrize("heading", document.headings(_RUNBOOKS))
+def test_a_runbook_helps(desk: Desk, heading: str) -> None:
+    with _SITUATIONS[heading](desk) as there:
+        environment = there.person.environment
+        done = document.carry_out(_RUNBOOKS, environment, there.home, under=heading, before=there.person.before)
+    assert done
+
+
+def test_there_is_no_situation_without_a_runbook() -> None:
+    assert list(_SITUATIONS) == document.headings(_RUNBOOKS)
+
+
+@situation("A sync says success, and search finds nothing")
+def the_index_is_empty(desk: Desk) -> None:
+    with closing(sqlite3.connect(desk.person.home / "ledger.db")) as ledger, ledger:
+        for index in ("chunk_index", "document_index"):
+            ledger.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")
+
+
+@situation("A file is not found")
+def files_are_missing(desk: Desk) -> None:
+    desk.file("cut.pdf", "%PDF-1.4 cut")
+    desk.person.sync("papers")
+    desk.file("new.md", "# New\n\nThe rating curve of the new one.\n")
+    desk.file(".draft.md", "# Draft\n")
+
+
+@situation("The quarantine grows")
+def three_are_cut_off(desk: Desk) -> None:
+    whole = desk.home / "whole"
+    whole.mkdir(exist_ok=True)
+    for number in range(3):
+        desk.file(f"{number}.pdf", "%PDF-1.4 cut")
+        (whole / f"{number}.pdf").write_bytes(pdf(f"The plan {number} of the weir."))
+    desk.person.sync("papers")
+
+
+@world("The port is taken")
+@contextmanager
+def another_has_the_port(desk: Desk) -> Iterator[Desk]:
+    desk.person("down").ok()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        variables = {**desk.person.variables, "PORT": str(other.getsockname()[1])}
+        yield Desk(Person(desk.person.home, variables=variables), desk.home)
+
+
+@situation("The ledger is damaged")
+def half_of_it_is_gone(desk: Desk) -> None:
+    kept = desk.home / "kept.db"
+    kept.unlink(missing_ok=True)
+    desk.person("backup", kept).ok()
+    desk.person("down").ok()
+    ledger = desk.person.home / "ledger.db"
+    ledger.write_bytes(ledger.read_bytes()[:20_000])
+
+
+@situation("Deletions are held")
+def many_are_gone(desk: Desk) -> None:
+    for number in range(20):
+        desk.file(f"{number}.md", f"# Paper {number}\n")
+    desk.person.sync("papers")
+    for number in range(15):
+        (desk.papers / f"{number}.md").unlink()
+    desk.person.sync("papers")
+
+
+@situation("I deleted or changed files by mistake")
+def one_deleted_one_overwritten(desk: Desk) -> None:
+    (desk.papers / "gauge.md").unlink()
+    desk.file("weir.md", "oops\n")
+
+
+@world("A login is refused")
+@contextmanager
+def another_password(desk: Desk) -> Iterator[Desk]:
+    secret = desk.home / ".mail-password"
+    secret.touch(mode=0o600)
+    for dovecot in serving():
+        with dovecot.person() as mine:
+            mine.append("INBOX", message(1, "The sluice"))
+        secret.write_text("correct horse")
+        where = ("imap", f"{USER}@127.0.0.1:{dovecot.port}", "--set", "security=none", "--consent")
+        desk.person("up", "--detach").ok()
+        desk.person("sources", "add", *where, "--name", "mail", "--secret", f"password=file:{secret}").ok()
+        secret.write_text("wrong horse")
+        assert desk.person("sync", "mail", "--wait").code != 0
+        yield desk
+        desk.person("sources", "remove", "mail", "--yes").ok()
