@@ -167,6 +167,11 @@ def _report(error: Exception, debug: bool) -> int:
         return error.exit_code
     if isinstance(error, OSError) and error.strerror:
         return _report_system(error)
+    if session.ledger_is_damaged():
+        from catchment.ledger.store import DAMAGED
+
+        render.note(f"catchment: {DAMAGED}")
+        return 1
     more = "" if debug else "; run the same with --debug to see where"
     render.note(f"catchment: unexpected {type(error).__name__}: {render.clean(error)[:200]}{more}")
     return 1

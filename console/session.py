@@ -35,6 +35,19 @@ def disk_is_full() -> bool:
     return found.f_bavail * found.f_frsize < _ROOM
 
 
+def ledger_is_damaged() -> bool:
+    """Whether the ledger's file is damaged, from which any error may come that nobody foresaw; all of it is read."""
+    from catchment.errors import LedgerCorrupt
+
+    try:
+        with reading() as ledger:
+            return ledger.is_damaged()
+    except LedgerCorrupt:
+        return True
+    except CatchmentError:
+        return False
+
+
 @contextmanager
 def reading() -> Iterator[Ledger]:
     """The ledger as it is, for a command that only asks. Raises NotFound when there is none yet."""

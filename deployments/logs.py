@@ -1,4 +1,7 @@
-"""The log files of the server and the worker: bounded in size, readable by their owner alone."""
+"""The log files of the server and the worker: bounded in size, readable by their owner alone.
+
+A disk that takes no line loses lines, never the process that says them: it would wait for somebody to listen.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ class BoundedLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
+        self._lost = 0
 
     def follow(self, process: subprocess.Popen[bytes]) -> None:
         """Write down whatever the process says, until it and its descendants are silent."""
@@ -29,8 +33,16 @@ class BoundedLog:
 
     def _write(self, line: bytes) -> None:
         with self._lock:
-            if self._path.exists() and self._path.stat().st_size > _BYTES:
-                self._path.replace(self._path.with_suffix(".log.1"))
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(line)
+            told = b"(%d lines are lost: the disk did not take them)\n" % self._lost if self._lost else b""
+            try:
+                self._append(told + line)
+                self._lost = 0
+            except OSError:
+                self._lost += 1
+
+    def _append(self, data: bytes) -> None:
+        if self._path.exists() and self._path.stat().st_size > _BYTES:
+            self._path.replace(self._path.with_suffix(".log.1"))
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)

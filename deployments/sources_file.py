@@ -71,7 +71,9 @@ class SourcesFile:
         except UnicodeDecodeError:
             raise ConfigError(f"{path.name} is not UTF-8 text; save it as UTF-8") from None
         except OSError as error:
-            raise ConfigError(f"{path.name} cannot be read: {error.strerror}") from error
+            raise ConfigError(
+                f"{path.name} cannot be read: {error.strerror}; check the disk and the file's owner"
+            ) from error
         return cls(path, parse(text, path.name))
 
     @property

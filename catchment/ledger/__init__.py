@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catchment.ledger import opening
-from catchment.ledger.check import check
+from catchment.ledger.check import check, pages
 from catchment.ledger.consents import Consent, Consents, ConsentState
 from catchment.ledger.history import History
 from catchment.ledger.intake import Intake
@@ -132,6 +132,10 @@ class Ledger:
         `deep` reads every page and every indexed word too, and waits for a moment in which nobody writes.
         """
         return check(self._store, deep)
+
+    def is_damaged(self) -> bool:
+        """Whether the pages of the file contradict one another; all of it is read."""
+        return bool(pages(self._store))
 
     def back_up(self, target: Path, files: Mapping[str, bytes]) -> list[str]:
         """See `catchment.ledger.backup`."""

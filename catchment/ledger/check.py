@@ -115,7 +115,7 @@ def check(store: Store, deep: bool) -> list[str]:
     with ThreadPoolExecutor(1) as beside:
         # Half of the time goes into the words, and SQLite lets Python go on meanwhile.
         words = beside.submit(check_words, store)
-        return [*_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_letters(store), *_pages(store), *words.result()]
+        return [*_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_letters(store), *pages(store), *words.result()]
 
 
 def _shallow(store: Store, invariants: Sequence[tuple[str, str]]) -> list[str]:
@@ -137,7 +137,8 @@ def _letters(store: Store) -> list[str]:
         return search.check_letters(reading)
 
 
-def _pages(store: Store) -> list[str]:
+def pages(store: Store) -> list[str]:
+    """What is wrong with the pages of the SQLite file; all of it is read."""
     if store.file is None:
         return []
     findings: list[str] = []

@@ -36,6 +36,26 @@ def test_a_log_keeps_its_latest_lines_and_does_not_grow_without_end(
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's device that is always full")
+def test_a_disk_that_takes_no_line_does_not_hold_up_the_process_and_is_told_of_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.symlink_to("/dev/full")
+    says = "for i in range(3000): print('a line of some length', i)\nprint(input(), flush=True)"
+    process = subprocess.Popen([sys.executable, "-uc", says], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    log = BoundedLog(path)
+    log.follow(process)
+    deadline = time.monotonic() + 60
+    while log._lost < 3_000:
+        assert time.monotonic() < deadline, log._lost
+        time.sleep(0.01)
+    path.unlink()
+    process.stdin.write(b"the last line\n")
+    process.stdin.close()
+    _until_written(path, b"(3000 lines are lost: the disk did not take them)\nthe last line\n")
+    assert process.wait() == 0
+
+
 @pytest.mark.parametrize("then", ["input()", "import signal; signal.signal(15, signal.SIG_IGN); input()"])
 def test_the_end_of_a_process_is_the_end_of_all_below_it_whatever_their_session(then: str) -> None:
     process = subprocess.Popen(

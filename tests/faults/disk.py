@@ -46,6 +46,11 @@ class Fault:
         """The disk takes nothing any more."""
         return cls(at, error=errno.EIO)
 
+    @classmethod
+    def unreadable_at(cls, word: str) -> Fault:
+        """Files with this word in their path cannot be read as on a worn-out disk."""
+        return cls(error=errno.EIO, unreadable=word)
+
 
 @dataclass(frozen=True, slots=True)
 class Note:

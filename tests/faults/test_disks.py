@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import random
 import re
-import shutil
-import subprocess
-import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from deployments.environment import POOL
-from tests.faults.disk import BadDisk, Fault, Note
+from tests.faults.disk import Fault, Note
+from tests.faults.workshop import Workshop, texts_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
-_PROJECT = Path(__file__).parents[2]
 _ALL_FROM = 10
 """So many times as many faults as in an ordinary run are all that there can be."""
 _OF_A_KIND = 3
@@ -39,144 +32,6 @@ _OTHER = {
     "parameters": {"name": "other", "settings": {"root": "/"}},
     "work_pool": {"name": POOL},
 }
-
-Texts = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Came:
-    """What came of a work: its result, or the error that it ended with."""
-
-    done: Any = None
-    error: str = ""
-    message: str = ""
-    where: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """How a command ended, and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Workshop:
-    """Where works are done: a process of their own, whose disk does as it is told, and a place with a home and its source."""
-
-    def __init__(self, folder: Path) -> None:
-        self.place = folder / "place"
-        self.disk = BadDisk.make(folder)
-        kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.works"],
-            env={**kept, "LANG": "C.UTF-8", **self.disk.variables},
-            cwd=_PROJECT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    @property
-    def home(self) -> Path:
-        return self.place / "home"
-
-    @property
-    def papers(self) -> Path:
-        return self.place.parent / "papers"
-
-    def do(self, *works: str | list[str], fault: Fault | None = None) -> list[Came]:
-        """Have a process do works, or type commands, on a disk that does this."""
-        self.disk.order(self.place, fault or Fault())
-        assert self._process.stdin
-        print(json.dumps({"works": works, "home": str(self.home)}), file=self._process.stdin, flush=True)
-        said = json.loads(self._answer())
-        self.disk.heal()
-        assert isinstance(said, list), said
-        return [Came(**one) for one in said]
-
-    def well(self, *works: str) -> Any:
-        """What the last of some works gives on a sound disk."""
-        came = self.do(*works)
-        assert not any(one.error for one in came), came
-        return came[-1].done
-
-    def texts(self) -> Texts:
-        """What is in the library; see `texts_of`."""
-        return texts_of(self.do("look")[0])
-
-    def command(self, *words: str, fault: Fault | None = None) -> Said:
-        """Type a command, on a disk that does this."""
-        (came,) = self.do(list(words), fault=fault)
-        return Said(**came.done)
-
-    def save(self, folder: Path) -> None:
-        """Keep the place as it is now."""
-        shutil.copytree(self.place, folder, symlinks=True)
-
-    def begin_from(self, folder: Path) -> None:
-        """Have the place as it was kept."""
-        shutil.rmtree(self.place, ignore_errors=True)
-        shutil.copytree(folder, self.place, symlinks=True)
-
-    def close(self) -> None:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
-
-    def _answer(self) -> str:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        assert line, "the process of the works has ended"
-        return line
-
-
-def texts_of(looked: Came) -> Texts:
-    """What is in the library, once it is sure that every invariant holds and a search finds the same, each once."""
-    assert not looked.error, looked
-    assert looked.done["broken"] == []
-    found = dict(map(tuple, looked.done["documents"]))
-    assert len(found) == len(looked.done["documents"]), "an item is there twice"
-    assert looked.done["found"] == sorted(found)
-    return found
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    with closing(Workshop(tmp_path_factory.mktemp("disk"))) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def states(shop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The place as it is at first; with the folder in the library as it was; and as it is now, with a backup of before."""
-    folder = tmp_path_factory.mktemp("states")
-    shop.papers.mkdir()
-    (shop.place / "kept").mkdir(parents=True)
-    for n in range(12):
-        (shop.papers / f"{n}.md").write_text(_paper(n))
-    shop.save(folder / "new")
-    shop.well("sync")
-    shop.save(folder / "old")
-    _change(shop.papers)
-    shop.well("back_up")
-    shop.well("sync")
-    shop.save(folder / "backed up")
-    return {path.name: path for path in folder.iterdir()}
-
-
-def _paper(n: int, word: str = "first") -> str:
-    return f"# Paper {n}\n\n" + f"The {word} paper number {n}. " * 30
-
-
-def _change(papers: Path) -> None:
-    for n in range(3):
-        (papers / f"{n}.md").write_text(_paper(n, "second"))
-    (papers / "3.md").unlink()
-    (papers / "4.md").rename(papers / "moved.md")
-    (papers / "new.md").write_text(_paper(99))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,47 @@
+"""A place where works are done on a bad disk, and the states that they begin from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.faults.workshop import Workshop
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    with closing(Workshop(tmp_path_factory.mktemp("disk"))) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def states(shop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The place as it is at first; with the folder in the library as it was; and as it is now, with a backup of before."""
+    folder = tmp_path_factory.mktemp("states")
+    shop.papers.mkdir()
+    (shop.place / "kept").mkdir(parents=True)
+    for n in range(12):
+        (shop.papers / f"{n}.md").write_text(_paper(n))
+    shop.save(folder / "new")
+    shop.well("sync")
+    shop.save(folder / "old")
+    _change(shop.papers)
+    shop.well("back_up")
+    shop.well("sync")
+    shop.save(folder / "backed up")
+    return {path.name: path for path in folder.iterdir()}
+
+
+def _paper(n: int, word: str = "first") -> str:
+    return f"# Paper {n}\n\n" + f"The {word} paper number {n}. " * 30
+
+
+def _change(papers: Path) -> None:
+    for n in range(3):
+        (papers / f"{n}.md").write_text(_paper(n, "second"))
+    (papers / "3.md").unlink()
+    (papers / "4.md").rename(papers / "moved.md")
+    (papers / "new.md").write_text(_paper(99))
