@@ -15,6 +15,7 @@ import pytest
 
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
+from tests.acceptance.small_disk import small_disk, within
 from tests.connectors.imap.dovecot import USER, message, serving
 from tests.normalize.samples import pdf
 
@@ -138,6 +139,17 @@ def another_has_the_port(desk: Desk) -> Iterator[Desk]:
         other.listen()
         variables = {**desk.person.variables, "PORT": str(other.getsockname()[1])}
         yield Desk(Person(desk.person.home, variables=variables), desk.home)
+
+
+@world("The disk is full")
+@contextmanager
+def no_room(desk: Desk) -> Iterator[Desk]:
+    (desk.home / "Letters").mkdir()
+    with small_disk(desk.home / "small") as person:
+        full = Person(person.home, person.before, desk.person.variables)
+        full("sources", "list").ok()
+        within(full, "dd", "if=/dev/zero", f"of={person.home}/fill", "bs=4k", check=False)
+        yield Desk(full, desk.home)
 
 
 @situation("The ledger is damaged")
