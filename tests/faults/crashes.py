@@ -32,7 +32,8 @@ from catchment.model import JobState
 
 PROJECT = Path(__file__).parents[2]
 ARROW = " → "
-WITHIN = "within a statement"
+WITHIN = ("within a statement", "within a copy")
+"""Moments that come after so many steps or pages, which are not as many each time."""
 
 _PRODUCT = tuple(f"{PROJECT / folder}/" for folder in ("catchment", "connectors", "deployments", "console"))
 _BENEATH = frozenset(str(PROJECT / "catchment" / "ledger" / f"{name}.py") for name in ("store", "transitions"))
@@ -171,7 +172,7 @@ class _Ears:
 
         class Connection(sqlite3.Connection):
             def backup(self, target: sqlite3.Connection, **named: Any) -> None:
-                named = {"pages": _PAGES, "progress": lambda *_: ears.hear("within the copy")} | named
+                named = {"pages": _PAGES, "progress": lambda *_: ears.hear(WITHIN[1])} | named
                 super().backup(target, **named)
 
         return Connection
@@ -187,7 +188,7 @@ class _Ears:
                 self.hear("before vacuum")
 
     def _step(self) -> int:
-        self.hear(WITHIN)
+        self.hear(WITHIN[0])
         return 0
 
 

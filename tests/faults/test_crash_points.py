@@ -73,7 +73,7 @@ def test_killed_at_any_of_its_points_a_scene_ends_as_if_nobody_had_been(
 
 
 def _is_fleeting(point: Point) -> bool:
-    """Whether a moment comes when so many instructions were done, which are not as many each time."""
+    """Whether the moment may be missed in a life that is like the recorded one."""
     return point.name.endswith(WITHIN)
 
 
