@@ -49,16 +49,21 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
         )
     if target.exists():
         raise BadInput(f"There is a file {target.name} already; name another, or a folder")
-    with until_whole(target) as unfinished:
-        with store.translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
-            source.execute("VACUUM INTO ?", (str(unfinished),))
-        with store.translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
-            copy.execute(_FILES)
-            copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
-        broken = _proved(unfinished)
-        with store.translated(), closing(sqlite3.connect(unfinished)) as copy:
-            # One file, which can also be read where nothing may be written.
-            copy.execute("PRAGMA journal_mode = DELETE")
+    try:
+        with until_whole(target) as unfinished:
+            with store.translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
+                source.execute("VACUUM INTO ?", (str(unfinished),))
+            with store.translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
+                copy.execute(_FILES)
+                copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
+            broken = _proved(unfinished)
+            with store.translated(), closing(sqlite3.connect(unfinished)) as copy:
+                # One file, which can also be read where nothing may be written.
+                copy.execute("PRAGMA journal_mode = DELETE")
+    except BaseException:
+        # It may have its name, and it is not known whether the disk knows it.
+        target.unlink(missing_ok=True)
+        raise
     return broken
 
 
