@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from catchment.settings import Home
 from deployments.supervisor import Running, down, running, up
@@ -20,6 +21,12 @@ _PROJECT = Path(__file__).parents[1]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--times", type=int, default=1, help="how many times as many faults as in an ordinary run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have an ordinary run draw the same examples each time, so that no chance decides; a longer one draws others."""
+    settings.register_profile("catchment", derandomize=config.getoption("times") == 1, deadline=None)
+    settings.load_profile("catchment")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
