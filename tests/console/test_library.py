@@ -104,7 +104,7 @@ def test_only_a_vault_is_reported_as_one(filled: Path, cli: Cli, tmp_path: Path)
 
 def test_status_has_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
     status = cli("status", "--json").json
-    assert status["server"] == {"running": False, "url": None}
+    assert status["server"] == {"running": False, "answers": False, "url": None}
     [source] = status["sources"]
     assert (source["name"], source["kind"], source["state"], source["documents"]) == ("notes", "obsidian", "active", 2)
     counted = {state: number for state, number in source["jobs"].items() if number}
@@ -122,7 +122,7 @@ def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Pat
     said = cli("status")
     assert said.code == 0
     assert "catchment sources add obsidian" in said.out
-    nothing = {"server": {"running": False, "url": None}, "worker": None, "sources": [], "hosts": []}
+    nothing = {"server": {"running": False, "answers": False, "url": None}, "worker": None, "sources": [], "hosts": []}
     assert cli("status", "--json").json == nothing
     assert not state.exists(), "a question makes nothing"
 

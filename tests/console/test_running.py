@@ -41,7 +41,7 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
     assert (entry["item"], entry["reason"]) == ("cut.pdf", "parse_error")
 
     status = online("status", "--json").json
-    assert status["server"] == {"running": True, "url": server.url}
+    assert status["server"] == {"running": True, "answers": True, "url": server.url}
 
     assert online("sources", "pause", "console-papers").code == 0
     assert online("sync", "console-papers", "--wait").code == 5
