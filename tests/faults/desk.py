@@ -175,6 +175,7 @@ def _nothing_lies_about(desk: Desk) -> None:
         # Whoever writes there next clears away what was left.
         durable.unfinished(folder / "any")
     files = [*desk.home.path.rglob("*"), *desk.temporary.rglob("*"), *desk.aside.rglob("*")]
-    names = [str(file.relative_to(desk.place)) for file in files]
+    # What a restore replaced is kept with all that was beside it.
+    names = [str(file.relative_to(desk.place)) for file in files if not file.parent.name.startswith("replaced-")]
     same([name for name in names if any(ending in name for ending in _TEMPORARY)], [])
     same(list(desk.temporary.iterdir()), [])
