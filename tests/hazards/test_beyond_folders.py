@@ -1,4 +1,4 @@
-"""The hazards of mail and of repositories, done to Catchment; `make hazards` does those of the other areas too."""
+"""The hazards of mail and of repositories, done to Catchment; `make hazards` does those of the other areas too. Half an hour."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.hazards import mail, repositories
 from tests.hazards.model import Hazard
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
 _HAZARDS = [(area, hazard) for area in (mail.AREA, repositories.FILES) for hazard in area.hazards]
 
