@@ -1,8 +1,8 @@
-"""The hazards of mail and of repositories, done to Catchment; `make hazards` does those of the other areas too. Half an hour."""
+"""The hazards of mail and of repositories, done to Catchment; `make hazards` does those of the other areas too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,23 +12,32 @@ from tests.hazards.model import Hazard
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
-_HAZARDS = [(area, hazard) for area in (mail.AREA, repositories.FILES) for hazard in area.hazards]
+
+def each(hazards: Sequence[Hazard[Any]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("hazard", hazards, ids=[hazard.name.replace(" ", "-") for hazard in hazards])
 
 
 @pytest.fixture(scope="module")
-def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The scene of an area, which its hazards have in common."""
-    area = request.param
-    with area.scene(tmp_path_factory.mktemp(area.name)) as made:
+def mailbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The scene that the hazards of mail have in common."""
+    with mail.AREA.scene(tmp_path_factory.mktemp("mail")) as made:
         yield made
 
 
-@pytest.mark.parametrize(
-    ("scene", "hazard"),
-    _HAZARDS,
-    ids=[f"{area.name}-{hazard.name.replace(' ', '-')}" for area, hazard in _HAZARDS],
-    indirect=["scene"],
-)
-def test_what_comes_of_a_hazard_is_right(scene: Any, hazard: Hazard[Any]) -> None:
-    verdict = hazard.happens(scene)
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The scene that the hazards of repositories have in common."""
+    with repositories.FILES.scene(tmp_path_factory.mktemp("repositories")) as made:
+        yield made
+
+
+@each(mail.AREA.hazards)
+def test_what_comes_of_a_hazard_of_mail_is_right(mailbox: Any, hazard: Hazard[Any]) -> None:
+    verdict = hazard.happens(mailbox)
+    assert verdict.right, verdict
+
+
+@each(repositories.FILES.hazards)
+def test_what_comes_of_a_hazard_of_repositories_is_right(host: Any, hazard: Hazard[Any]) -> None:
+    verdict = hazard.happens(host)
     assert verdict.right, verdict
