@@ -11,6 +11,7 @@ from catchment.contracts import Known, Paced, Watchable
 from catchment.dirty import DirtyFile
 from catchment.gates import Permit
 from catchment.ledger import Sync
+from catchment.ledger.transitions import in_parts
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.turn import Turn
 
@@ -31,7 +32,7 @@ class Discovery:
         *,
         follows_whole: bool,
     ) -> None:
-        self.through: Callable[[Iterator[Change]], Iterator[Change]] = iter
+        self.through: Callable[[Iterator[Change]], Iterator[Change]] | None = None
         """What the changes of a listing pass through on their way into the ledger: a plan that is made, or followed."""
         self.changed_only = False
         """Whether only what a watcher told to have changed is to be looked at, where it did; a sync that was cut short is
@@ -101,13 +102,14 @@ class Discovery:
         connector = self._bench.connector
         # Also by a sync that looks at everything: what was told is nothing that another one need look for. A plan may leave
         # it out, so that another one has to.
-        dirty = self._dirty.take() if self.through is iter else None
+        dirty = self._dirty.take() if self.through is None else None
         paths = dirty.paths if dirty is not None and self.changed_only and self._follows_whole else None
         if paths is not None and isinstance(connector, Watchable):
             yield from connector.changes_at(known, paths)
             return
         with connector.pace.intake() if isinstance(connector, Paced) else nullcontext():
-            yield from self.through(connector.changes(known, deep=deep))
+            changes = connector.changes(known, deep=deep)
+            yield from changes if self.through is None else self.through(changes)
 
     def _split(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
         """Changes to record now, and those that may turn out to be moves once the whole listing is known."""
@@ -122,13 +124,16 @@ class Discovery:
         ]
 
     def _record(self, changes: Sequence[Change], marks: Mapping[str, str | None]) -> None:
-        """In parts that bound the memory and the time of one transaction; the marks go with the last part."""
-        recordable = [c for c in changes if isinstance(c, (Upsert, Tombstone, Skip, Failure))]
-        for start in range(0, len(recordable), _FLUSH):
-            part = recordable[start : start + _FLUSH]
-            last = start + _FLUSH >= len(recordable)
+        """The marks go with the last part."""
+        parts = list(recordable(changes))
+        for number, part in enumerate(parts, 1):
             with self._turn.taken():
-                counts = self._intake.record(self._sync.id, part, marks if last else {})
+                counts = self._intake.record(self._sync.id, part, marks if number == len(parts) else {})
             self._bench.add(listed=len(part), jobs=counts.enqueued, moved=counts.moved, skipped=counts.skipped)
-        if marks and not recordable:
+        if marks and not parts:
             self._intake.record(self._sync.id, (), marks)
+
+
+def recordable(changes: Iterable[Change]) -> Iterator[Sequence[Upsert | Tombstone | Skip | Failure]]:
+    """The changes that the ledger records, in parts that bound the memory and the time of one transaction."""
+    return in_parts((c for c in changes if isinstance(c, (Upsert, Tombstone, Skip, Failure))), _FLUSH)

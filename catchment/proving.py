@@ -13,16 +13,16 @@ from enum import StrEnum
 
 from catchment import __version__, process
 from catchment.contracts import Connector
+from catchment.discovery import recordable
 from catchment.extract import EXTRACTOR, extract
 from catchment.ledger import Ledger, Source
 from catchment.ledger.plan import Deed, Step
 from catchment.ledger.proof import Kept, Standing, Stored, digest
-from catchment.model import Failure, Root, Skip, Tombstone, Upsert
+from catchment.model import Root, Tombstone
 from catchment.normalize import NORMALIZER
 from catchment.planning import Plan, make_plan
 from catchment.settings import Home, Policy
 
-_AT_ONCE = 5_000
 _PRESENT = f"{NORMALIZER}.{EXTRACTOR} "
 """How the normalizer of a content begins that the present code has made."""
 
@@ -140,10 +140,8 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
         roots = [change.identity for change in proven.plan.changes if isinstance(change, Root)]
         root_changed = any(ledger.sources.root_changed(source.id, identity) for identity in roots)
         # What is gone comes first, for that is what moved things are known by.
-        said = [c for c in proven.plan.changes if isinstance(c, (Upsert, Tombstone, Skip, Failure))]
-        said.sort(key=lambda change: not isinstance(change, Tombstone))
-        for start in range(0, len(said), _AT_ONCE):
-            ledger.intake.record(sync.id, said[start : start + _AT_ONCE], {})
+        for part in recordable(sorted(proven.plan.changes, key=lambda change: not isinstance(change, Tombstone))):
+            ledger.intake.record(sync.id, part, {})
         settled = ledger.intake.settle(sync.id, root_changed=root_changed)
     except BaseException:
         ledger.syncs.end(sync.id, "cancelled", {})

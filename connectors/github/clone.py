@@ -13,18 +13,14 @@ from connectors.github.git import Objects, commit_of, store_of
 
 
 def store(clone: Path) -> Path:
-    """The folder in which git keeps what is committed in a clone, whether that is there or not.
-
-    A work tree that is one of several says in a file where that is (gitrepository-layout(5), "gitdir", "commondir").
-    """
+    """The folder in which git keeps what is committed in a clone, whether that is there or not."""
     inner = clone / ".git"
     try:
-        if not inner.is_file():
-            return clone if (clone / "HEAD").is_file() and not inner.exists() else inner
-        own = clone / inner.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-        common = own / "commondir"
-        return Path(os.path.normpath(own / common.read_text(encoding="utf-8").strip())) if common.is_file() else own
-    except (OSError, UnicodeDecodeError):
+        if inner.is_file():
+            # One of several work trees: git knows where it keeps what they share.
+            return store_of(inner).parent
+        return clone if (clone / "HEAD").is_file() and not inner.exists() else inner
+    except (OSError, SourceUnavailable):
         return inner
 
 

@@ -8,6 +8,7 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import psutil
 
@@ -26,6 +27,17 @@ def in_the_middle(person: Person, name: str, vault: Path, notes: int) -> None:
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
         brought_in = until(lambda: ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0), bool, seconds=60)
     assert brought_in < notes
+
+
+def saved_and_found(person: Person, vault: Path) -> None:
+    """A note that is saved now is found soon, once."""
+    word = f"zq{uuid4().hex}"
+    note = next(vault.rglob("*.md"))
+    draft = note.with_name(f".{note.name}.tmp")
+    draft.write_text(f"{note.read_text()}\n{word}\n")
+    draft.replace(note)
+    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
+        until(lambda: len(ledger.library.search(word)), lambda hits: hits == 1, seconds=60)
 
 
 def executing(person: Person, name: str) -> list[psutil.Process]:

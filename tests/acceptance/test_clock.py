@@ -9,7 +9,6 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psutil
 import pytest
@@ -19,6 +18,7 @@ from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from deployments.api import api
+from tests.acceptance.accidents import saved_and_found
 from tests.acceptance.person import Person, until, upright
 from tests.faults.clock import WallClock
 
@@ -115,17 +115,6 @@ def in_the_middle(person: Person) -> None:
 def brought_in(ledger: Ledger) -> int:
     """How many jobs of the large vault have ended well, those of earlier versions with them."""
     return len(ledger.queue.jobs(source=_LARGE, state=JobState.SUCCEEDED, limit=100_000))
-
-
-def saved_and_found(person: Person, vault: Path) -> None:
-    """A note that is saved now is found soon, once."""
-    word = f"zq{uuid4().hex}"
-    note = next(vault.rglob("*.md"))
-    draft = note.with_name(f".{note.name}.tmp")
-    draft.write_text(f"{note.read_text()}\n{word}\n")
-    draft.replace(note)
-    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
-        until(lambda: len(ledger.library.search(word)), lambda hits: hits == 1, seconds=_SOON)
 
 
 def goes_on(person: Person) -> None:

@@ -84,7 +84,7 @@ def on_disk(root: Path) -> dict[str, bytes]:
     }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.lists(steps, max_size=6), st.one_of(st.none(), st.integers(0, 8))), min_size=1, max_size=5)
 )
@@ -125,7 +125,7 @@ def _list(ledger: Ledger, source: Source, connector: LocalFiles, cut: int | None
     return counts[-1]
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.lists(steps, max_size=6), st.one_of(st.none(), st.integers(0, 8))), min_size=1, max_size=4)
 )

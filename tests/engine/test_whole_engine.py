@@ -514,7 +514,7 @@ def check_numbers(believed: Believed, files: dict[str, Print], shelf: Shelf) -> 
             assert shelf[place][0] == believed.shelf[old][0], f"{old} became {place}, and is another document"
 
 
-def run_machine(folder: Path, examples: int, steps: int, *, derandomize: bool) -> None:
+def run_machine(folder: Path, examples: int, steps: int) -> None:
     class OnTemplate(WholeEngine):
         template = folder / "ledger.db"
 
@@ -524,9 +524,7 @@ def run_machine(folder: Path, examples: int, steps: int, *, derandomize: bool) -
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             database=None,
-            derandomize=derandomize,
             phases=(Phase.generate, Phase.shrink),  # explaining would trace every line of the engine
             suppress_health_check=list(HealthCheck),
         ),
@@ -535,4 +533,4 @@ def run_machine(folder: Path, examples: int, steps: int, *, derandomize: bool) -
 
 @pytest.mark.timeout(600)
 def test_any_order_of_mishaps_leaves_a_library_that_is_what_the_sources_are(tmp_path: Path) -> None:
-    run_machine(tmp_path, 12, 25, derandomize=True)
+    run_machine(tmp_path, 12, 25)

@@ -66,7 +66,7 @@ def test_passages_of_a_long_section_overlap_and_start_at_sentences() -> None:
         assert text[after.start :].startswith("The gauge")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_ANY_TEXT)
 def test_passages_hold_all_of_any_text_within_their_limits(text: str) -> None:
     covered = 0

@@ -205,7 +205,7 @@ def test_properties_tell_tags_aliases_people_dates_and_links() -> None:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.one_of(st.sampled_from(_SYNTAX), st.text(max_size=8)), max_size=25).map("".join))
 def test_anything_found_in_any_note_lies_within_it(text: str) -> None:
     found = of(text)

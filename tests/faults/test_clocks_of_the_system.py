@@ -12,8 +12,8 @@ import pytest
 from benchmarks.notes import generate
 from catchment.home import Home
 from catchment.ledger import Ledger
+from tests.acceptance.accidents import saved_and_found
 from tests.acceptance.person import Person, until, upright
-from tests.acceptance.test_clock import saved_and_found
 from tests.faults.clock import WallClock
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500)]

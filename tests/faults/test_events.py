@@ -37,8 +37,6 @@ _STEPS = steps.filter(lambda step: step[0] is not _keep_times)
 _ROUNDS = st.lists(st.lists(_STEPS, min_size=1, max_size=6), min_size=1, max_size=4)
 _PROPERTY = settings(
     max_examples=30,
-    deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
@@ -180,7 +178,7 @@ class Unreliable(World):
         self.a_run_comes()
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.one_of(

@@ -16,9 +16,7 @@ def attempt(target: Target, times: int) -> None:
 
     @settings(
         max_examples=_EXAMPLES * times,
-        derandomize=times == 1,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=(Phase.generate, Phase.shrink),
     )

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import Peak
@@ -14,7 +15,7 @@ from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from tests.acceptance.person import Person
-from tests.hazards.model import Held, Took
+from tests.hazards.model import Held, Took, Verdict
 
 _ESCAPED = re.compile("\ufffd([0-9a-f]{2})")
 
@@ -44,6 +45,26 @@ class Catchment:
     def holds(self, folder: Path) -> Held:
         """What the library has; quarantined and skipped items are named."""
         return held(self._person, folder.name, lambda locator, _title: _path(locator))
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A source of a person."""
+
+    name: str
+    person: Person
+
+    def sync(self) -> int:
+        """How a sync of it ends."""
+        return self.person("sync", self.name, "--wait").code
+
+    def state(self) -> str:
+        return str(self.person.source(self.name)["state"])
+
+    def goes_on(self, verdict: Verdict) -> None:
+        """What a person does when the cause has been mended."""
+        self.person("sources", "resume", self.name)
+        verdict.expect(self.sync() == 0, "the sync after it failed")
 
 
 def held(person: Person, name: str, called: Callable[[str, str], str]) -> Held:

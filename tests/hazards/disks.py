@@ -48,13 +48,12 @@ class Library:
     def ledger(self) -> Path:
         return self.person.home / "ledger.db"
 
-    def synced(self, verdict: Verdict | None = None) -> Verdict:
+    def synced(self, noted: Verdict | None = None) -> Verdict:
         """What is wrong after one more sync, beside what was noted."""
         with upright(self.person):
             self.person.sync_when_ready(_NAME)
-        found = judge(on_disk(self.notes), held(self.person, _NAME, lambda locator, _title: locator))
+        found = judge(on_disk(self.notes), held(self.person, _NAME, lambda locator, _title: locator), noted)
         found.expect(self.person("ledger", "check", "--deep").code == 0, "the ledger is not sound")
-        found.wrong += verdict.wrong if verdict else []
         return found
 
 

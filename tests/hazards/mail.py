@@ -11,19 +11,17 @@ from zlib import crc32
 from tests.acceptance.person import PROJECT, Person, upright
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 from tests.connectors.imap.proxy import Exchange, Proxy
-from tests.hazards.catchment import documents, held
+from tests.hazards.catchment import Watched, documents, held
 from tests.hazards.model import Area, Hazard, Verdict, judge
 
 _ODD = PROJECT / "tests" / "normalize" / "golden" / "mail"
 _TRY_AGAIN = 10
 
 
-@dataclass
-class Box:
+@dataclass(frozen=True)
+class Box(Watched):
     """A folder of the account, and a source of Catchment that reads it and what is below it, through the proxy."""
 
-    name: str
-    person: Person
     dovecot: Dovecot
     truth: dict[str, str | None] = field(default_factory=dict)
 
@@ -37,18 +35,9 @@ class Box:
                 mine.append(self.name, message(crc32(subject.encode()), subject, text))
                 self.truth[subject] = text.strip()
 
-    def sync(self) -> int:
-        """How a sync of it ends."""
-        return self.person("sync", self.name, "--wait").code
-
-    def seen(self, verdict: Verdict | None = None) -> Verdict:
-        """What is wrong with what the library has of it now."""
-        found = judge(self.truth, held(self.person, self.name, lambda locator, title: title or locator))
-        found.wrong += verdict.wrong if verdict else []
-        return found
-
-    def state(self) -> str:
-        return str(self.person.source(self.name)["state"])
+    def seen(self, noted: Verdict | None = None) -> Verdict:
+        """What is wrong with what the library has of it now, beside what was noted."""
+        return judge(self.truth, held(self.person, self.name, lambda locator, title: title or locator), noted)
 
 
 @dataclass(frozen=True)
@@ -223,8 +212,7 @@ def the_login_is_revoked(account: Account) -> Verdict:
         verdict.expect(box.state() == "held", f"the source is {box.state()}, and not held")
         verdict.expect(refused == _TRY_AGAIN, f"the next sync ended with {refused}")
         verdict.expect(len(account.proxy.commands) == asked, "the server was asked again")
-    box.person("sources", "resume", box.name)
-    verdict.expect(box.sync() == 0, "the sync after it failed")
+    box.goes_on(verdict)
     return box.seen(verdict)
 
 

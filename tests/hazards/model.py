@@ -124,9 +124,13 @@ class Area(Generic[S]):
     hazards: Sequence[Hazard[S]]
 
 
-def judge(truth: Truth, held: Held) -> Verdict:
-    """Compare what a system holds with what it must hold. A text is right when it contains the wanted one."""
+def judge(truth: Truth, held: Held, noted: Verdict | None = None) -> Verdict:
+    """Compare what a system holds with what it must hold, beside what was noted to be wrong before.
+
+    A text is right when it contains the wanted one.
+    """
     verdict = Verdict()
+    verdict.wrong += noted.wrong if noted else []
     verdict.ghosts = sorted(held.texts.keys() - truth.keys())
     for path, wanted in sorted(truth.items()):
         texts = held.texts.get(path, ())

@@ -15,7 +15,7 @@ from tests.connectors.github.git_host import GitHost, hosting
 from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer, Repo, serving_hub
-from tests.hazards.catchment import documents, held
+from tests.hazards.catchment import Watched, documents, held
 from tests.hazards.folders import few, many, note, on_disk, write
 from tests.hazards.model import Area, Hazard, Truth, Verdict, judge
 
@@ -76,37 +76,15 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Watched:
-    """A source of a repository."""
-
-    name: str
-    person: Person
-
-    def sync(self) -> int:
-        """How a sync of it ends."""
-        return self.person("sync", self.name, "--wait").code
-
-    def state(self) -> str:
-        return str(self.person.source(self.name)["state"])
-
-    def goes_on(self, verdict: Verdict) -> None:
-        """What a person does when the cause has been mended."""
-        self.person("sources", "resume", self.name)
-        verdict.expect(self.sync() == 0, "the sync after it failed")
-
-
-@dataclass(frozen=True)
 class Clone(Watched):
     """A source of the files of a repository."""
 
     work: Repository
 
-    def seen(self, verdict: Verdict | None = None, truth: Truth | None = None) -> Verdict:
+    def seen(self, noted: Verdict | None = None, truth: Truth | None = None) -> Verdict:
         """What is wrong with what the library has of it now, beside what was noted."""
         has = held(self.person, self.name, lambda locator, _title: locator.partition(":")[2])
-        found = judge(on_disk(self.work.path) if truth is None else truth, has)
-        found.wrong += verdict.wrong if verdict else []
-        return found
+        return judge(on_disk(self.work.path) if truth is None else truth, has, noted)
 
     def fails(self) -> Verdict:
         """What is wrong when a sync that must fail leaves all as it was."""
@@ -125,15 +103,13 @@ class Said(Watched):
     repo: Repo
     token: Path
 
-    def seen(self, verdict: Verdict | None = None) -> Verdict:
+    def seen(self, noted: Verdict | None = None) -> Verdict:
         """What is wrong with what the library has of it now, beside what was noted."""
         truth = {f"#{number}": issue["body"].strip() for number, issue in self.repo.issues.items()}
         for number, comment in self.repo.comments.items():
             truth[f"#{comment['issue_url'].rpartition('/')[2]}/comment/{number}"] = comment["body"].strip()
         has = held(self.person, self.name, lambda locator, _title: locator[locator.index("#") :])
-        found = judge(truth, has)
-        found.wrong += verdict.wrong if verdict else []
-        return found
+        return judge(truth, has, noted)
 
 
 @contextmanager

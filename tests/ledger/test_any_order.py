@@ -264,7 +264,6 @@ def test_any_order_of_events_keeps_every_promise(sqlite_template: Path) -> None:
         settings=settings(
             max_examples=20,
             stateful_step_count=40,
-            deadline=None,
             database=None,
             phases=(Phase.generate, Phase.shrink),  # explaining would trace every line of the ledger
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],

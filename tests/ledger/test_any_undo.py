@@ -75,7 +75,7 @@ def library(world: World) -> dict[str, tuple[str, str]]:
     return {one.item: (one.title, one.content.text) for one in shown}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=st.lists(SYNC, max_size=3), last=SYNC)
 @example(before=[[("write", "a", "x"), ("write", "b", "y")]], last=[("move", "a", "c"), ("move", "b", "a")])
 @example(before=[[("write", "a", "x")], [("delete", "a", "")]], last=[("write", "b", "x"), ("write", "a", "x")])

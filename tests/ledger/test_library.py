@@ -288,7 +288,7 @@ def test_letters_are_forgotten_with_their_text(world: World) -> None:
     assert world.ledger.check(deep=True) == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text("水文学의がabé 。", max_size=12), words=st.text("水文学의がabé。", min_size=1, max_size=4))
 def test_letters_are_found_where_they_are_and_nowhere_else(sqlite_world: World, text: str, words: str) -> None:
     assume(any(letter in "水文学의が" for letter in words))
@@ -386,7 +386,7 @@ def test_a_search_in_a_source_that_is_not_there_says_so(world: World) -> None:
         world.ledger.library.search("x", source="note")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.text(max_size=40), text=st.text(max_size=60))
 def test_no_query_and_no_text_breaks_the_search(sqlite_world: World, words: str, text: str) -> None:
     sqlite_world.see(Item(f"{content(words + text)}.md", "", content(text)))

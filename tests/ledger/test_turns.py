@@ -292,7 +292,6 @@ def test_in_any_order_no_cap_is_exceeded_and_nobody_starves(sqlite_template: Pat
         settings=settings(
             max_examples=15,
             stateful_step_count=20,
-            deadline=None,
             phases=[Phase.explicit, Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
         ),

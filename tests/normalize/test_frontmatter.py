@@ -94,7 +94,7 @@ def test_values_become_json_as_yaml_1_2_reads_them(block: str, expected: dict[st
     assert list(found) == sorted(found)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(_LINES, max_size=5).map("\n".join))
 def test_the_fast_way_says_what_the_yaml_parser_says(block: str) -> None:
     fast = frontmatter._simple(block)

@@ -55,7 +55,7 @@ _texts = st.text(st.characters(codec="utf-8", exclude_characters="\r\x00"), max_
 _names = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1, max_size=30)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     body=_texts,
     encoding=st.sampled_from(["quoted-printable", "base64"]),
@@ -137,7 +137,7 @@ def _mutated(draw: st.DrawFn) -> bytes:
     return data
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(_mutated())
 def test_a_mutilated_message_is_read_or_refused_and_never_anything_else(data: bytes) -> None:
     try:
@@ -153,7 +153,7 @@ def test_a_mutilated_message_is_read_or_refused_and_never_anything_else(data: by
     assert len(set(parts)) == len(parts)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=300))
 def test_the_readers_of_header_fields_take_any_bytes(data: bytes) -> None:
     for said in (words.text(data), words.file_name(words.raw(data)), *words.identifiers(data)):

@@ -223,7 +223,7 @@ WATCHED = [
 SCHEDULED = [*WATCHED, st.tuples(st.just("a_run_comes"))]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.one_of(WATCHED), max_size=60))
 def test_no_change_goes_without_a_later_run_and_never_two_runs_wait(actions: list[tuple[str, ...]]) -> None:
     world = World()
@@ -236,7 +236,7 @@ def test_no_change_goes_without_a_later_run_and_never_two_runs_wait(actions: lis
     assert world.debounce.wake_at() == math.inf
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.one_of(SCHEDULED), max_size=60))
 def test_no_change_is_lost_among_runs_of_the_schedule(actions: list[tuple[str, ...]]) -> None:
     world = World()

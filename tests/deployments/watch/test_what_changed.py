@@ -72,7 +72,6 @@ def descriptor() -> Iterator[InotifyFD]:
 
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(rounds=st.lists(st.lists(steps, min_size=1, max_size=6), min_size=1, max_size=5))
