@@ -16,6 +16,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from catchment.home import Home
 from deployments.environment import POOL
 
 if TYPE_CHECKING:
@@ -73,12 +74,15 @@ def _work() -> None:
 
 async def _take_runs(worker: WarmWorker) -> None:
     """Import everything while the server starts, then wait for the word on stdin: the pool is there and is clean."""
-    await worker.warm_up()
-    if not await asyncio.to_thread(sys.stdin.readline):
-        return
-    # Ctrl-C is what a worker takes as the wish to let its runs end; a plain end would kill them.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
-    await worker.start()
+    from deployments.warm.deploying import answering
+
+    async with answering(Home.default(), worker.execute):
+        await worker.warm_up()
+        if not await asyncio.to_thread(sys.stdin.readline):
+            return
+        # Ctrl-C is what a worker takes as the wish to let its runs end; a plain end would kill them.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+        await worker.start()
 
 
 def _end_with_parent() -> None:

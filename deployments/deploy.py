@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from collections.abc import Collection, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from catchment import durable
-from catchment.errors import ConfigError, NotFound, TryAgain
+from catchment.errors import ConfigError, NotFound
 from catchment.settings import Home
-from deployments import prefect_file
+from deployments import deploy_command, prefect_file
 from deployments.api import api
-from deployments.environment import child_environment
 from deployments.server import Running
 from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.warm.profile import job_variables
-
-_SECONDS = 120
 
 
 def deploy(home: Home, running: Running, names: Collection[str] | None = None, *, file: Path | None = None) -> None:
@@ -43,7 +38,7 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
             return
     wanted = {name: slugs for name, slugs in written.items() if names is None or name in names}
     if wanted:
-        _run_prefect(home, running, path, None if names is None else list(wanted))
+        _run_prefect(home, running, path, () if names is None else wanted)
         _correct(running, before, wanted)
         if file is None:
             _show_resources(running, [one for one in SourcesFile.load(path).entries if one.name in wanted])
@@ -84,26 +79,10 @@ def _deployed(running: Running) -> dict[str, dict[str, Any]]:
                 return {deployment["name"]: deployment for deployment in there}
 
 
-def _run_prefect(home: Home, running: Running, path: Path, names: list[str] | None) -> None:
-    which = ["--all"] if names is None else [part for name in names for part in ("--name", name)]
-    command = [sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", *which, "--prefect-file", str(path)]
-    # `{{ $PWD }}` in the file is the folder of the file, as it is for a person who deploys from there.
-    environment = child_environment(home, port=running.port, auth=running.login) | {"PWD": str(path.parent)}
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            cwd=path.parent,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise TryAgain(f"deploying {path.name} took longer than {_SECONDS} s; try again") from None
-    if done.returncode != 0:
-        raise ConfigError(f"{path.name} could not be deployed: {_last_line(done.stderr) or _last_line(done.stdout)}")
+def _run_prefect(home: Home, running: Running, path: Path, names: Collection[str]) -> None:
+    said = deploy_command.run(home, running, path, names)
+    if said.code != 0:
+        raise ConfigError(f"{path.name} could not be deployed: {_last_line(said.text)}")
 
 
 def _correct(running: Running, before: dict[str, dict[str, Any]], wanted: dict[str, set[str]]) -> None:

@@ -27,7 +27,7 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from deployments.warm.preload import PREFECT, SourceFiles, complete_models, load
 RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
 NO_RUN = "00000000-0000-0000-0000-000000000000"
 STALE = "the project's code changed"
+_ENGINE = ("prefect.engine",)
 _PR_SET_PDEATHSIG = 1
 _LOOK_SECONDS = 2.0
 """How often the source files are looked at while nothing happens."""
@@ -56,14 +57,15 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A run that is asked for: its environment, where it begins, what it executes (None: Prefect's engine), and whether
-    its output is shown."""
+    """A run that is asked for: its environment, where it begins, what it executes (a command, else a module and its
+    arguments), and the file that takes its output (None: it goes where the fork server's goes)."""
 
     flow_run: str
     env: dict[str, str]
     folder: str
     command: str | None = None
-    show: bool = True
+    output: str | None = None
+    module: Sequence[str] = _ENGINE
 
 
 @dataclass(slots=True)
@@ -160,10 +162,10 @@ class Forge:
         self.link.close()
         os.setsid()
         _end_with_parent()
-        if not order.show:
-            silent = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(silent, 1)
-            os.dup2(silent, 2)
+        if order.output is not None:
+            output = os.open(order.output, os.O_WRONLY | os.O_APPEND)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
         os.chdir(order.folder)
         sys.path.insert(0, order.folder)
 
@@ -266,10 +268,11 @@ def _execute(order: Order, *, fresh: bool) -> None:
         numpy.random.seed()
     # It is imported already, which would be remarked upon.
     warnings.filterwarnings("ignore", message=".*prefect.engine", category=RuntimeWarning, module="runpy")
-    # No thread runs yet, so that the parsers of the run can be forked too.
-    prepare()
-    sys.argv = ["prefect.engine"]
-    runpy.run_module("prefect.engine", run_name="__main__")
+    if tuple(order.module) == _ENGINE:
+        # No thread runs yet, so that the parsers of the run can be forked too.
+        prepare()
+    sys.argv = list(order.module)
+    runpy.run_module(order.module[0], run_name="__main__")
 
 
 def _settings() -> dict[str, str]:

@@ -48,6 +48,11 @@ class WarmJobConfiguration(BaseJobConfiguration):
                 # A module: the run can import it at once and need not ask the server where it is.
                 self.env["PREFECT__FLOW_ENTRYPOINT"] = deployment.entrypoint
 
+    @property
+    def output(self) -> str | None:
+        """The file that takes what the run prints; None: the worker's own output does."""
+        return None if self.stream_output else os.devnull
+
     @contextlib.contextmanager
     def folder(self) -> Iterator[str]:
         """Where the run begins: what was set, or a folder that is there as long as the run."""

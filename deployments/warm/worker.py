@@ -78,6 +78,10 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Start the fork server and wait until it has imported everything; needs no Prefect server, may be called twice."""
         await self._link.prepare()
 
+    async def execute(self, order: Order) -> Ended:
+        """Fork something that is no run, and wait for its end. Raises TryAgain when no process can be started."""
+        return await (await self._link.start(order)).wait()
+
     async def setup(self) -> None:
         """Start the fork server, unless that was done, while the worker reports to the Prefect server."""
         self._duty(self.warm_up())
@@ -115,7 +119,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._occupancy.learn(flow_run, configuration.of_deployment)
         with configuration.folder() as folder, self._intents(flow_run.id, configuration) as env, pulse_file() as pulse:
             env[VARIABLE] = str(pulse)
-            order = Order(str(flow_run.id), env, folder, configuration.command, configuration.stream_output)
+            order = Order(str(flow_run.id), env, folder, configuration.command, configuration.output)
             waited = max(0.0, (datetime.now(UTC) - due_at(flow_run)).total_seconds())
             forked = await self._link.start(order)
             self._running[flow_run.id] = forked
