@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from catchment.settings import Home
 from deployments.supervisor import Running, down, running, up
+from tests.prefect_tables import lay_tables
 
 # A shell's background job ignores Ctrl-C and hands that down; some tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -27,6 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Have an ordinary run draw the same examples each time, so that no chance decides; a longer one draws others."""
     settings.register_profile("catchment", derandomize=config.getoption("times") == 1, deadline=None)
     settings.load_profile("catchment")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that need a server: they take longest, and at the end one process would wait for the other."""
+    slow = {item.path for item in items if item.get_closest_marker("server")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -54,7 +61,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 @pytest.fixture(scope="session")
 def server_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The home of `server`; tests share it, so each uses names of its own."""
-    return Home(tmp_path_factory.mktemp("server") / "home").make()
+    home = Home(tmp_path_factory.mktemp("server") / "home")
+    lay_tables(home.path)
+    return home
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,8 @@ from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from catchment.process import identity
-from tests.acceptance.person import Person, until
+from tests.acceptance.person import Person
+from tests.waiting import until
 
 
 def in_the_middle(person: Person, name: str, vault: Path, notes: int) -> None:
@@ -25,7 +26,7 @@ def in_the_middle(person: Person, name: str, vault: Path, notes: int) -> None:
     person("sources", "add", "obsidian", vault, "--name", name).ok()
     person("sync", name).ok()
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
-        brought_in = until(lambda: ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0), bool, seconds=60)
+        brought_in = until(lambda: ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0), bool)
     assert brought_in < notes
 
 
@@ -37,7 +38,7 @@ def saved_and_found(person: Person, vault: Path) -> None:
     draft.write_text(f"{note.read_text()}\n{word}\n")
     draft.replace(note)
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
-        until(lambda: len(ledger.library.search(word)), lambda hits: hits == 1, seconds=60)
+        until(lambda: len(ledger.library.search(word)), lambda hits: hits == 1)
 
 
 def executing(person: Person, name: str) -> list[psutil.Process]:

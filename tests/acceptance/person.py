@@ -7,11 +7,10 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 
@@ -19,12 +18,12 @@ from catchment.errors import TryAgain
 from catchment.home import Home
 from deployments.api import api
 from deployments.server import Running, running
+from tests.prefect_tables import lay_tables
+from tests.waiting import until
 
 PROJECT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("catchment")
 _SECONDS = 240
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,8 @@ class Person:
     def __call__(self, *arguments: str | Path) -> Said:
         """Type a command and wait until it ends. `before`: words typed before it."""
         words = [*self.before, str(COMMAND), *map(str, arguments)]
+        if arguments[0] == "up":
+            lay_tables(self.home)
         done = subprocess.run(
             words,
             env=self.environment,
@@ -171,17 +172,6 @@ def commands(processes: Iterable[psutil.Process]) -> list[str]:
         with contextlib.suppress(psutil.Error):
             lines.append(" ".join(process.cmdline()))
     return lines
-
-
-def until(look: Callable[[], T], told: Callable[[T], bool], *, seconds: float, must: bool = True) -> T:
-    """What a look shows once it is told, or after so many seconds: then an error, if it must be told."""
-    deadline = time.monotonic() + seconds
-    while not told(seen := look()):
-        if time.monotonic() > deadline:
-            assert not must, f"after {seconds:.0f} s there is still only {seen}"
-            break
-        time.sleep(0.02)
-    return seen
 
 
 @contextlib.contextmanager

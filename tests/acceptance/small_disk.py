@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.person import Person
+from tests.waiting import PATIENCE
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def small_disk(home: Path) -> Iterator[Person]:
         yield Person(home, before=("nsenter", "--target", str(holder.pid), "--mount", "--"))
     finally:
         holder.stdin.close()
-        holder.wait(10)
+        holder.wait(PATIENCE)
         holder.stdout.close()
 
 

@@ -19,14 +19,14 @@ from catchment.ledger import Ledger
 from catchment.model import JobState
 from deployments.api import api
 from tests.acceptance.accidents import saved_and_found
-from tests.acceptance.person import Person, until, upright
+from tests.acceptance.person import Person, upright
 from tests.faults.clock import WallClock
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.acceptance
 
 _NOTES = 4_000
 _SMALL = 40
-_SOON = 60
 _LARGE, _WATCHED = "large", "watched"
 _PLANNED_IN_AN_HOUR = 60
 
@@ -59,7 +59,7 @@ def watched(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
     vault = tmp_path_factory.mktemp("watched") / "vault"
     generate(vault, _SMALL)
     person("sources", "add", "obsidian", vault, "--name", _WATCHED, "--every", "1m", "--watch").ok()
-    until(lambda: person.source(_WATCHED)["documents"], lambda number: number == _SMALL, seconds=_SOON)
+    until(lambda: person.source(_WATCHED)["documents"], lambda number: number == _SMALL)
     return vault
 
 
@@ -91,7 +91,7 @@ def test_set_back_by_two_hours_in_the_middle_of_a_sync(
     # The times of files are the system's, which no test sets: to these processes they lie an hour ahead.
     assert found["said"].startswith("the clock of the disk differs by +3600 s")
     # The schedule goes on by the new clock.
-    until(lambda: planned_and_done(person), bool, seconds=2 * _SOON)
+    until(lambda: planned_and_done(person), bool)
 
 
 def test_what_dies_after_the_clock_was_set_back_goes_on_as_ever(person: Person, large: Path, watched: Path) -> None:
@@ -109,7 +109,7 @@ def in_the_middle(person: Person) -> None:
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
         before = brought_in(ledger)
         person("sync", _LARGE).ok()
-        until(lambda: brought_in(ledger), lambda number: number > before, seconds=_SOON)
+        until(lambda: brought_in(ledger), lambda number: number > before)
 
 
 def brought_in(ledger: Ledger) -> int:
@@ -119,7 +119,7 @@ def brought_in(ledger: Ledger) -> int:
 
 def goes_on(person: Person) -> None:
     """Wait until every note of the large vault is in the library in its present version, and no job is left."""
-    until(lambda: unfinished(person), lambda jobs: not jobs, seconds=2 * _SOON)
+    until(lambda: unfinished(person), lambda jobs: not jobs)
     source = person.source(_LARGE)
     assert source["documents"] == _NOTES
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
@@ -134,13 +134,12 @@ def unfinished(person: Person) -> dict[str, int]:
 
 def settled(person: Person) -> None:
     """Nothing seems to run that does not, no place is kept, and health finds nothing that has failed."""
-    until(lambda: [name for name in person.seem_to_run() if _LARGE in name], lambda found: not found, seconds=_SOON)
+    until(lambda: [name for name in person.seem_to_run() if _LARGE in name], lambda found: not found)
     person("ledger", "check", "--deep").ok()
     assert person.sync(_LARGE)["jobs"] == 0
     findings: list[dict[str, Any]] = until(
         lambda: person("health", "--json").json["findings"],
         lambda found: not any(f["verdict"] == "fail" for f in found),
-        seconds=_SOON,
     )
     assert {"server", "scheduler", "worker", "watcher"} <= {finding["probe"] for finding in findings}
 

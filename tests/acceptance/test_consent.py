@@ -9,10 +9,11 @@ import pytest
 
 from catchment.home import Home
 from deployments.watch.report import read
-from tests.acceptance.person import Person, until, upright
+from tests.acceptance.person import Person, upright
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 LETTER = "The zebrafinch of Winnipeg sings every single morning at the window."
 SHEET = b"Forty quokkas were counted on the island before the ferry came.\n"
@@ -65,7 +66,7 @@ def test_mail_is_read_only_as_long_as_a_person_agrees(person: Person, dovecot: D
     assert person.source("mail")["documents"] == 4
     assert (found(person, "zebrafinch"), found(person, "quokkas")) == (["mail"], ["mail", "mail"])
     assert "in 89 d" in person("consent", "list").ok().out
-    until(lambda: read(Home(person.home)) or {}, lambda said: "mail" in said and not said["mail"].reason, seconds=60)
+    until(lambda: read(Home(person.home)) or {}, lambda said: "mail" in said and not said["mail"].reason)
 
     proof = person("consent", "revoke", "mail", "--yes", "--json").ok().json
     assert (proof["purged"], proof["items"], set(proof["left"].values())) == (True, 4, {0})
@@ -78,7 +79,7 @@ def test_mail_is_read_only_as_long_as_a_person_agrees(person: Person, dovecot: D
 
     # Neither a sync, nor the schedule, nor the watcher reads it again.
     person("sync", "mail").refused(5, "withdrawn", "catchment consent give mail")
-    reason = until(lambda: (read(Home(person.home)) or {})["mail"].reason, lambda said: "consent" in said, seconds=60)
+    reason = until(lambda: (read(Home(person.home)) or {})["mail"].reason, lambda said: "consent" in said)
     assert reason == "it may not be read without consent"
     assert "no consent" in person("status").ok().out
     assert "withdrawn" in person("why", "INBOX;UIDVALIDITY=1;UID=1").ok().out

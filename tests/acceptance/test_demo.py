@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.person import Person, Said
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,12 @@ import pytest
 
 from catchment.home import Home
 from deployments.watch.report import Watching, read
-from tests.acceptance.person import COMMAND, Person, until, upright
+from tests.acceptance.person import COMMAND, Person, upright
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import TOKEN, GitHubServer, Repo, serving_hub
+from tests.waiting import PATIENCE, until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 _WEBHOOK_SECRET = "a secret that the webhook shares"
 
@@ -103,7 +104,6 @@ def test_a_delivery_of_a_webhook_brings_a_comment_in(person: Person, repo: Repo)
         told = until(
             lambda: (read(Home(person.home)) or {}).get("weir"),
             lambda one: one is not None and not one.reason,
-            seconds=30,
         )
         assert told is not None and told.state is Watching.WATCHING
         repo.comment(1, "A swarm hangs in the old pear tree.")
@@ -117,10 +117,10 @@ def test_a_delivery_of_a_webhook_brings_a_comment_in(person: Person, repo: Repo)
         with closing(http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)) as connection:
             connection.request("POST", "/github", body, headers)
             assert connection.getresponse().status == 202
-        assert until(lambda: items(person, "pear"), bool, seconds=30)
+        assert until(lambda: items(person, "pear"), bool)
     finally:
         hook.send_signal(signal.SIGINT)
-        assert hook.wait(10) == 0
+        assert hook.wait(PATIENCE) == 0
         assert hook.stdout is not None
         hook.stdout.close()
 
@@ -136,7 +136,7 @@ def test_a_host_that_wants_a_pause_gets_it_and_the_sync_has_not_failed(
         proxy.harm = None
     assert person.source("weir")["state"] == "active"
     assert "FAILED" not in person.states_of("weir")
-    assert until(lambda: items(person, "moss"), bool, seconds=60), "it goes on by itself when the time has come"
+    assert until(lambda: items(person, "moss"), bool), "it goes on by itself when the time has come"
 
 
 def test_a_revoked_token_holds_the_source_with_the_remedy(person: Person, hub: GitHubServer) -> None:

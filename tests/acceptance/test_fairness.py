@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.load import QUICK, measure
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 
 def test_small_sources_are_done_while_a_large_one_goes_on_and_turns_are_fair(

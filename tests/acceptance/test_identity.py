@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.person import Person
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 _NOTES = {
     "stays.md": "# Stays\n\nThe mooring stays, see [[old name]].\n",

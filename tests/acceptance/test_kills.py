@@ -12,14 +12,13 @@ import pytest
 
 from benchmarks.notes import generate
 from tests.acceptance.accidents import executing, in_the_middle, kill, reboot
-from tests.acceptance.person import Person, until, upright
+from tests.acceptance.person import Person, upright
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 _NOTES = 8_000
-_SOON = 60
 """Seconds after the accident, or the start that follows it, in which all must be on its way again."""
-_WORK = 120
 """Seconds for the notes themselves, on a machine that has other work."""
 
 
@@ -45,8 +44,8 @@ def interrupted(person: Person, name: str) -> None:
 
 def goes_on(person: Person, name: str) -> None:
     """Wait until a run that nobody asked for is there, and then until it has brought everything in."""
-    until(lambda: person.states_of(name)[1:], lambda before: before == ["CRASHED"], seconds=_SOON)
-    ended = until(lambda: person.states_of(name), lambda found: found[:1] == ["COMPLETED"], seconds=_WORK)
+    until(lambda: person.states_of(name)[1:], lambda before: before == ["CRASHED"])
+    ended = until(lambda: person.states_of(name), lambda found: found[:1] == ["COMPLETED"])
     assert ended == ["COMPLETED", "CRASHED"]
 
 
@@ -59,7 +58,7 @@ def all_is_well(person: Person, name: str) -> None:
     listed = person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
     assert len(listed) == len({job["item"] for job in listed}) == _NOTES
     person("ledger", "check", "--deep").ok()
-    until(person.seem_to_run, lambda found: found == [], seconds=_SOON)
+    until(person.seem_to_run, lambda found: found == [])
     # The source's one place was given back: the next sync begins at once.
     assert person.sync(name)["jobs"] == 0
 
@@ -86,8 +85,8 @@ def test_the_fork_server_is_killed(person: Person, vault: Path) -> None:
 def test_the_server_is_killed(person: Person, vault: Path) -> None:
     in_the_middle(person, "server", vault, _NOTES)
     os.kill(person.running.server_pid, signal.SIGKILL)
-    until(lambda: person.states_of("server"), bool, seconds=_SOON)
-    until(lambda: person.states_of("server"), lambda found: found[:1] == ["COMPLETED"], seconds=_WORK)
+    until(lambda: person.states_of("server"), bool)
+    until(lambda: person.states_of("server"), lambda found: found[:1] == ["COMPLETED"])
     all_is_well(person, "server")
 
 
@@ -106,7 +105,7 @@ def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> No
     assert parsers
     for process in parsers:
         kill(process)
-    until(lambda: person.states_of("parsers"), lambda found: found == ["COMPLETED"], seconds=_SOON)
+    until(lambda: person.states_of("parsers"), lambda found: found == ["COMPLETED"])
     all_is_well(person, "parsers")
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.person import PROJECT, Person, until, upright
+from tests.acceptance.person import PROJECT, Person, upright
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +61,7 @@ def test_the_source_is_listed_with_its_schedule(person: Person) -> None:
         "schedule": "every 1 h",
     }
     # The server plans a moment after it was told.
-    shown = until(
-        lambda: person("sources", "show", "papers", "--json").ok().json, lambda shown: shown["next_run"], seconds=60
-    )
+    shown = until(lambda: person("sources", "show", "papers", "--json").ok().json, lambda shown: shown["next_run"])
     assert shown["settings"]["exclude"] == ["*.tmp"]
     assert [sync["outcome"] for sync in shown["syncs"]] == ["completed"]
 
@@ -143,7 +142,7 @@ def test_a_pause_outlives_down_and_up(person: Person) -> None:
     person("sources", "resume", "papers").ok()
     assert person.source("papers")["state"] == "active"
     # Prefect plans the runs of a deployment a moment after it was resumed.
-    until(lambda: person("sources", "show", "papers", "--json").ok().json["next_run"], bool, seconds=30)
+    until(lambda: person("sources", "show", "papers", "--json").ok().json["next_run"], bool)
 
 
 def test_a_blackout_puts_a_sync_off_until_it_is_over(person: Person) -> None:

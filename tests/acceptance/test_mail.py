@@ -10,11 +10,12 @@ import pytest
 from catchment.home import Home
 from deployments.api import api
 from deployments.watch.report import read
-from tests.acceptance.person import Person, until, upright
+from tests.acceptance.person import Person, upright
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 from tests.normalize.samples import pdf
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +91,10 @@ def test_a_moved_and_a_deleted_message_are_followed(person: Person, dovecot: Dov
 
 
 def test_a_new_message_is_in_the_library_without_being_asked_for(person: Person, dovecot: Dovecot) -> None:
-    until(lambda: read(Home(person.home)) or {}, lambda said: "mail" in said and not said["mail"].reason, seconds=30)
+    until(lambda: read(Home(person.home)) or {}, lambda said: "mail" in said and not said["mail"].reason)
     with dovecot.person() as mine:
         mine.append("INBOX", message(20, "Swarm", "A swarm hangs in the old pear tree.\n"))
-    assert until(lambda: items(person, "pear"), bool, seconds=30)
+    assert until(lambda: items(person, "pear"), bool)
 
 
 def test_a_secret_may_be_kept_in_a_block(person: Person, dovecot: Dovecot) -> None:

@@ -12,9 +12,10 @@ import pytest
 from catchment.home import Home
 from deployments.api import api
 from tests.acceptance import document
-from tests.acceptance.person import COMMAND, PROJECT, Person, until, upright
+from tests.acceptance.person import COMMAND, PROJECT, Person, upright
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.acceptance
 
 RULE = "FREQ=WEEKLY;BYDAY=MO;BYHOUR=6;BYMINUTE=0;BYSECOND=0"
 SCHEDULES = {"by-interval": ("--every", "20m"), "by-cron": ("--cron", "0 7 * * 1-5"), "by-rule": ("--rrule", RULE)}
@@ -69,7 +70,7 @@ def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
 
 def test_every_way_to_say_when_is_planned_by_the_server(planner: Person) -> None:
     for name in SCHEDULES:
-        runs = until(lambda name=name: planner("sources", "next", name, "--json").ok().json, bool, seconds=60)
+        runs = until(lambda name=name: planner("sources", "next", name, "--json").ok().json, bool)
         assert {run["why"] for run in runs} == {"schedule"}
     assert all(source["next_run"] for source in planner("status", "--json").ok().json["sources"])
     with api(planner.running) as client:
@@ -93,11 +94,11 @@ def test_a_pause_and_its_end_survive_a_restart_and_another_deploy(planner: Perso
     file.write_text(file.read_text().replace("0 7 * * 1-5", "30 8 * * *").replace("BYHOUR=6", "BYHOUR=9"))
     planner("down").ok()
     planner("up", "--detach").ok()
-    until(lambda: planned("by-rule"), bool, seconds=60)
+    until(lambda: planned("by-rule"), bool)
     assert planned("by-cron") == []
     planner("sync", "by-cron").refused(5, "paused")
     planner("sources", "resume", "by-cron").ok()
-    runs = until(lambda: planned("by-cron"), bool, seconds=60)
+    runs = until(lambda: planned("by-cron"), bool)
     assert {run["at"][14:16] for run in runs} == {"30"}, "the new time is in force"
 
 
@@ -108,7 +109,7 @@ def test_the_health_page_of_the_ui_is_kept_up_to_date(planner: Person) -> None:
             found: list[dict[str, str]] = client.post("/artifacts/filter", json=query).raise_for_status().json()
             return found
 
-    [page] = until(shown, bool, seconds=90)
+    [page] = until(shown, bool)
     assert all(f"source {name}" in page["data"] for name in SCHEDULES)
     assert "/" not in page["data"].replace("logs/worker.log", "")
 

@@ -20,9 +20,10 @@ from catchment.ledger import Ledger
 from catchment.model import JobState
 from deployments.server import running
 from tests.acceptance import document
-from tests.acceptance.person import COMMAND, PROJECT, Person, until, upright
+from tests.acceptance.person import COMMAND, PROJECT, Person, upright
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 _NOTES = 20_000
 _SMALL = 20
@@ -49,7 +50,7 @@ def working(person: Person, name: str, vault: Path) -> None:
     """Return in the middle of the first sync of a source."""
     person("sources", "add", "obsidian", vault, "--name", name).ok()
     person("sync", name).ok()
-    done = until(lambda: succeeded(person, name), bool, seconds=60)
+    done = until(lambda: succeeded(person, name), bool)
     assert done < _NOTES
 
 
@@ -97,11 +98,11 @@ def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person,
     server.suspend()
     time.sleep(10)
     server.resume()
-    until(lambda: person.states_of("away"), bool, seconds=60)
-    until(lambda: person.states_of("away"), lambda found: found[:1] == ["COMPLETED"], seconds=120)
+    until(lambda: person.states_of("away"), bool)
+    until(lambda: person.states_of("away"), lambda found: found[:1] == ["COMPLETED"])
     assert person.source("away")["documents"] == _NOTES
     assert person.running.server_pid == server.pid
-    until(person.seem_to_run, lambda found: found == [], seconds=90)
+    until(person.seem_to_run, lambda found: found == [])
 
 
 def test_what_is_old_leaves_prefects_database_and_the_file_shrinks(person: Person, tmp_path: Path) -> None:
@@ -116,10 +117,10 @@ def test_what_is_old_leaves_prefects_database_and_the_file_shrinks(person: Perso
     age(database, days=8)
     full = database.stat().st_size
     person("up", "--detach").ok()
-    until(lambda: rows(database, "flow_run"), lambda number: number < _SYNCS, seconds=60)
-    until(lambda: rows(database, "events"), lambda number: number < _SYNCS, seconds=60)
+    until(lambda: rows(database, "flow_run"), lambda number: number < _SYNCS)
+    until(lambda: rows(database, "events"), lambda number: number < _SYNCS)
     assert rows(database, "task_run") == rows(database, "task_run_state") == 0
-    until(lambda: database.stat().st_size, lambda size: size < full - 1_000_000, seconds=120)
+    until(lambda: database.stat().st_size, lambda size: size < full - 1_000_000)
     assert person.sync("often")["jobs"] == 0
 
 
@@ -134,7 +135,7 @@ def foreground(person: Person) -> Iterator[psutil.Popen]:
     """`catchment up` as a person starts it in a terminal, ready to work."""
     with psutil.Popen([COMMAND, "up"], env=person.environment, cwd="/", stdout=subprocess.DEVNULL) as process:
         try:
-            until(lambda: running(Home(person.home)), bool, seconds=90)
+            until(lambda: running(Home(person.home)), bool)
             yield process
         except BaseException:
             process.terminate()

@@ -13,7 +13,7 @@ from tests.acceptance.person import Person
 from tests.connectors.github.git_host import GitHost, hosting
 from tests.connectors.github.repository import Repository
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 _SECRET = "ghp_" + "".join(random.Random(3).choices(string.ascii_letters + string.digits, k=36))
 _TOOL = f'''"""Reads the gauge at the weir."""

@@ -19,7 +19,7 @@ from tests.acceptance.small_disk import small_disk, within
 from tests.connectors.imap.dovecot import USER, message, serving
 from tests.normalize.samples import pdf
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.acceptance
 
 _RUNBOOKS = PROJECT / "docs" / "runbooks.md"
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.person import Person, until, upright
+from tests.acceptance.person import Person, upright
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_a_library_is_proved_and_repaired_while_it_is_up(keeper: tuple[Person, P
     (folder / "4.md").write_text("Not synced yet\n")
     assert person("prove", "papers").code == 1
     person("prove", "papers", "--repair").ok()
-    proved = until(lambda: person("prove", "papers", "--json"), lambda said: said.code == 0, seconds=90)
+    proved = until(lambda: person("prove", "papers", "--json"), lambda said: said.code == 0)
     assert proved.json["findings"] == []
     assert said_by(person, "4.md").strip() == "Not synced yet"
 

@@ -14,7 +14,7 @@ from benchmarks.notes import generate
 from tests.acceptance.person import Person, upright
 from tests.acceptance.small_disk import small_disk, within
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 _NOTES = 4_000
 

@@ -12,14 +12,14 @@ import pytest
 
 from catchment.home import Home
 from catchment.ledger import Ledger
-from tests.acceptance.person import Person, until, upright
+from tests.acceptance.person import Person, upright
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 _LIMIT = Path("/proc/sys/user/max_inotify_watches")
 _ALLOWED = 10
 _FOLDERS = 30
-_SOON = 60
 
 
 def allow(number: int) -> str:
@@ -44,12 +44,12 @@ def test_what_is_beyond_the_limit_is_told_found_by_the_schedule_and_watched_when
         (vault / f"{number:02}").mkdir()
         (vault / f"{number:02}" / "note.md").write_text(f"Note {number}")
     person("sources", "add", "obsidian", vault, "--name", "notes", "--every", "1d", "--watch").ok()
-    until(lambda: person.source("notes")["documents"], lambda documents: documents == _FOLDERS, seconds=_SOON)
+    until(lambda: person.source("notes")["documents"], lambda documents: documents == _FOLDERS)
 
-    watch = until(lambda: watched(person), lambda watch: watch["state"] == "limited", seconds=_SOON)
+    watch = until(lambda: watched(person), lambda watch: watch["state"] == "limited")
     assert "may watch no further folder" in watch["reason"] and "max_user_watches" in watch["remedy"]
     (vault / "top.md").write_text("zqtop is told by the kernel")
-    until(lambda: found(person, "zqtop"), lambda items: items == ["top.md"], seconds=_SOON)
+    until(lambda: found(person, "zqtop"), lambda items: items == ["top.md"])
 
     for number in range(_FOLDERS):
         (vault / f"{number:02}" / "note.md").write_text(f"zqeach {number}")
@@ -58,9 +58,9 @@ def test_what_is_beyond_the_limit_is_told_found_by_the_schedule_and_watched_when
 
     inside = ("nsenter", "--user", "--preserve-credentials", "--target", str(person.running.pid))
     subprocess.run([*inside, "sh", "-c", allow(10_000)], check=True)
-    until(lambda: watched(person), lambda watch: watch["state"] == "watching", seconds=2 * _SOON)
+    until(lambda: watched(person), lambda watch: watch["state"] == "watching")
     (vault / f"{_FOLDERS - 1:02}" / "note.md").write_text("zqlast is watched now")
-    until(lambda: found(person, "zqlast"), bool, seconds=_SOON)
+    until(lambda: found(person, "zqlast"), bool)
 
 
 def watched(person: Person) -> dict[str, Any]:

@@ -22,9 +22,10 @@ from catchment.model import JobState
 from deployments.api import api
 from deployments.watch import automation, report
 from deployments.watch.question import Server
-from tests.acceptance.person import Person, commands, until, upright
+from tests.acceptance.person import Person, commands, upright
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 _NAME = "notes"
 _SOON = 60
@@ -52,7 +53,7 @@ class Vault:
 
     def await_found(self, word: str, *items: str) -> None:
         """Wait until a search for the word finds these items and no others."""
-        until(lambda: sorted(self.found(word)), lambda found: found == sorted(items), seconds=_SOON)
+        until(lambda: sorted(self.found(word)), lambda found: found == sorted(items))
 
     def documents(self) -> dict[str, int]:
         """The number of each document, by its item."""
@@ -66,7 +67,7 @@ class Vault:
             for path in self.root.rglob("*.md")
             if not any(part.startswith(".") for part in path.relative_to(self.root).parts)
         }
-        until(lambda: there ^ self.documents().keys(), lambda differs: not differs, seconds=_SOON)
+        until(lambda: there ^ self.documents().keys(), lambda differs: not differs)
 
     def times_brought_in(self, item: str) -> int:
         """How many versions of an item have come into the library."""
@@ -106,7 +107,7 @@ def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def at_rest(person: Person, vault: Vault) -> Vault:
     """The vault while nothing is on its way."""
     vault.await_all()
-    until(lambda: person.runs("PENDING", "RUNNING"), lambda runs: not runs, seconds=_SOON)
+    until(lambda: person.runs("PENDING", "RUNNING"), lambda runs: not runs)
     return vault
 
 
@@ -209,7 +210,7 @@ def test_an_event_that_comes_three_times_brings_nothing_in_twice(person: Person,
         server.emit(_NAME)
     server.close()
     at_rest.await_found(word, "0/Note 3.md")
-    until(lambda: person.runs("SCHEDULED", "PENDING", "RUNNING"), lambda runs: not of_now(runs), seconds=_SOON)
+    until(lambda: person.runs("SCHEDULED", "PENDING", "RUNNING"), lambda runs: not of_now(runs))
     assert at_rest.times_brought_in("0/Note 3.md") == before + 1
 
 
@@ -233,12 +234,12 @@ def test_a_root_that_goes_away_loses_nothing_and_is_watched_again_when_it_return
     documents = at_rest.documents()
     away = at_rest.root.with_name("unplugged")
     at_rest.root.rename(away)
-    until(lambda: watched(person), lambda state: state is report.Watching.GONE, seconds=_SOON)
+    until(lambda: watched(person), lambda state: state is report.Watching.GONE)
     assert at_rest.documents() == documents
     (away / "0" / "Note 4.md").write_text(f"written elsewhere {(word := new_word())}")
     away.rename(at_rest.root)
     at_rest.await_found(word, "0/Note 4.md")
-    until(lambda: watched(person), lambda state: state is report.Watching.WATCHING, seconds=_SOON)
+    until(lambda: watched(person), lambda state: state is report.Watching.WATCHING)
     assert at_rest.documents() == documents
     later = at_rest.write("0/Note 4.md", "and is watched again")
     at_rest.await_found(later, "0/Note 4.md")
@@ -250,13 +251,12 @@ def watched(person: Person) -> report.Watching | None:
     return said.state if said else None
 
 
-@pytest.mark.timeout(480)
 def test_an_archive_of_many_thousand_notes_is_unzipped(at_rest: Vault, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
         for number in range(_UNZIPPED):
             archive.writestr(f"Unzipped/{number // 250}/{number}.md", f"# Number {number}\n")
     shutil.unpack_archive(tmp_path / "notes.zip", at_rest.root)
-    until(lambda: at_rest.ledger.library.counts()[_NAME].documents, lambda n: n >= _UNZIPPED, seconds=360)
+    until(lambda: at_rest.ledger.library.counts()[_NAME].documents, lambda n: n >= _UNZIPPED)
     at_rest.await_all()
     before = len(at_rest.ledger.queue.jobs(source=_NAME, limit=100_000))
     word = at_rest.write("0/Note 5.md", "saved among many")

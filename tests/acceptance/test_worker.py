@@ -17,9 +17,10 @@ from catchment.home import Home
 from catchment.places import Places
 from deployments.api import api
 from tests.acceptance import document
-from tests.acceptance.person import COMMAND, PROJECT, Person, until
+from tests.acceptance.person import COMMAND, PROJECT, Person
+from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.acceptance
 
 _FILE = """\
 pull: []
@@ -50,9 +51,7 @@ def test_a_busy_machine_has_fewer_runs_at_once_and_they_still_run(person: Person
     person("sources", "add", "local_files", folder, "--name", "beside").ok()
 
     with _busy_machine():
-        places = until(
-            lambda: Places.read(Home(person.home)), lambda said: said is not None and said.limit < said.cap, seconds=90
-        )
+        places = until(lambda: Places.read(Home(person.home)), lambda said: said is not None and said.limit < said.cap)
         done = person.sync("beside")
 
     assert places is not None

@@ -12,7 +12,7 @@ from deployments.api import api
 from tests.acceptance.person import Person
 from tests.browser.conftest import picture
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def first_run(person: Person, name: str) -> str:
 def shows(page: Page, *texts: str) -> None:
     """Each of these texts can be read on the page."""
     for text in texts:
-        expect(page.get_by_text(text).filter(visible=True).first).to_be_visible(timeout=15_000)
+        expect(page.get_by_text(text).filter(visible=True).first).to_be_visible(timeout=60_000)
 
 
 def test_nobody_sees_anything_without_the_password(browser: Browser, url: str) -> None:

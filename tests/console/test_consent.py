@@ -17,6 +17,7 @@ from catchment.ledger import Ledger
 from catchment.model import Priority
 from connectors.imap import Imap
 from tests.console.conftest import Cli
+from tests.waiting import PATIENCE
 
 MAIL = ("sources", "add", "imap", "ada@127.0.0.1:1", "--name", "mail", "--set", "security=none")
 SECRET = ("--secret", "password=env:MAIL_PASSWORD")
@@ -101,7 +102,7 @@ def test_on_a_terminal_it_is_asked_in_plain_words(state: Path, answer: str, code
         heard = b""
         while b"Do you agree?" not in heard:
             heard += os.read(ours, 1_000)
-        assert command.wait(timeout=30) == code
+        assert command.wait(PATIENCE) == code
     os.close(ours)
     said = " ".join(heard.decode().split())
     assert "messages: the messages in the folders that you chose" in said

@@ -21,6 +21,7 @@ from deployments.server import running
 from deployments.watch import report
 from deployments.watch.report import Watching, WatchState
 from tests.console.standin import Standin, moment, run, serving
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -162,7 +163,7 @@ def test_the_page_is_refreshed_in_the_background_and_not_too_often(server: Stand
     server.answers["/artifacts/seven"] = lambda _: shown.set() or {}
     page = HealthPage(Home(filled))
     page.turn(state)
-    assert shown.wait(20)
+    assert shown.wait(PATIENCE)
     asked = len(server.asked)
     page.turn(state)
     assert len(server.asked) == asked

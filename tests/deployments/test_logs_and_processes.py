@@ -3,7 +3,6 @@ from __future__ import annotations
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -12,6 +11,7 @@ import pytest
 from deployments import logs
 from deployments.logs import BoundedLog
 from deployments.processes import end, executing_flow_runs
+from tests.waiting import PATIENCE, until
 
 _PARENT = """
 import subprocess, sys
@@ -45,10 +45,7 @@ def test_a_disk_that_takes_no_line_does_not_hold_up_the_process_and_is_told_of_a
     assert process.stdin is not None
     log = BoundedLog(path)
     log.follow(process)
-    deadline = time.monotonic() + 60
-    while log._lost < 3_000:
-        assert time.monotonic() < deadline, log._lost
-        time.sleep(0.01)
+    until(lambda: log._lost, lambda lost: lost >= 3_000)
     path.unlink()
     process.stdin.write(b"the last line\n")
     process.stdin.close()
@@ -69,7 +66,7 @@ def test_the_end_of_a_process_is_the_end_of_all_below_it_whatever_their_session(
     child = psutil.Process(int(process.stdout.readline()))
     end(process, grace=0.2)
     assert process.returncode is not None
-    assert psutil.wait_procs([child], timeout=5)[1] == []
+    assert psutil.wait_procs([child], timeout=PATIENCE)[1] == []
     process.stdin.close()
     process.stdout.close()
 
@@ -90,7 +87,4 @@ def test_a_flow_run_is_known_to_be_executed_by_the_process_that_does() -> None:
 
 
 def _until_written(path: Path, ending: bytes) -> None:
-    deadline = time.monotonic() + 10
-    while not (path.exists() and path.read_bytes().endswith(ending)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: path.exists() and path.read_bytes().endswith(ending))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from deployments.api import api
 from deployments.deploy import deploy, undeploy
 from deployments.recovery import GIVEN_UP_AFTER, replan, resume, settle
 from deployments.server import Running
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.server
 
@@ -76,7 +76,7 @@ def test_a_run_whose_start_was_interrupted_is_started_again(server: Running, sou
     run = planned(server, source)
     force(server, "flow_runs", run, {"type": "PENDING"})
     settle(server)
-    assert runs.wait(server, run, timeout=60).state_type == "COMPLETED"
+    assert runs.wait(server, run, timeout=PATIENCE).state_type == "COMPLETED"
 
 
 def test_the_subflows_and_tasks_of_a_dead_run_end_with_it(server: Running, source: dict[str, Any]) -> None:
@@ -185,11 +185,3 @@ def of_source(server: Running, source: dict[str, Any]) -> list[dict[str, Any]]:
         query = {"deployments": {"id": {"any_": [source["id"]]}}}
         found = client.post("/flow_runs/filter", json=query).raise_for_status().json()
     return sorted(found, key=lambda run: str(run["created"]), reverse=True)
-
-
-def until(look: Callable[[], T], told: Callable[[T], bool]) -> T:
-    deadline = time.monotonic() + 60
-    while not told(seen := look()):
-        assert time.monotonic() < deadline, f"it did not come about: {seen}"
-        time.sleep(0.1)
-    return seen

@@ -7,7 +7,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +27,7 @@ from deployments.environment import auth_string, child_environment
 from deployments.server import Running, record, running, state_file, ui_login
 from deployments.sources_file import SourceEntry, SourcesFile, schedule_of
 from deployments.supervisor import down, up
+from tests.waiting import PATIENCE, until
 
 _FILE = """\
 pull: []
@@ -179,7 +179,7 @@ def test_up_says_that_it_runs_already(server_home: Home, server: Running) -> Non
 def test_a_sync_is_started_followed_and_seen_to_its_end(server: Running, deployed: Callable[..., None]) -> None:
     deployed("followed")
     seen: list[runs.RunView] = []
-    end = runs.wait(server, runs.start_sync(server, "standin", "followed", deep=True), seen.append, timeout=60)
+    end = runs.wait(server, runs.start_sync(server, "standin", "followed", deep=True), seen.append, timeout=PATIENCE)
     assert end.state_type == "COMPLETED"
     assert seen[-1] == end
     assert seen[0].state_type in ("SCHEDULED", "PENDING")
@@ -193,7 +193,7 @@ def test_waiting_no_longer_leaves_the_run_alone(server: Running, deployed: Calla
     run = runs.start_sync(server, "standin", "patient")
     with pytest.raises(TryAgain, match="still going on"):
         runs.wait(server, run, timeout=0)
-    assert runs.wait(server, run, timeout=60).state_type == "COMPLETED"
+    assert runs.wait(server, run, timeout=PATIENCE).state_type == "COMPLETED"
 
 
 @pytest.mark.server
@@ -231,7 +231,7 @@ def test_a_schedule_that_left_the_file_leaves_the_server(server: Running, deploy
 @pytest.mark.server
 def test_a_schedule_plans_the_next_run(server: Running, deployed: Callable[..., None]) -> None:
     deployed("planned", schedules=_HOURLY)
-    _until(lambda: runs.next_run(server, "standin", "planned") is not None, 20)
+    until(lambda: runs.next_run(server, "standin", "planned") is not None)
     planned = runs.next_run(server, "standin", "planned")
     assert planned is not None
     assert planned.tzinfo is not None
@@ -283,16 +283,15 @@ def test_what_prefect_refuses_is_one_line_and_changes_nothing(
 
 
 @pytest.mark.server
-@pytest.mark.timeout(300)
 def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_run_is_marked(
     server_home: Home, server: Running, deployed: Callable[..., None]
 ) -> None:
     deployed("struck", seconds=300)
     run = runs.start_sync(server, "standin", "struck")
-    _until(lambda: runs.view(server, run).state_type == "RUNNING", 60)
+    until(lambda: runs.view(server, run).state_type == "RUNNING")
     os.kill(server.server_pid, signal.SIGKILL)
     os.kill(server.worker_pid, signal.SIGKILL)
-    _until(lambda: _pids(server_home).isdisjoint({server.server_pid, server.worker_pid}), 60)
+    until(lambda: _pids(server_home).isdisjoint({server.server_pid, server.worker_pid}))
     said = (server_home.logs / "up.log").read_text()
     assert "the server stopped (killed by signal 9); starting it again in 1 s" in said
     assert "the worker stopped (killed by signal 9); starting it again in 1 s" in said
@@ -300,9 +299,9 @@ def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_ru
     assert now is not None
     assert (now.pid, now.port) == (server.pid, server.port)
     deployed("alive")
-    assert runs.wait(now, runs.start_sync(now, "standin", "alive"), timeout=60).state_type == "COMPLETED"
+    assert runs.wait(now, runs.start_sync(now, "standin", "alive"), timeout=PATIENCE).state_type == "COMPLETED"
     # The lease of the slot that the dead run had ends within a minute, and the next sweep sees it.
-    _until(lambda: runs.view(now, run).state_type == "CRASHED", 120)
+    until(lambda: runs.view(now, run).state_type == "CRASHED")
 
 
 def _deployment(server: Running, name: str) -> dict[str, Any]:
@@ -314,13 +313,6 @@ def _deployment(server: Running, name: str) -> dict[str, Any]:
 def _pids(home: Home) -> set[int]:
     state = running(home)
     return {state.server_pid, state.worker_pid} if state else set()
-
-
-def _until(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)
 
 
 def _ignore(line: str) -> None:

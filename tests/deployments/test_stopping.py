@@ -21,8 +21,10 @@ from deployments.api import api
 from deployments.deploy import deploy
 from deployments.server import Running, running
 from deployments.supervisor import down
+from tests.prefect_tables import lay_tables
+from tests.waiting import PATIENCE, until
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.server
 
 _PROJECT = Path(__file__).parents[2]
 _FILE = """\
@@ -41,18 +43,19 @@ def start(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
     """Start `up` in the foreground of a process of its own, and wait until it is ready."""
     monkeypatch.setenv("PYTHONPATH", str(_PROJECT), prepend=os.pathsep)
     started = []
+    lay_tables(home.path)
 
     def start_up() -> subprocess.Popen[bytes]:
         with (home.logs / "said").open("wb") as said:
             process = subprocess.Popen([sys.executable, "-m", "deployments.detached"], stdout=said)
         started.append(process)
-        _until(lambda: running(home) is not None or process.poll() is not None, 200)
+        until(lambda: running(home) is not None or process.poll() is not None)
         return process
 
     yield start_up
     down(home)
     for process in started:
-        process.wait(60)
+        process.wait(PATIENCE)
 
 
 def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
@@ -74,10 +77,10 @@ def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
     assert runs.view(state, run).state_type == "CRASHED"
 
     run = runs.start_sync(state, "standin", "long")
-    _until(lambda: runs.view(state, run).state_type == "RUNNING", 60)
+    until(lambda: runs.view(state, run).state_type == "RUNNING")
     below = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE) == 0
     assert psutil.wait_procs(below, timeout=0)[1] == []
     overdue = _overdue(home)
 
@@ -97,7 +100,7 @@ def test_a_sources_file_that_is_wrong_is_told_and_stops_nothing(
     process = start()
     url = _running(home).url
     process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE) == 0
     assert running(home) is None
     told, ready = (home.logs / "said").read_text().splitlines()
     assert told.startswith("the sources are not deployed: sources.yaml line 2: unknown key nam; did you mean name?")
@@ -108,9 +111,9 @@ def _long_run(home: Home, state: Running, folder: Path) -> str:
     file = folder / "prefect.yaml"
     file.write_text(_FILE)
     deploy(home, state, file=file)
-    _until(lambda: runs.next_run(state, "standin", "long") is not None, 20)
+    until(lambda: runs.next_run(state, "standin", "long") is not None)
     run = runs.start_sync(state, "standin", "long")
-    _until(lambda: runs.view(state, run).state_type == "RUNNING", 60)
+    until(lambda: runs.view(state, run).state_type == "RUNNING")
     return run
 
 
@@ -134,10 +137,3 @@ def _running(home: Home) -> Running:
     state = running(home)
     assert state is not None
     return state
-
-
-def _until(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)

@@ -15,6 +15,7 @@ import pytest
 from catchment.settings import Home
 from deployments.server import Running
 from deployments.sweep import Sweep
+from tests.waiting import PATIENCE
 
 _NOBODY_THERE = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "user:password")
 
@@ -39,7 +40,7 @@ def test_what_was_stopped_at_two_looks_is_killed(sweep: Sweep, child: subprocess
     sweep.now_and_then(_NOBODY_THERE)
     assert child.poll() is None
     sweep.now_and_then(_NOBODY_THERE)
-    assert child.wait(10) == -signal.SIGKILL
+    assert child.wait(PATIENCE) == -signal.SIGKILL
 
 
 def test_what_goes_on_in_between_is_left_alone(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from catchment.pipeline import open_sync
 from catchment.pulse import VARIABLE, Pulse, is_overdue, pulse_file
 from catchment.settings import Home, Limits
 from connectors.local_files import LocalFiles, LocalFilesSettings
+from tests.waiting import until
 
 _STUCK = """
 import sys, threading
@@ -33,10 +33,7 @@ threading.Lock().acquire() and sys.stdin.readline()
 
 
 def until_overdue(file: Path) -> None:
-    deadline = time.monotonic() + 20
-    while not is_overdue(file):
-        assert time.monotonic() < deadline, "nobody would see that it is stuck"
-        time.sleep(0.01)
+    until(lambda: is_overdue(file))
 
 
 def test_a_process_that_is_stuck_is_told_from_one_that_waits_for_what_takes_long() -> None:

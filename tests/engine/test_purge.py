@@ -20,6 +20,7 @@ from catchment.pipeline import open_sync
 from catchment.purge import Extent, Proof, revoke
 from catchment.settings import Home, Policy
 from connectors.local_files import LocalFiles
+from tests.waiting import PATIENCE
 
 SECRET = "The zebrafinch of Winnipeg sings every single morning at the window"
 SHARED = "This sentence about the pump is in both folders, word by word"
@@ -161,14 +162,14 @@ def test_a_sync_at_work_ends_first(
             assert token is not None
             sync.normalize(token)
             began.set()
-            withdrawn.wait(20)
+            withdrawn.wait(PATIENCE)
             sync.deliver(token)
             assert sync.claim(250) is None
             sync.end_withdrawn()
 
     worker = threading.Thread(target=work)
     worker.start()
-    assert began.wait(20)
+    assert began.wait(PATIENCE)
     withdraw = ledger.consents.withdraw
 
     def and_tell(source_id: int, scopes: frozenset[str], by: str) -> None:

@@ -13,14 +13,14 @@ from benchmarks.notes import generate
 from catchment.home import Home
 from catchment.ledger import Ledger
 from tests.acceptance.accidents import saved_and_found
-from tests.acceptance.person import Person, until, upright
+from tests.acceptance.person import Person, upright
 from tests.faults.clock import WallClock
+from tests.waiting import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500)]
 
 BEYOND_2038 = datetime(2038, 1, 19, 3, 14, 8, tzinfo=UTC)
 _NOTES = 20
-_SOON = 240
 _NAME = "notes"
 
 
@@ -43,8 +43,8 @@ def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
     vault = tmp_path_factory.mktemp("vault") / "vault"
     generate(vault, _NOTES)
     person("sources", "add", "obsidian", vault, "--name", _NAME, "--every", "1m", "--watch").ok()
-    until(lambda: person.source(_NAME)["documents"], lambda number: number == _NOTES, seconds=_SOON)
-    until(lambda: len(planned(person)), bool, seconds=_SOON)
+    until(lambda: person.source(_NAME)["documents"], lambda number: number == _NOTES)
+    until(lambda: len(planned(person)), bool)
     return vault
 
 
@@ -62,7 +62,7 @@ def test_the_seconds_go_on_beyond_what_32_bits_can_count(person: Person, clock: 
     forward = BEYOND_2038 - timedelta(seconds=5) - datetime.now(UTC)
     clock.set(forward / timedelta(hours=1))
     goes_on(person, vault, forward)
-    until(lambda: datetime.now(UTC) + forward, lambda moment: moment > BEYOND_2038, seconds=_SOON)
+    until(lambda: datetime.now(UTC) + forward, lambda moment: moment > BEYOND_2038)
     saved_and_found(person, vault)
 
 
@@ -78,9 +78,8 @@ def goes_on(person: Person, vault: Path, ahead: timedelta) -> None:
     until(
         lambda: [moment - datetime.now(UTC) - ahead for moment in planned(person)],
         lambda waits: bool(waits) and min(waits) < in_two_minutes,
-        seconds=_SOON,
     )
-    until(lambda: person("health").code, lambda code: code == 0, seconds=_SOON)
+    until(lambda: person("health").code, lambda code: code == 0)
     person("ledger", "check", "--deep").ok()
     assert person.source(_NAME)["documents"] == _NOTES
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:

@@ -18,7 +18,7 @@ from deployments.environment import POOL
 from tests.faults.disk import Fault, Note
 from tests.faults.workshop import Workshop, texts_of
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.faults
 
 _ALL_FROM = 10
 """So many times as many faults as in an ordinary run are all that there can be."""

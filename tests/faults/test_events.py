@@ -24,12 +24,13 @@ from deployments.watch.source import WatchedSource
 from deployments.watch.tree import Sign, Tree
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, _keep_times, on_disk, steps
-from tests.deployments.watch.conftest import PATIENCE, StandinServer, announce_server, serving, until
+from tests.deployments.watch.conftest import StandinServer, announce_server, serving
 from tests.deployments.watch.test_debounce import SCHEDULED, World
 from tests.deployments.watch.test_webhook import add_repositories, body, deliver, signed
 from tests.deployments.watch.test_webhook import serving as receiving
+from tests.waiting import PATIENCE, until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.faults
 
 _LAST = "zz-the-last-thing-that-happens"
 # A file that was edited without a trace in size and time, and moved before anybody looked, seems only moved.
@@ -217,8 +218,8 @@ def test_deliveries_of_a_webhook_in_any_order_and_twice_ask_for_each_source_and_
                 random.Random(seed).shuffle(deliveries)
                 answered = [deliver(receiver, data, headers) for data, headers in deliveries]
                 assert sorted(answered) == [202] * 20 + [409] * 20
-                until(lambda since=before: len(standin.runs) - since >= 2, "the events")  # type: ignore[misc]
-                until(receiver._heard.empty, "all are taken")
+                until(lambda since=before: len(standin.runs) - since >= 2)  # type: ignore[misc]
+                until(receiver._heard.empty)
                 waiting = [run["deployment"] for run in standin.runs if run["state_type"] == "SCHEDULED"]
                 assert sorted(waiting) == ["dam", "weir"]
                 for run in standin.runs:

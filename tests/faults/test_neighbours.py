@@ -13,7 +13,8 @@ from benchmarks.notes import generate
 from catchment.home import Home
 from deployments.api import api
 from deployments.server import running, state_file
-from tests.acceptance.person import COMMAND, Person, commands, until
+from tests.acceptance.person import COMMAND, Person, commands
+from tests.waiting import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500)]
 
@@ -67,7 +68,7 @@ def all_is_well(person: Person, name: str, notes: int) -> None:
     listed = person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
     assert len(listed) == len({job["item"] for job in listed}) == notes
     person("ledger", "check", "--deep").ok()
-    until(person.seem_to_run, lambda found: found == [], seconds=_PATIENCE)
+    until(person.seem_to_run, lambda found: found == [])
 
 
 def test_of_several_ups_at_once_one_starts_and_the_others_say_so(
@@ -82,8 +83,8 @@ def test_of_several_ups_at_once_one_starts_and_the_others_say_so(
     def supervisors() -> list[str]:
         return [line for line in commands(person.processes()) if "deployments.detached" in line]
 
-    until(supervisors, lambda found: len(found) == 1, seconds=_PATIENCE)
-    until(lambda: person("status", "--json").ok().json["server"]["answers"], bool, seconds=_PATIENCE)
+    until(supervisors, lambda found: len(found) == 1)
+    until(lambda: person("status", "--json").ok().json["server"]["answers"], bool)
 
 
 def test_a_sync_by_hand_and_the_upkeep_do_not_keep_one_another_from_it(person: Person, tmp_path: Path) -> None:
@@ -101,9 +102,7 @@ def test_a_sync_by_hand_and_the_upkeep_do_not_keep_one_another_from_it(person: P
         with api(person.running) as client:
             return str(client.get(f"/flow_runs/{run}").raise_for_status().json()["state_type"])
 
-    assert (
-        until(state, lambda found: found not in ("SCHEDULED", "PENDING", "RUNNING"), seconds=_PATIENCE) == "COMPLETED"
-    )
+    assert until(state, lambda found: found not in ("SCHEDULED", "PENDING", "RUNNING")) == "COMPLETED"
 
 
 def test_an_up_while_two_downs_go_on_waits_for_them_and_starts(person: Person) -> None:
@@ -115,7 +114,7 @@ def test_an_up_while_two_downs_go_on_waits_for_them_and_starts(person: Person) -
         found = running(home)
         return found is None or found.stopping
 
-    until(is_stopping, bool, seconds=_PATIENCE)
+    until(is_stopping, bool)
     downs.append(typed(person, "down"))
     up = typed(person, "up", "--detach")
     (first, stopped), (second, or_nothing) = map(said, downs)

@@ -10,7 +10,7 @@ import pytest
 from tests.faults.lives import Life, a_place
 from tests.faults.scenes import SCENES, Scene
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.faults
 
 _LIVES = 3
 _KILLS = 3

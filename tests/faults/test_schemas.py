@@ -26,7 +26,7 @@ from tests.ledger.conftest import postgres  # noqa: F401 - a fixture
 from tests.ledger.test_crashes import in_child
 from tests.ledger.test_file import _schema
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.faults
 
 _REVISIONS = kept_revisions()
 _MOST_STEPS = 500

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.disk import BadDisk, Fault
+from tests.waiting import PATIENCE
 
 _PROJECT = Path(__file__).parents[2]
 
@@ -99,7 +100,7 @@ class Workshop:
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
         self._process.stdout.close()
 
     def _answer(self) -> str:

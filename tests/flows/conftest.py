@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_H
 from catchment.settings import Home
 from deployments.api import api
 from deployments.supervisor import Running
+from tests.waiting import until
 
 T = TypeVar("T")
 _ENDED = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
@@ -36,25 +36,17 @@ class Window:
         found = self.ask("flow_runs", flow_runs={"name": {"like_": f"{source}:"}}, sort="START_TIME_DESC")
         return found[0]
 
-    def until(self, look: Callable[[], T], told: Callable[[T], bool]) -> T:
-        """What a look shows once it is told; Prefect writes task runs and logs a moment after they happened."""
-        deadline = time.monotonic() + 20
-        while not told(seen := look()):
-            assert time.monotonic() < deadline, f"after 20 s there is still only {seen}"
-            time.sleep(0.1)
-        return seen
-
     def logs(self, runs: list[str], expected: str) -> list[str]:
         """The log lines of runs, once the expected words are among them."""
 
         def look() -> list[str]:
             return [line["message"] for line in self.ask("logs", logs={"flow_run_id": {"any_": runs}}, limit=200)]
 
-        return self.until(look, lambda lines: any(expected in line for line in lines))
+        return until(look, lambda lines: any(expected in line for line in lines))
 
     def tasks(self, run: str, number: int) -> list[dict[str, Any]]:
         """The task runs of a run and of its subflows, in the order of their start, once there are as many and all ended."""
-        return self.until(
+        return until(
             lambda: self._tasks(run),
             lambda tasks: len(tasks) >= number and all(task["state"]["type"] in _ENDED for task in tasks),
         )

@@ -21,10 +21,9 @@ from deployments.api import api
 from deployments.runs import HANDED_ON, start_sync, view, wait
 from deployments.supervisor import Running
 from tasks import handing_on
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.server
-
-_SECONDS = 60
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def test_a_run_that_finds_another_at_work_is_no_error_and_one_more_follows(
                 time.sleep(0.1)
         assert seen["state"]["name"] == HANDED_ON
         sync.end()
-    assert wait(server, run, timeout=_SECONDS).state_name == "Completed"
+    assert wait(server, run, timeout=PATIENCE).state_name == "Completed"
     with closing(Ledger.open(server_home.database_url)) as ledger:
         assert len(ledger.library.search("Written")) == 1
 
@@ -103,7 +102,7 @@ def test_however_often_a_source_is_asked_for_few_syncs_follow_and_each_run_ends_
 ) -> None:
     add("asked")
     runs = [start_sync(server, "local_files", "asked") for _ in range(6)]
-    assert {wait(server, run, timeout=_SECONDS).state_name for run in runs} == {"Completed"}
+    assert {wait(server, run, timeout=PATIENCE).state_name for run in runs} == {"Completed"}
     assert {view(server, run).state_type for run in runs} == {"COMPLETED"}
     assert syncs(server_home, "asked") < len(runs)
     assert HANDED_ON in {run["state"]["name"] for run in runs_of(server, "asked")}

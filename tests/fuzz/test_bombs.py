@@ -16,7 +16,6 @@ _MEGABYTE = 1 << 20
 LIMITS = Limits(memory_mb=768, stall_seconds=300, max_mb=200)
 
 
-@pytest.mark.timeout(600)
 def test_every_bomb_ends_alone_and_its_neighbours_are_read(home: Home, tmp_path: Path) -> None:
     folder = tmp_path / "bombs"
     folder.mkdir()

@@ -33,7 +33,6 @@ def huge(tmp_path: Path) -> Iterator[Path]:
         (folder / name).unlink()
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("max_mb", "ends"), [(100, "skipped"), (2_000, "resource_exhausted")])
 def test_a_gigabyte_takes_no_more_memory_than_an_item_may(home: Home, huge: Path, max_mb: int, ends: str) -> None:
     limits = Limits(memory_mb=256, max_mb=max_mb, stall_seconds=300)

@@ -16,11 +16,12 @@ from uuid import uuid4
 import psutil
 
 from tests.acceptance.accidents import executing, in_the_middle, kill, reboot
-from tests.acceptance.person import COMMAND, Person, until, upright
+from tests.acceptance.person import COMMAND, Person, upright
 from tests.faults.clock import WallClock
 from tests.hazards.catchment import held
 from tests.hazards.folders import note, on_disk, write
 from tests.hazards.model import Area, Hazard, Verdict, judge
+from tests.waiting import until
 
 _NOTES = 4_000
 _SOON = 120
@@ -115,7 +116,7 @@ def the_server_is_away(at: Machine, _name: str) -> None:
 
 def the_supervisor_is_killed(at: Machine, _name: str) -> None:
     os.kill(at.person.running.pid, signal.SIGKILL)
-    until(at.person.left, lambda left: not left, seconds=_SOON)
+    until(at.person.left, lambda left: not left)
     at.person("up", "--detach").ok()
 
 
@@ -123,7 +124,7 @@ def the_machine_starts_anew(at: Machine, _name: str) -> None:
     supervisor = at.person.running.pid
     for process in sorted(at.person.processes(), key=lambda process: process.pid != supervisor):
         kill(process)
-    until(at.person.left, lambda left: not left, seconds=_SOON)
+    until(at.person.left, lambda left: not left)
     reboot(at.person)
     at.person("up", "--detach").ok()
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.acceptance.person import Person, until, upright
+from tests.acceptance.person import Person, upright
 from tests.connectors.github.git_host import GitHost, hosting
 from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.repository import Repository
@@ -18,6 +18,7 @@ from tests.connectors.github.server import GitHubServer, Repo, serving_hub
 from tests.hazards.catchment import Watched, documents, held
 from tests.hazards.folders import few, many, note, on_disk, write
 from tests.hazards.model import Area, Hazard, Truth, Verdict, judge
+from tests.waiting import until
 
 _SOON = 60
 _TOO_FAST = {"message": "You have exceeded a secondary rate limit"}

@@ -10,7 +10,7 @@ import pytest
 from tests.hazards import mail, repositories
 from tests.hazards.model import Hazard
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.soak
 
 
 def each(hazards: Sequence[Hazard[Any]]) -> pytest.MarkDecorator:

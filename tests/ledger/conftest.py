@@ -18,6 +18,7 @@ from sqlalchemy.exc import OperationalError
 from catchment.ledger import Ledger
 from catchment.ledger.schema import metadata
 from tests.ledger.world import Clock, World
+from tests.waiting import PATIENCE
 
 _BINARIES = Path("/usr/lib/postgresql/15/bin")
 
@@ -67,7 +68,7 @@ def postgres() -> Iterator[str]:
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     engine = create_engine(url)
     while True:
         try:

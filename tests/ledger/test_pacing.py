@@ -26,6 +26,7 @@ from catchment.pacing.metered import Answer, Ask, Metered, Report
 from catchment.pacing.rules import Rule
 from catchment.pacing.steady import Steady
 from tests.ledger.world import START, Clock, World, jobs_of, notes
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits("example.org", "ada")
@@ -200,7 +201,7 @@ def test_twenty_jobs_in_four_processes_never_exceed_a_cap_though_one_is_killed(s
     ends = {logs[0]: time.monotonic_ns()}
     victim.kill()
     victim.wait()
-    assert [child.wait(60) for child in others] == [0, 0, 0]
+    assert [child.wait(PATIENCE) for child in others] == [0, 0, 0]
     assert [log.read_text().count("-") for log in logs[1:]] == [30, 30, 30]
     assert overlap(logs, ends, "1") == 1
     assert overlap(logs, ends, "2") <= 2

@@ -10,14 +10,14 @@ from pathlib import Path
 from catchment.sandbox import Sandbox
 from catchment.settings import Limits
 from tests.sandbox import jobs
-from tests.sandbox.surroundings import wait_until
+from tests.waiting import until
 
 
 def main(paths: list[str]) -> None:
     """Have the sandbox announce its workers at `paths`, then wait to be killed."""
     sandbox = Sandbox(2)
     threading.Thread(target=lambda: list(sandbox.run(jobs.announce, paths, Limits())), daemon=True).start()
-    wait_until(lambda: all(Path(path).exists() and Path(path).read_text() for path in paths))
+    until(lambda: all(Path(path).exists() and Path(path).read_text() for path in paths))
     fork = os.fork()
     if fork:
         print(fork, flush=True)

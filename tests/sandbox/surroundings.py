@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,14 +29,6 @@ def processes() -> list[psutil.Process]:
     """What descends from this process since the test began: the sandbox's server and its workers."""
     own = [child for child in psutil.Process().children() if child not in _others]
     return own + [below for child in own for below in child.children(recursive=True)]
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Look again until it holds; fails loudly after a time that no machine needs."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from catchment.model import FailureClass, Reason
 from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Limits
 from tests.sandbox import jobs
-from tests.sandbox.surroundings import leaving_nothing_behind, wait_until
+from tests.sandbox.surroundings import leaving_nothing_behind
+from tests.waiting import until
 
 LIMITS = Limits(memory_mb=256)
 IMPATIENT = Limits(stall_seconds=1.5, memory_mb=256)
@@ -140,7 +141,7 @@ def test_progress_holds_off_the_stall_limit_but_not_the_total(sandbox: Sandbox) 
 
 def test_a_process_that_a_dead_task_left_behind_dies_with_it(sandbox: Sandbox, tmp_path: Path) -> None:
     run_deeds(sandbox, tmp_path, ["leave_a_child"])
-    wait_until(lambda: list(sandbox.run(jobs.strangers_in_my_session, [None], LIMITS)) == [(0, [])])
+    until(lambda: list(sandbox.run(jobs.strangers_in_my_session, [None], LIMITS)) == [(0, [])])
 
 
 def test_every_error_of_ours_comes_back_as_it_was(sandbox: Sandbox, tmp_path: Path) -> None:

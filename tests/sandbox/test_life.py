@@ -19,13 +19,14 @@ from catchment.model import Reason
 from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Limits
 from tests.sandbox import jobs
-from tests.sandbox.surroundings import processes, wait_until
+from tests.sandbox.surroundings import processes
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
 
 def wait_for_number(path: Path) -> int:
-    wait_until(lambda: path.exists() and path.read_text() != "")
+    until(lambda: path.exists() and path.read_text() != "")
     return int(path.read_text())
 
 
@@ -89,7 +90,7 @@ def test_leaving_a_run_early_stops_what_runs_of_it(sandbox: Sandbox, tmp_path: P
     pid = wait_for_number(tmp_path / "a")
     assert isinstance(outcomes, Iterator)
     outcomes.close()  # type: ignore[attr-defined]
-    wait_until(lambda: is_gone(pid))
+    until(lambda: is_gone(pid))
     assert dict(sandbox.run(jobs.double, [1, 2], Limits())) == {0: 2, 1: 4}
 
 
@@ -126,7 +127,7 @@ def test_a_killed_parent_leaves_no_process_even_if_a_fork_of_it_lives_on(tmp_pat
         pids.append(psutil.Process(pids[0]).ppid())
         assert pids[-1] != parent.pid
         parent.kill()
-        wait_until(lambda: all(is_gone(pid) for pid in pids))
+        until(lambda: all(is_gone(pid) for pid in pids))
         os.kill(fork, signal.SIGKILL)
 
 
@@ -192,4 +193,4 @@ def test_workers_are_killed_even_if_the_server_is_stopped_by_a_signal(sandbox: S
     pid = wait_for_number(tmp_path / "a")
     os.kill(psutil.Process(pid).ppid(), signal.SIGTERM)
     thread.join()
-    wait_until(lambda: is_gone(pid))
+    until(lambda: is_gone(pid))

@@ -17,6 +17,7 @@ import httpx
 
 from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.server import PREFIX
+from tests.waiting import PATIENCE
 
 TOKEN = "the-token-of-ada"
 _REPO = "/repos/ada/weir"
@@ -86,6 +87,6 @@ def emulating(folder: Path) -> Iterator[Emulator]:
         emulator.close()
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE)
         process.stdout.close()
         proxy.close()

@@ -14,7 +14,7 @@ from tests.connectors.github.emulator import TOKEN, Emulator, emulating
 from tests.connectors.github.proxy import Exchange
 from tests.connectors.memory_ledger import MemoryLedger
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture(scope="module")

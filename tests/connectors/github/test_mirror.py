@@ -31,6 +31,7 @@ from connectors.github.wanted import Rules
 from tests.connectors.github.git_host import GitHost, hosting
 from tests.connectors.github.repository import Repository
 from tests.connectors.memory_ledger import MemoryLedger
+from tests.waiting import until
 
 _NAME = "ada/project"
 
@@ -425,7 +426,7 @@ MemoryLedger().sync(github)
     host.hold.clear()
     with subprocess.Popen([sys.executable, "-c", code]) as sync:
         try:
-            git = _wait_for(lambda: _fetches_of(sync.pid))
+            git = until(lambda: _fetches_of(sync.pid))
         finally:
             sync.kill()
     assert psutil.wait_procs(git, timeout=20)[1] == []
@@ -440,14 +441,6 @@ def _fetches_of(pid: int) -> list[psutil.Process]:
         with suppress(psutil.Error):
             if "fetch" in child.cmdline():
                 found.append(child)
-    return found
-
-
-def _wait_for(look: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:
-    deadline = time.monotonic() + 30
-    while not (found := look()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert found
     return found
 
 

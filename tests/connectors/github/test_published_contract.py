@@ -17,7 +17,7 @@ from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import PREFIX, GitHubServer, Repo
 from tests.connectors.memory_ledger import MemoryLedger
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 
 class Contract:

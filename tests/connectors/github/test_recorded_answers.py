@@ -19,7 +19,7 @@ from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.server import PREFIX
 from tests.connectors.memory_ledger import MemoryLedger
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.acceptance
 
 _HOST = "https://api.github.com"
 

@@ -23,6 +23,8 @@ import pytest
 from imapclient import IMAPClient
 from imapclient.exceptions import IMAPClientError
 
+from tests.waiting import PATIENCE
+
 USER, PASSWORD = "ada", "correct horse"
 _KEY = b"a key that only the tests know, and no one else"
 _CONFIG = """
@@ -111,7 +113,7 @@ class Dovecot:
 
     def start(self) -> None:
         """Start the server and wait until it listens; a port that is still held by what was killed is asked for again."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while True:
             if self.process is None or self.process.poll() is not None:
                 self.process = self._begun()
@@ -138,7 +140,7 @@ class Dovecot:
             return
         served = psutil.Process(self.process.pid).children(recursive=True)
         self.process.kill()
-        self.process.wait(timeout=20)
+        self.process.wait(PATIENCE)
         for process in served:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

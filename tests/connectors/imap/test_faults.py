@@ -17,6 +17,7 @@ from tests.connectors.imap.certificates import authority, certificate
 from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.proxy import Exchange, Proxy
 from tests.connectors.memory_ledger import MemoryLedger
+from tests.waiting import PATIENCE
 
 COUNT = 12
 
@@ -289,7 +290,7 @@ def test_a_restart_of_the_server_in_the_middle_of_a_sync_does_no_harm(
     ledger = MemoryLedger()
     with suppress(SourceError):
         ledger.sync(account(port=proxy.port))
-    assert back.wait(20)
+    assert back.wait(PATIENCE)
     assert sync_until_done(account(port=proxy.port), ledger) == 0
     same(ledger, whole)
 

@@ -24,6 +24,7 @@ from deployments.watch.tree import Sign
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 from tests.connectors.imap.library import consent
 from tests.connectors.imap.proxy import Exchange, Harm, Proxy
+from tests.waiting import PATIENCE, until
 
 
 def _first_news(mail: Imap, happens: Callable[[], object]) -> bool:
@@ -37,9 +38,9 @@ def _first_news(mail: Imap, happens: Callable[[], object]) -> bool:
 
     listener = threading.Thread(target=listen)
     listener.start()
-    assert told.get(timeout=20) is False, "in the beginning"
+    assert told.get(timeout=PATIENCE) is False, "in the beginning"
     happens()
-    heard = told.get(timeout=20)
+    heard = told.get(timeout=PATIENCE)
     while listener.is_alive():
         mail.interrupt()
         listener.join(0.1)
@@ -203,11 +204,11 @@ def test_the_watcher_hears_of_a_message_and_of_what_it_may_have_missed(
     server: Dovecot, watched: WatchedMailbox, told: SimpleQueue[str | Sign]
 ) -> None:
     watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
-    assert told.get(timeout=20) is Sign.LOST
+    assert told.get(timeout=PATIENCE) is Sign.LOST
     assert watched.state().state is Watching.WATCHING
     with server.person() as person:
         person.append("INBOX", message(1))
-    assert told.get(timeout=20) == "INBOX"
+    assert told.get(timeout=PATIENCE) == "INBOX"
 
 
 def test_the_watcher_listens_only_as_long_as_a_person_agrees(
@@ -217,21 +218,18 @@ def test_the_watcher_listens_only_as_long_as_a_person_agrees(
     monkeypatch.setattr("deployments.watch.mailbox._FIRST_PAUSE", 0.05)
 
     def until_it_says(state: Watching) -> None:
-        deadline = time.monotonic() + 20
-        while watched.state().state is not state:
-            assert time.monotonic() < deadline
+        def look() -> Watching:
             watched.check(time.monotonic(), _no_descriptor)  # type: ignore[arg-type]
-            time.sleep(0.02)
+            return watched.state().state
+
+        until(look, lambda said: said is state)
 
     until_it_says(Watching.WATCHING)
     with closing(Ledger.open(home.database_url)) as ledger:
         source = ledger.sources.get("mail").id
         ledger.consents.withdraw(source, {"messages"}, "operator")
         until_it_says(Watching.LIMITED)
-        deadline = time.monotonic() + 20
-        while "without consent" not in watched.state().reason:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: watched.state().reason, lambda reason: "without consent" in reason)
         assert watched.state().remedy == "catchment consent give mail"
         ledger.purging.end(source, {"messages"}, "operator")
         ledger.consents.give(source, {"messages"}, "operator", None)
@@ -243,10 +241,10 @@ def test_the_watcher_connects_again_after_a_restart(
 ) -> None:
     monkeypatch.setattr("deployments.watch.mailbox._FIRST_PAUSE", 0.1)
     watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
-    assert told.get(timeout=20) is Sign.LOST
+    assert told.get(timeout=PATIENCE) is Sign.LOST
     server.stop()
     server.start()
-    assert told.get(timeout=20) is Sign.LOST
+    assert told.get(timeout=PATIENCE) is Sign.LOST
 
 
 def test_the_watcher_repeats_a_refused_login_with_another_secret_only(
@@ -261,13 +259,10 @@ def test_the_watcher_repeats_a_refused_login_with_another_secret_only(
     entry = SourceEntry("mail", "imap", settings, watch=True)
     with closing(WatchedMailbox(entry, settings, home, told.put)) as watched:
         watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
-        deadline = time.monotonic() + 20
-        while "refused the login" not in watched.state().reason:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: watched.state().reason, lambda reason: "refused the login" in reason)
         assert watched.state().state is Watching.LIMITED
         assert "app password" in watched.state().reason
         secret.write_text(PASSWORD)
-        assert told.get(timeout=20) is Sign.LOST
+        assert told.get(timeout=PATIENCE) is Sign.LOST
         assert watched.state().state is Watching.WATCHING
     assert proxy.commands.count(b"LOGIN") == 2

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,20 +21,11 @@ from catchment.settings import Home
 from deployments.api import api
 from deployments.environment import child_environment
 from deployments.server import Running
+from tests.waiting import PATIENCE, until
 
 _FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 _PREFECT = str(Path(sys.executable).with_name("prefect"))
 T = TypeVar("T")
-
-
-def until(ask: Callable[[], T | None], what: str) -> T:
-    """What `ask` answers, as soon as it is something."""
-    deadline = time.monotonic() + 40
-    while time.monotonic() < deadline:
-        if answer := ask():
-            return answer
-        time.sleep(0.05)
-    raise AssertionError(f"this did not come: {what}")
 
 
 @dataclass
@@ -56,12 +47,12 @@ class Pool:
     def start_worker(self, kind: str = "warm") -> None:
         self.worker = self.prefect("worker", "start", "--pool", self.name, "--type", kind, "--name", self.name)
         online = {"workers": {"status": {"any_": ["ONLINE"]}}}
-        until(lambda: self._post(f"/work_pools/{self.name}/workers/filter", online), "the worker is online")
+        until(lambda: self._post(f"/work_pools/{self.name}/workers/filter", online))
 
     def stop_worker(self) -> None:
         if self.worker is not None and self.worker.poll() is None:
             self.worker.send_signal(signal.SIGTERM)
-            self.worker.wait(30)
+            self.worker.wait(PATIENCE)
 
     def run(self, flow: str, /, **parameters: object) -> str:
         return self._run(flow, {"parameters": parameters})
@@ -96,7 +87,7 @@ class Pool:
             assert found["state_type"] in types or found["state_type"] not in _FINAL, found["state"]
             return found if found["state_type"] in types else None
 
-        return until(there, f"a run is {' or '.join(types)}")
+        return until(there)
 
     def cancel(self, run: str) -> None:
         self._post(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
@@ -141,7 +132,7 @@ def process(run: dict[str, Any]) -> psutil.Process:
 def pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """The pool of the whole session, made and served by Prefect's own commands."""
     with _pool("warm-tests", server, server_home, tmp_path_factory) as pool:
-        assert pool.prefect("work-pool", "create", pool.name, "--type", "warm").wait(60) == 0
+        assert pool.prefect("work-pool", "create", pool.name, "--type", "warm").wait(PATIENCE) == 0
         pool.start_worker()
         yield pool
 

@@ -19,6 +19,7 @@ from catchment.places import Places
 from deployments.environment import POOL
 from deployments.processes import executing_flow_runs
 from tests.deployments.warm.conftest import Pool, process, until
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.server
 
@@ -27,7 +28,7 @@ def _lasting(pool: Pool, mark: str = "") -> tuple[str, psutil.Process]:
     """A run that lasts, and its process."""
     run = pool.run("linger", mark=mark)
     pool.await_state(run, "RUNNING")
-    started = until(lambda: pool.read(run) if pool.read(run)["infrastructure_pid"] else None, "its process is known")
+    started = until(lambda: pool.read(run) if pool.read(run)["infrastructure_pid"] else None)
     return run, process(started)
 
 
@@ -48,7 +49,7 @@ def test_a_run_completes_and_shows_what_it_used(pool: Pool) -> None:
     run = pool.run("answer")
 
     assert pool.await_state(run, "COMPLETED")["state"]["message"] == "the first answer"
-    [table] = until(lambda: pool.artifacts(run), "the figures of the run")
+    [table] = until(lambda: pool.artifacts(run))
     for figure in ("waited", "took", "CPU", "peak memory", "read from disk", "written to disk"):
         assert figure in str(table["data"])
 
@@ -78,7 +79,7 @@ def test_a_run_that_takes_more_memory_than_it_may_is_ended_and_the_state_says_so
 def test_a_run_that_lasts_yields_to_the_rest_of_the_machine(pool: Pool) -> None:
     run, process = _lasting(pool)
 
-    until(lambda: process.nice() == 10 and process.ionice().value == 7, "its priority is lowered")
+    until(lambda: process.nice() == 10 and process.ionice().value == 7)
 
     pool.cancel(run)
     pool.await_state(run, "CANCELLED")
@@ -97,7 +98,7 @@ def test_a_cancelled_run_ends_and_is_not_called_a_crash(pool: Pool) -> None:
     pool.cancel(run)
 
     pool.await_state(run, "CANCELLED")
-    until(lambda: _gone(process), "its process ends")
+    until(lambda: _gone(process))
     assert "Crashed" not in pool.states(run)
 
 
@@ -112,7 +113,7 @@ def test_runs_go_on_side_by_side_in_processes_of_their_own(pool: Pool) -> None:
     assert pool.read(second)["state_type"] == "RUNNING"
     pool.cancel(second)
     pool.await_state(second, "CANCELLED")
-    until(lambda: not {first, second} & executing_flow_runs(), "no process executes them")
+    until(lambda: not {first, second} & executing_flow_runs())
 
 
 def test_a_pool_that_is_full_starts_the_next_run_when_one_ends(pool: Pool) -> None:
@@ -120,13 +121,11 @@ def test_a_pool_that_is_full_starts_the_next_run_when_one_ends(pool: Pool) -> No
     try:
         run, _ = _lasting(pool)
         waiting = pool.run("answer")
-        until(lambda: _places(pool, "waiting") == 1, "the worker says that a run waits")
+        until(lambda: _places(pool, "waiting") == 1)
         assert (_places(pool, "running"), _places(pool, "limit"), _places(pool, "cap")) == (1, 1, 1)
         pool.cancel(run)
         pool.await_state(waiting, "COMPLETED")
-        until(
-            lambda: _places(pool, "running") == 0 and _places(pool, "waiting") == 0, "the worker says that none is left"
-        )
+        until(lambda: _places(pool, "running") == 0 and _places(pool, "waiting") == 0)
     finally:
         pool.limit(None)
 
@@ -134,11 +133,11 @@ def test_a_pool_that_is_full_starts_the_next_run_when_one_ends(pool: Pool) -> No
 
 
 def test_more_runs_than_there_are_places_wait_and_none_fails(other_pool: Pool) -> None:
-    cap = until(lambda: _places(other_pool, "cap"), "the worker tells its places")
+    cap = until(lambda: _places(other_pool, "cap"))
     lasting = [_lasting(other_pool)[0] for _ in range(cap)]
     waiting = other_pool.run("answer")
 
-    until(lambda: _places(other_pool, "waiting") == 1, "the worker says that a run waits")
+    until(lambda: _places(other_pool, "waiting") == 1)
 
     assert other_pool.read(waiting)["state_type"] == "SCHEDULED"
     other_pool.cancel(lasting[0])
@@ -214,8 +213,8 @@ def test_a_worker_that_is_killed_leaves_no_process(other_pool: Pool) -> None:
     other_pool.worker.kill()
     other_pool.worker.wait()
 
-    until(lambda: _gone(process, *below), "the run and the fork server end")
-    until(lambda: not _marked(mark), "what the run had started ends")
+    until(lambda: _gone(process, *below))
+    until(lambda: not _marked(mark))
     assert run not in executing_flow_runs()
 
 
@@ -227,7 +226,7 @@ def test_a_fork_server_that_is_killed_is_replaced(other_pool: Pool) -> None:
         forge.kill()
 
     assert "SIGKILL" in other_pool.await_state(run, "CRASHED")["state"]["message"]
-    until(lambda: _gone(process) and not _marked(mark), "nothing of the run is left")
+    until(lambda: _gone(process) and not _marked(mark))
     other_pool.await_state(other_pool.run("answer"), "COMPLETED")
 
 
@@ -244,7 +243,7 @@ def test_the_process_worker_of_prefect_runs_the_same_deployment(other_pool: Pool
     again = other_pool.run_with("answer", {"memory_mb": 256, "cores": 0.4, "at_once": 3})
     stock = other_pool.prefect("worker", "start", "--pool", other_pool.name, "--type", "process", "--run-once")
 
-    assert stock.wait(60) == 0
+    assert stock.wait(PATIENCE) == 0
     assert other_pool.read(again)["state"]["message"] == "the first answer"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,16 +23,7 @@ from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.watch import debounce, source
 from deployments.watch.report import WatchState, read
 from deployments.watch.watcher import Watcher
-
-PATIENCE = 20.0
-
-
-def until(condition: Callable[[], Any], what: str) -> None:
-    """Wait until it is so; fails with `what` when it does not become so."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
+from tests.waiting import PATIENCE
 
 
 @dataclass

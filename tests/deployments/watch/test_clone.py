@@ -14,7 +14,8 @@ from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.watch.report import Watching, WatchState
 from deployments.watch.rules import CloneRules
 from tests.connectors.github.repository import Repository
-from tests.deployments.watch.conftest import StandinServer, state_of, until, watching
+from tests.deployments.watch.conftest import StandinServer, state_of, watching
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -66,10 +67,10 @@ def test_what_is_committed_or_checked_out_is_followed_by_a_sync(
 ) -> None:
     watch(home, clone.path)
     with watching(home):
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
-        until(lambda: state_of(home, "weir") == WatchState(Watching.WATCHING, "", "", folders=3), "it is not watched")
+        until(lambda: len(standin.events) == 1)
+        until(lambda: state_of(home, "weir") == WatchState(Watching.WATCHING, "", "", folders=3))
         change(clone)
-        until(lambda: len(standin.events) >= 2, "the change was not noticed")
+        until(lambda: len(standin.events) >= 2)
 
 
 @pytest.mark.usefixtures("swift")
@@ -80,9 +81,9 @@ def test_a_work_tree_that_is_one_of_several_is_watched_where_its_commits_are(
     beside = Repository(clone.path.parent / "beside")
     watch(home, beside.path)
     with watching(home):
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: len(standin.events) == 1)
         committed(beside)
-        until(lambda: len(standin.events) >= 2, "the change was not noticed")
+        until(lambda: len(standin.events) >= 2)
 
 
 def test_git_tells_where_it_keeps_a_clone(clone: Repository) -> None:

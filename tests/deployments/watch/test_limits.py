@@ -18,7 +18,8 @@ from deployments.watch import watcher as watcher_module
 from deployments.watch.disks import network_disk, network_name
 from deployments.watch.report import Watching
 from deployments.watch.tree import Sign, Tree
-from tests.deployments.watch.conftest import StandinServer, add_source, state_of, until, watching
+from tests.deployments.watch.conftest import StandinServer, add_source, state_of, watching
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.usefixtures("swift")
 
@@ -60,7 +61,7 @@ def scarce() -> Iterator[Scarce]:
 
 def told(signs: queue.Queue[str | Sign], wanted: str | Sign) -> None:
     """Wait until the tree tells this."""
-    while signs.get(timeout=20) != wanted:
+    while signs.get(timeout=PATIENCE) != wanted:
         pass
 
 
@@ -87,9 +88,9 @@ def test_a_source_beyond_the_limit_says_so_and_is_watched_as_far_as_it_goes(
     scarce.grants = 1
     add_source(home, "notes", root)
     with watching(home, open_descriptor=lambda: scarce) as lines:
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: len(standin.events) == 1)
         (root / "top.md").write_text("at the top")
-        until(lambda: len(standin.events) == 2, "the top is not watched")
+        until(lambda: len(standin.events) == 2)
     assert lines == [
         "notes: limited: this user may watch no further folder; 1 of this source are watched; "
         "sudo sysctl fs.inotify.max_user_watches=524288; until then the schedule finds the rest"
@@ -102,8 +103,8 @@ def test_a_user_without_a_free_instance_is_told(home: Home, root: Path, standin:
 
     add_source(home, "notes", root)
     with watching(home, open_descriptor=refuse):
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
-        until(lambda: state_of(home, "notes"), "nothing is said")
+        until(lambda: len(standin.events) == 1)
+        until(lambda: state_of(home, "notes"))
         state = state_of(home, "notes")
     assert state is not None
     assert state.state is Watching.LIMITED
@@ -116,14 +117,14 @@ def test_a_folder_that_may_not_be_read_is_counted_and_taken_up_later(
     (root / "private").mkdir()
     add_source(home, "notes", root)
     with watching(home, open_descriptor=lambda: scarce):
-        until(lambda: state_of(home, "notes"), "nothing is said")
+        until(lambda: state_of(home, "notes"))
         state = state_of(home, "notes")
         assert state is not None
         assert (state.state, state.reason) == (Watching.LIMITED, "1 of its folders may not be read")
         (root / "private").rename(root / "public")
-        until(lambda: len(standin.events) == 2, "the change was not noticed")
+        until(lambda: len(standin.events) == 2)
         (root / "public" / "note.md").touch()
-        until(lambda: len(standin.events) == 3, "the folder is not watched though it may be read")
+        until(lambda: len(standin.events) == 3)
 
 
 def test_a_root_that_may_not_be_read_is_told_and_watched_once_it_may(
@@ -133,13 +134,13 @@ def test_a_root_that_may_not_be_read_is_told_and_watched_once_it_may(
     refused = root.rename(root.parent / "private")
     add_source(home, "notes", refused)
     with watching(home, open_descriptor=lambda: scarce) as lines:
-        until(lambda: lines, "nothing is said")
+        until(lambda: lines)
         assert lines[0].startswith("notes: limited: its folder may not be read; ")
-        until(lambda: len(standin.events) == 1, "the sync is to tell the same")
+        until(lambda: len(standin.events) == 1)
         scarce.refuses = b"nothing"
-        until(lambda: len(standin.events) == 2, "it is not watched though it may be read")
+        until(lambda: len(standin.events) == 2)
         (refused / "note.md").touch()
-        until(lambda: len(standin.events) == 3, "it is not watched though it may be read")
+        until(lambda: len(standin.events) == 3)
 
 
 def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is_new(
@@ -152,16 +153,16 @@ def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is
     slow.start()
     add_source(home, "notes", root)
     with watching(home, open_descriptor=lambda: slow):
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: len(standin.events) == 1)
         room = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
         for number in range(room + 10):
             os.utime(pair[number % 2])
         (root / "late").mkdir()
         slow.may_read.set()
-        until(lambda: len(standin.events) == 2, "the loss was not noticed")
-        until(lambda: (state := state_of(home, "notes")) and state.folders == 3, "the new folder is not watched")
+        until(lambda: len(standin.events) == 2)
+        until(lambda: (state := state_of(home, "notes")) and state.folders == 3)
         (root / "late" / "note.md").touch()
-        until(lambda: len(standin.events) >= 3, "the new folder is not watched")
+        until(lambda: len(standin.events) >= 3)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -176,11 +177,11 @@ def test_watching_begins_again_when_its_thread_has_died(
     dying.start()
     add_source(home, "notes", root)
     with watching(home, open_descriptor=descriptors.pop) as lines:
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: len(standin.events) == 1)
         dying.may_read.set()
-        until(lambda: len(standin.events) == 2, "nobody noticed")
+        until(lambda: len(standin.events) == 2)
         (root / "note.md").touch()
-        until(lambda: len(standin.events) == 3, "it is not watched again")
+        until(lambda: len(standin.events) == 3)
     assert "the watching thread died; watching begins again" in lines
 
 
@@ -191,9 +192,9 @@ def test_an_automation_that_does_not_answer_is_told(
     standin.forgets = True
     add_source(home, "notes", root)
     with watching(home) as lines:
-        until(lambda: any("no sync begins" in line for line in lines), "nothing is said")
+        until(lambda: any("no sync begins" in line for line in lines))
         standin.forgets = False
-        until(lambda: (state := state_of(home, "notes")) and state.state is Watching.WATCHING, "it is said for ever")
+        until(lambda: (state := state_of(home, "notes")) and state.state is Watching.WATCHING)
 
 
 def test_a_network_disk_is_told(
@@ -202,7 +203,7 @@ def test_a_network_disk_is_told(
     monkeypatch.setattr(source_module, "network_disk", lambda path: "NFS")
     add_source(home, "notes", root)
     with watching(home) as lines:
-        until(lambda: lines, "nothing is said")
+        until(lambda: lines)
     assert lines[0].startswith("notes: limited: its disk is NFS, which does not tell what other computers change; ")
 
 

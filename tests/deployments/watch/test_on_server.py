@@ -17,7 +17,8 @@ from deployments.server import Running, record
 from deployments.sources_file import SourceEntry
 from deployments.watch import automation
 from deployments.watch.question import Server
-from tests.deployments.watch.conftest import add_source, until, watching
+from tests.deployments.watch.conftest import add_source, watching
+from tests.waiting import until
 
 pytestmark = pytest.mark.server
 
@@ -70,11 +71,11 @@ def test_a_saved_file_makes_a_flow_run_through_the_automation(
     deployment = deployed(client, "saved")
     add_source(watched_home, "saved", root)
     with watching(watched_home):
-        until(lambda: len(runs_of(client, deployment)) == 1, "the first look at a source is a sync")
+        until(lambda: len(runs_of(client, deployment)) == 1)
         set_state(client, runs_of(client, deployment)[0], "RUNNING")
         (root / "a.md").write_text("while it runs")
         set_state(client, runs_of(client, deployment)[0], "COMPLETED")
-        until(lambda: len(runs_of(client, deployment)) == 2, "the change made no run")
+        until(lambda: len(runs_of(client, deployment)) == 2)
     runs = runs_of(client, deployment)
     assert [run["created_by"]["type"] for run in runs] == ["AUTOMATION"] * 2
     assert len(automations(client, "saved")) == 1
@@ -88,7 +89,7 @@ def test_an_event_carries_the_name_of_the_source_and_no_path(
     add_source(watched_home, "quiet", root)
     query = {"filter": {"resource": {"id": [automation.resource("quiet")]}}}
     with watching(watched_home):
-        until(lambda: client.post("/events/filter", json=query).json()["events"], "no event was recorded")
+        until(lambda: client.post("/events/filter", json=query).json()["events"])
     (event,) = client.post("/events/filter", json=query).json()["events"]
     assert event["event"] == automation.EVENT
     assert str(root) not in str(event)

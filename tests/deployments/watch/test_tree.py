@@ -12,6 +12,7 @@ import pytest
 from watchdog.observers.inotify_c import InotifyFD
 
 from deployments.watch.tree import Sign, Tree
+from tests.waiting import PATIENCE
 
 Signs = queue.Queue[str | Sign]
 
@@ -35,7 +36,7 @@ def tree(root: Path, signs: Signs) -> Iterator[Tree]:
 def told(signs: Signs, wanted: str | Sign) -> list[str | Sign]:
     """Wait until the tree tells this; all that it told before."""
     before = []
-    while (sign := signs.get(timeout=20)) != wanted:
+    while (sign := signs.get(timeout=PATIENCE)) != wanted:
         before.append(sign)
     return before
 

@@ -26,6 +26,7 @@ from tests.deployments.watch.conftest import (
     until,
     watching,
 )
+from tests.waiting import PATIENCE
 
 
 def in_place(root: Path) -> None:
@@ -100,16 +101,16 @@ def test_a_change_is_followed_by_a_sync(
 ) -> None:
     add_source(home, "notes", root)
     with watching(home):
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: len(standin.events) == 1)
         change(root)
-        until(lambda: len(standin.events) == 2, "the change was not noticed")
+        until(lambda: len(standin.events) == 2)
 
 
 def test_all_that_an_editor_does_to_save_is_one_sync(home: Home, root: Path, standin: StandinServer) -> None:
     plan = root / "Projects" / "Plan.md"
     add_source(home, "notes", root)
     with watching(home):
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: len(standin.events) == 1)
         # As vim does: it tries out the folder, keeps the old file beside, writes the new one, and drops the old one.
         (plan.parent / "4913").touch()
         (plan.parent / "4913").unlink()
@@ -117,16 +118,16 @@ def test_all_that_an_editor_does_to_save_is_one_sync(home: Home, root: Path, sta
         plan.write_text("another plan")
         plan.chmod(0o600)
         (plan.parent / "Plan.md~").unlink()
-        until(lambda: len(standin.events) == 2, "the save was not noticed")
+        until(lambda: len(standin.events) == 2)
         deleted(root)
-        until(lambda: len(standin.events) == 3, "the next change was not noticed")
+        until(lambda: len(standin.events) == 3)
     assert standin.events == ["notes"] * 3
 
 
 def looked_again(standin: StandinServer, times: int = 2) -> None:
     """Wait until the watcher has looked at the server, and so has decided, this many more times."""
     before = standin.looks
-    until(lambda: standin.looks >= before + times, "the watcher does not look at the server")
+    until(lambda: standin.looks >= before + times)
 
 
 def test_a_source_that_wants_a_long_quiet_waits_while_another_is_synced(
@@ -137,10 +138,10 @@ def test_a_source_that_wants_a_long_quiet_waits_while_another_is_synced(
     add_source(home, "patient", patient, quiet=120.0)
     add_source(home, "notes", root, quiet=0.0)
     with watching(home):
-        until(lambda: sorted(standin.events) == ["notes", "patient"], "the first look at a source is a sync")
+        until(lambda: sorted(standin.events) == ["notes", "patient"])
         (patient / "note.md").write_text("first")
         (root / "note.md").write_text("second")
-        until(lambda: len(standin.events) > 2, "the change was not noticed")
+        until(lambda: len(standin.events) > 2)
     assert set(standin.events[2:]) == {"notes"}
 
 
@@ -149,21 +150,21 @@ def test_a_burst_during_a_sync_leads_to_one_further_sync(home: Home, root: Path,
     standin.immediate = False
     add_source(home, "notes", root)
     with watching(home):
-        until(lambda: standin.runs, "the first look at a source is a sync")
+        until(lambda: standin.runs)
         standin.turn("RUNNING")
         for number in range(20):
             (root / f"{number}.md").write_text("burst")
         looked_again(standin)
         assert len(standin.events) == 1, "a sync goes on, and the next one waits for its end"
         standin.turn("COMPLETED")
-        until(lambda: len(standin.events) == 2, "the burst was forgotten")
+        until(lambda: len(standin.events) == 2)
         (root / "later.md").write_text("while the second one waits to begin")
         looked_again(standin, 1)
         standin.turn("RUNNING")
         (root / "latest.md").write_text("while the second one goes on")
         looked_again(standin)
         standin.turn("COMPLETED")
-        until(lambda: len(standin.events) == 3, "the last change was forgotten")
+        until(lambda: len(standin.events) == 3)
 
 
 @pytest.mark.usefixtures("swift")
@@ -176,12 +177,12 @@ def test_the_last_sync_of_an_unzipped_folder_sees_all_of_it(home: Home, root: Pa
     standin.on_event = lambda: seen.append(sum(len(files) for _, _, files in os.walk(root)))
     add_source(home, "notes", root)
     with watching(home):
-        until(lambda: seen, "the first look at a source is a sync")
+        until(lambda: seen)
         with zipfile.ZipFile(archive) as file:
             file.extractall(root)
-        until(lambda: seen[-1] == 2_001, "the last sync missed files")
+        until(lambda: seen[-1] == 2_001)
         (root / "many" / "7" / "deep" / "new.md").write_text("in a folder just made")
-        until(lambda: seen[-1] == 2_002, "a new folder is not watched")
+        until(lambda: seen[-1] == 2_002)
         state = state_of(home, "notes")
     assert state is not None
     assert state.folders == 1 + 1 + 1 + 2 * 40
@@ -192,14 +193,14 @@ def test_what_changes_while_the_server_is_down_is_asked_for_when_it_is_up(home: 
     standin = StandinServer()
     add_source(home, "notes", root)
     with watching(home) as lines:
-        until(lambda: lines, "the watcher did not begin")
+        until(lambda: lines)
         assert lines == ["notes: watching"]
         with serving(standin):
             announce_server(home, standin.port)
-            until(lambda: len(standin.events) == 1, "the first look was forgotten")
+            until(lambda: len(standin.events) == 1)
         in_place(root)
         with serving(standin):
-            until(lambda: len(standin.events) == 2, "the change was forgotten")
+            until(lambda: len(standin.events) == 2)
 
 
 @pytest.mark.usefixtures("swift")
@@ -208,13 +209,13 @@ def test_a_root_that_goes_away_and_comes_back_is_watched_again(
 ) -> None:
     add_source(home, "notes", root)
     with watching(home) as lines:
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: len(standin.events) == 1)
         root.rename(root.parent / "elsewhere")
-        until(lambda: (state := state_of(home, "notes")) and state.state is Watching.GONE, "nobody noticed")
+        until(lambda: (state := state_of(home, "notes")) and state.state is Watching.GONE)
         (root.parent / "elsewhere").rename(root)
-        until(lambda: len(standin.events) == 2, "its return was not noticed")
+        until(lambda: len(standin.events) == 2)
         in_place(root)
-        until(lambda: len(standin.events) == 3, "it is not watched again")
+        until(lambda: len(standin.events) == 3)
     assert [line.partition(";")[0] for line in lines] == [
         "notes: watching",
         "notes: gone: its folder is not there",
@@ -228,9 +229,9 @@ def test_a_root_whose_parent_folder_is_moved_is_gone(
     vault = root / "Projects"
     add_source(home, "notes", vault)
     with watching(home):
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: len(standin.events) == 1)
         root.rename(root.parent / "elsewhere")
-        until(lambda: (state := state_of(home, "notes")) and state.state is Watching.GONE, "nobody noticed")
+        until(lambda: (state := state_of(home, "notes")) and state.state is Watching.GONE)
 
 
 @pytest.mark.usefixtures("swift")
@@ -239,11 +240,11 @@ def test_a_machine_that_slept_looks_again(
 ) -> None:
     add_source(home, "notes", root)
     with watching(home):
-        until(lambda: len(standin.events) == 1, "the first look at a source is a sync")
+        until(lambda: len(standin.events) == 1)
         monkeypatch.setattr(watcher_module, "_asleep", lambda: 3_600.0)
-        until(lambda: len(standin.events) == 2, "the sleep was not noticed")
+        until(lambda: len(standin.events) == 2)
         in_place(root)
-        until(lambda: len(standin.events) == 3, "it is not watched any more")
+        until(lambda: len(standin.events) == 3)
 
 
 @pytest.mark.usefixtures("swift")
@@ -253,7 +254,7 @@ def test_a_source_without_a_schedule_is_synced_now_and_then(
     monkeypatch.setattr(watcher_module, "_FALLBACK", 0.1)
     add_source(home, "notes", root, schedules=())
     with watching(home):
-        until(lambda: len(standin.events) >= 3, "nothing happens by itself")
+        until(lambda: len(standin.events) >= 3)
 
 
 @pytest.mark.usefixtures("swift")
@@ -263,25 +264,25 @@ def test_sources_come_and_go_while_the_watcher_runs(
     (tmp_path / "papers").mkdir()
     add_source(home, "notes", root)
     with watching(home) as lines:
-        until(lambda: standin.events == ["notes"], "the first look at a source is a sync")
+        until(lambda: standin.events == ["notes"])
         add_source(home, "papers", tmp_path / "papers")
-        until(lambda: standin.events == ["notes", "papers"], "the new source was not noticed")
+        until(lambda: standin.events == ["notes", "papers"])
         assert len(standin.automations) == 2
         good = home.sources_file.read_text()
         home.sources_file.write_text("deployments: [")
-        until(lambda: lines[-1].startswith("the sources are watched as before: sources.yaml line 1"), "not said")
+        until(lambda: lines[-1].startswith("the sources are watched as before: sources.yaml line 1"))
         home.sources_file.write_text(good)
         file = SourcesFile.load(home.sources_file)
         file.remove("notes")
         file.save()
-        until(lambda: set(read(home) or {}) == {"papers"}, "the removed source is still watched")
-        until(lambda: len(standin.automations) == 1, "the automation was left behind")
+        until(lambda: set(read(home) or {}) == {"papers"})
+        until(lambda: len(standin.automations) == 1)
 
 
 def test_the_watcher_says_nothing_once_it_has_ended(home: Home, root: Path, standin: StandinServer) -> None:
     add_source(home, "notes", root)
     with watching(home):
-        until(lambda: state_of(home, "notes"), "nothing is said")
+        until(lambda: state_of(home, "notes"))
     assert read(home) is None
 
 
@@ -291,9 +292,9 @@ def test_the_process_ends_when_it_is_asked_to(home: Home, root: Path, standin: S
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ}) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "notes: watching\n"
-        until(lambda: standin.events == ["notes"], "the first look at a source is a sync")
+        until(lambda: standin.events == ["notes"])
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 @pytest.fixture

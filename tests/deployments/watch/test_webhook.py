@@ -21,7 +21,8 @@ from deployments import webhook
 from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.watch.report import Watching
 from deployments.webhook import Gate, Receiver, is_served
-from tests.deployments.watch.conftest import StandinServer, state_of, until, watching
+from tests.deployments.watch.conftest import StandinServer, state_of, watching
+from tests.waiting import until
 
 SECRET = "a secret of the webhook"
 
@@ -53,7 +54,7 @@ def serving(home: Home) -> Iterator[Receiver]:
     thread = threading.Thread(target=receiver.serve, daemon=True)
     thread.start()
     try:
-        until(lambda: is_served(home), "the receiver does not say that it lives")
+        until(lambda: is_served(home))
         yield receiver
     finally:
         receiver.stop()
@@ -72,17 +73,17 @@ def receiver(home: Home, standin: StandinServer, swift: None) -> Iterator[Receiv
 
 def test_a_delivery_has_the_sources_of_its_repository_synced(receiver: Receiver, standin: StandinServer) -> None:
     assert deliver(receiver, body("Ada/Weir"), signed(body("Ada/Weir"), "1")) == 202
-    until(lambda: sorted(standin.events) == ["all", "weir"], "the event of the watcher")
+    until(lambda: sorted(standin.events) == ["all", "weir"])
     assert deliver(receiver, body("ada/mill"), signed(body("ada/mill"), "2")) == 202
-    until(lambda: sorted(standin.events) == ["all", "all", "weir"], "only the source that reads it")
+    until(lambda: sorted(standin.events) == ["all", "all", "weir"])
 
 
 def test_a_storm_of_deliveries_is_few_syncs(receiver: Receiver, standin: StandinServer) -> None:
     for number in range(60):
         data = body(action=number)
         assert deliver(receiver, data, signed(data, str(number), "push")) == 202
-    until(lambda: {"all", "weir"} <= set(standin.events), "the events")
-    until(receiver._heard.empty, "all are taken")
+    until(lambda: {"all", "weir"} <= set(standin.events))
+    until(receiver._heard.empty)
     assert len(standin.events) <= 30
 
 
@@ -179,11 +180,11 @@ def test_a_watched_source_of_repositories_says_whether_anybody_hears(
     monkeypatch.setattr("deployments.watch.watcher._CHECK", 0.05)
     add_repositories(home, "weir", "ada/weir")
     with watching(home):
-        until(lambda: state_of(home, "weir") is not None, "the state")
+        until(lambda: state_of(home, "weir") is not None)
         state = state_of(home, "weir")
         assert state is not None
         assert (state.state, "catchment webhook serve" in state.remedy) == (Watching.LIMITED, True)
-        until(lambda: len(standin.automations) == 1, "its automation is there all the same")
+        until(lambda: len(standin.automations) == 1)
         with serving(home):
-            until(lambda: (one := state_of(home, "weir")) and one.state is Watching.WATCHING, "it is heard")
-        until(lambda: (one := state_of(home, "weir")) and one.state is Watching.LIMITED, "it is not heard any more")
+            until(lambda: (one := state_of(home, "weir")) and one.state is Watching.WATCHING)
+        until(lambda: (one := state_of(home, "weir")) and one.state is Watching.LIMITED)

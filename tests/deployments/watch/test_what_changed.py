@@ -21,7 +21,8 @@ from deployments.watch.rules import FolderRules
 from deployments.watch.tree import Sign, Tree
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, on_disk, steps
-from tests.deployments.watch.conftest import PATIENCE, StandinServer, add_source, until, watching
+from tests.deployments.watch.conftest import StandinServer, add_source, watching
+from tests.waiting import PATIENCE, until
 
 _LAST = "zz-the-last-thing-that-happens"
 
@@ -147,23 +148,23 @@ def test_the_watcher_tells_what_changed_until_a_sync_takes_note(
     add_source(home, "notes", root)
     file = DirtyFile(home, "notes")
     with watching(home):
-        until(lambda: standin.events, "no sync at the start")
+        until(lambda: standin.events)
         assert file.take() == Dirty(None, pytest.approx(0, abs=10))
         (root / "Projects" / "Plan.md").write_text("changed")
         (root / "new.md").write_text("new")
-        until(lambda: (told := file.read()) and told.paths == {"Projects/Plan.md", "new.md"}, "a change is not told")
+        until(lambda: (told := file.read()) and told.paths == {"Projects/Plan.md", "new.md"})
         file.take()
         (root / "later.md").write_text("later")
-        until(lambda: (told := file.read()) and "later.md" in (told.paths or ()), "a later change is not told")
+        until(lambda: (told := file.read()) and "later.md" in (told.paths or ()))
         told = file.take()
         assert told is not None and told.paths is not None
         assert "Projects/Plan.md" not in told.paths, "what was taken is told again"
         for number in range(250):
             (root / f"{number}.md").write_text("many")
-        until(lambda: (told := file.read()) and told.paths is None, "each of many changes is told")
+        until(lambda: (told := file.read()) and told.paths is None)
         file.take()
         (root / ".catchmentignore").write_text("*.txt\n")
-        until(lambda: (told := file.read()) and told.paths is None, "other rules are told as one changed file")
+        until(lambda: (told := file.read()) and told.paths is None)
 
 
 def test_no_sync_is_asked_for_again_when_one_has_taken_note(
@@ -172,18 +173,18 @@ def test_no_sync_is_asked_for_again_when_one_has_taken_note(
     add_source(home, "notes", root)
     file = DirtyFile(home, "notes")
     with watching(home):
-        until(lambda: standin.events, "no sync at the start")
+        until(lambda: standin.events)
         file.take()
         standin.immediate = False
         (root / "new.md").write_text("new")
-        until(lambda: len(standin.events) == 2, "a change leads to no sync")
+        until(lambda: len(standin.events) == 2)
         standin.turn("RUNNING")
         (root / "newer.md").write_text("newer")
-        until(lambda: (told := file.read()) and "newer.md" in (told.paths or ()), "a change is not told")
+        until(lambda: (told := file.read()) and "newer.md" in (told.paths or ()))
         file.take()
         standin.turn("COMPLETED")
         (root / "newest.md").write_text("newest")
-        until(lambda: len(standin.events) == 3, "a change that no sync saw leads to none")
+        until(lambda: len(standin.events) == 3)
         file.take()
     assert len(standin.events) == 3
 
@@ -194,14 +195,14 @@ def test_what_cannot_be_told_is_found_by_a_sync_that_looks_at_everything(
     add_source(home, "notes", root)
     file = DirtyFile(home, "notes")
     with watching(home):
-        until(lambda: standin.events, "no sync at the start")
+        until(lambda: standin.events)
         file.take()
         # As a full disk would, this keeps the file from being written.
         in_the_way = home.run / "dirty-notes.json.new"
         in_the_way.mkdir()
         (root / "new.md").write_text("new")
-        until(lambda: len(standin.events) == 2, "what could not be told leads to no sync")
+        until(lambda: len(standin.events) == 2)
         assert file.read() is None
         in_the_way.rmdir()
         (root / "newer.md").write_text("newer")
-        until(lambda: (told := file.read()) and told.paths is None, "only what changed later is told")
+        until(lambda: (told := file.read()) and told.paths is None)
