@@ -82,7 +82,7 @@ def _deployed(running: Running) -> dict[str, dict[str, Any]]:
 def _run_prefect(home: Home, running: Running, path: Path, names: Collection[str]) -> None:
     said = deploy_command.run(home, running, path, names)
     if said.code != 0:
-        raise ConfigError(f"{path.name} could not be deployed: {_last_line(said.text)}")
+        raise ConfigError(f"{path.name} could not be deployed: {_last_line(said.errors) or _last_line(said.output)}")
 
 
 def _correct(running: Running, before: dict[str, dict[str, Any]], wanted: dict[str, set[str]]) -> None:

@@ -27,7 +27,8 @@ class Said:
     """How the command ended, and what it said."""
 
     code: int
-    text: str
+    output: str
+    errors: str
 
 
 def run(home: Home, running: Running, file: Path, names: Collection[str]) -> Said:
@@ -76,10 +77,9 @@ def _alone(home: Home, running: Running, file: Path, names: Collection[str]) -> 
         env=child_environment(home, port=running.port, auth=running.login) | surroundings(file),
         cwd=file.parent,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         timeout=_SECONDS,
         check=False,
     )
-    return Said(done.returncode, done.stdout)
+    return Said(done.returncode, done.stdout, done.stderr)

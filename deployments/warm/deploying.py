@@ -40,8 +40,8 @@ async def answering(home: Home, execute: Execute) -> AsyncIterator[None]:
 
 
 async def _deploy(file: Path, names: Collection[str], execute: Execute) -> Said:
-    with tempfile.NamedTemporaryFile() as output:
+    with tempfile.NamedTemporaryFile() as output, tempfile.NamedTemporaryFile() as errors:
         env = {**os.environ, **surroundings(file)}
-        order = Order(NO_RUN, env, str(file.parent), output=output.name, module=words(file, names))
+        order = Order(NO_RUN, env, str(file.parent), output=(output.name, errors.name), module=words(file, names))
         ended = await execute(order)
-        return Said(ended.code, output.read().decode(errors="replace"))
+        return Said(ended.code, output.read().decode(errors="replace"), errors.read().decode(errors="replace"))

@@ -58,13 +58,13 @@ class _Run:
 @dataclass(frozen=True, slots=True)
 class Order:
     """A run that is asked for: its environment, where it begins, what it executes (a command, else a module and its
-    arguments), and the file that takes its output (None: it goes where the fork server's goes)."""
+    arguments), and the files that take its output and its errors (None: they go where the fork server's go)."""
 
     flow_run: str
     env: dict[str, str]
     folder: str
     command: str | None = None
-    output: str | None = None
+    output: tuple[str, str] | None = None
     module: Sequence[str] = _ENGINE
 
 
@@ -163,11 +163,9 @@ class Forge:
         os.setsid()
         _end_with_parent()
         if order.output is not None:
-            output = os.open(order.output, os.O_WRONLY | os.O_APPEND)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
+            for descriptor, file in enumerate(order.output, 1):
+                os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), descriptor)
         os.chdir(order.folder)
-        sys.path.insert(0, order.folder)
 
     def _signal(self, key: int, number: int) -> None:
         for pid, run in self.runs.items():
@@ -269,6 +267,7 @@ def _execute(order: Order, *, fresh: bool) -> None:
     # It is imported already, which would be remarked upon.
     warnings.filterwarnings("ignore", message=".*prefect.engine", category=RuntimeWarning, module="runpy")
     if tuple(order.module) == _ENGINE:
+        sys.path.insert(0, order.folder)
         # No thread runs yet, so that the parsers of the run can be forked too.
         prepare()
     sys.argv = list(order.module)

@@ -49,9 +49,9 @@ class WarmJobConfiguration(BaseJobConfiguration):
                 self.env["PREFECT__FLOW_ENTRYPOINT"] = deployment.entrypoint
 
     @property
-    def output(self) -> str | None:
-        """The file that takes what the run prints; None: the worker's own output does."""
-        return None if self.stream_output else os.devnull
+    def output(self) -> tuple[str, str] | None:
+        """The files that take what the run prints and its errors; None: they go where the worker's go."""
+        return None if self.stream_output else (os.devnull, os.devnull)
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[str]:

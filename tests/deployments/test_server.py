@@ -20,7 +20,7 @@ from catchment.errors import ConfigError, NotFound, TryAgain
 from catchment.process import identity
 from catchment.settings import Home
 from connectors.obsidian import ObsidianSettings
-from deployments import runs
+from deployments import deploy_command, runs
 from deployments.api import api
 from deployments.deploy import deploy, undeploy
 from deployments.environment import auth_string, child_environment
@@ -267,6 +267,23 @@ def test_the_sources_file_is_deployed_and_what_leaves_it_leaves_the_server(
         file.save()
         deploy(server_home, server)
         assert client.get("/deployments/name/sync-obsidian/my-notes").status_code == httpx.codes.NOT_FOUND
+
+
+@pytest.mark.server
+def test_the_worker_runs_the_command_that_deploys_and_without_it_a_new_process_does(
+    server_home: Home, server: Running, deployed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = []
+    monkeypatch.setattr(deploy_command, "_alone", alone.append)
+    deployed("forked")
+    assert alone == []
+    found = _deployment(server, "forked")
+    monkeypatch.undo()
+    monkeypatch.setattr(deploy_command, "place", lambda home: tmp_path / "nobody listens")
+    deployed("forked")
+    again = _deployment(server, "forked")
+    assert again["updated"] > found["updated"]
+    assert {**again, "updated": found["updated"]} == found
 
 
 @pytest.mark.server

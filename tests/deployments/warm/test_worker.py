@@ -18,8 +18,8 @@ import pytest
 from catchment.places import Places
 from deployments.environment import POOL
 from deployments.processes import executing_flow_runs
-from tests.deployments.warm.conftest import Pool, process, until
-from tests.waiting import PATIENCE
+from tests.deployments.warm.conftest import Pool, process
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.server
 

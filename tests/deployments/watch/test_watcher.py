@@ -23,10 +23,9 @@ from tests.deployments.watch.conftest import (
     announce_server,
     serving,
     state_of,
-    until,
     watching,
 )
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 
 def in_place(root: Path) -> None:
