@@ -9,6 +9,8 @@ from typing import TypeVar
 PATIENCE = 400.0
 """Seconds after which what has not come about is believed never to: no machine on which the tests make sense needs them."""
 
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.3
+
 T = TypeVar("T")
 
 
@@ -17,9 +19,12 @@ def until(
 ) -> T:
     """What a look shows once it is told, or after so many seconds: then an error, if it must be told."""
     deadline = time.monotonic() + seconds
+    pause = _FIRST_PAUSE
     while not told(seen := look()):
         if time.monotonic() > deadline:
             assert not must, f"after {seconds:.0f} s there is still only {seen}"
             break
-        time.sleep(0.02)
+        time.sleep(pause)
+        # Who looks without a pause keeps from work what is waited for.
+        pause = min(_LONGEST_PAUSE, pause * 1.3)
     return seen
