@@ -26,8 +26,9 @@ from tests.waiting import until
 pytestmark = pytest.mark.acceptance
 
 _NOTES = 20_000
+_MANY = 8_000
 _SMALL = 20
-_SYNCS = 20
+_SYNCS = 10
 _PATIENCE = 30
 _PATH = {"PATH": os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])}
 
@@ -91,16 +92,17 @@ def test_a_stop_in_the_middle_of_much_work_leaves_nothing_running(
     person("ledger", "check").ok()
 
 
-def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person, vault: Path) -> None:
+def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person, tmp_path: Path) -> None:
     person("up", "--detach").ok()
-    working(person, "away", vault)
+    generate(tmp_path / "vault", _MANY)
+    working(person, "away", tmp_path / "vault")
     server = psutil.Process(person.running.server_pid)
     server.suspend()
     time.sleep(10)
     server.resume()
     until(lambda: person.states_of("away"), bool)
     until(lambda: person.states_of("away"), lambda found: found[:1] == ["COMPLETED"])
-    assert person.source("away")["documents"] == _NOTES
+    assert person.source("away")["documents"] == _MANY
     assert person.running.server_pid == server.pid
     until(person.seem_to_run, lambda found: found == [])
 

@@ -16,5 +16,6 @@ class StandinSettings(BaseModel):
 
 @flow(name="sync-standin")
 async def sync_standin(name: str, settings: StandinSettings, deep: bool = False) -> dict[str, object]:
+    """Take as long as the settings say."""
     await asyncio.sleep(settings.seconds)
     return {"name": name, "deep": deep}

@@ -9,8 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.engine import sync
 from benchmarks.measure import Peak
 from catchment import __version__
+from catchment.errors import CatchmentError
 from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
@@ -41,6 +43,29 @@ class Catchment:
     @property
     def version(self) -> str:
         return f"catchment {__version__}"
+
+    def holds(self, folder: Path) -> Held:
+        """What the library has; quarantined and skipped items are named."""
+        return held(self._person, folder.name, lambda locator, _title: _path(locator))
+
+
+class Engine:
+    """Catchment's engine alone, without a command, a server or a worker: what happens to a folder happens to it in a second."""
+
+    name = "engine"
+    version = Catchment.version
+
+    def __init__(self, home: Path) -> None:
+        self._person = Person(home)
+
+    def ingest(self, folder: Path) -> Took:
+        """One sync; an error that a person would be told is exit code 1."""
+        begun = time.monotonic()
+        try:
+            sync("local_files", folder, Home(self._person.home).make(), name=folder.name)
+        except CatchmentError:
+            return Took(1, time.monotonic() - begun)
+        return Took(0, time.monotonic() - begun)
 
     def holds(self, folder: Path) -> Held:
         """What the library has; quarantined and skipped items are named."""

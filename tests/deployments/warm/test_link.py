@@ -74,7 +74,7 @@ async def test_a_run_that_does_not_listen_is_killed_with_what_it_started(link: L
     ended = await run.end(grace=0.2)
 
     assert ended.code == -signal.SIGKILL
-    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
 
 async def test_changed_code_brings_another_fork_server_and_leaves_the_runs_of_the_one_before(
