@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment import health
 from catchment.errors import CatchmentError, NotFound, Refused, TryAgain
 from catchment.model import JobState
 from console import adding, render, session, values
@@ -116,14 +115,20 @@ def _report(name: str, view: RunView, started: datetime, as_json: bool) -> int:
             render.say(f"See what could not be read: `catchment quarantine list --source {name}`")
     if completed:
         return 0
-    if view.state_type == "CRASHED" and health.disk(session.home().path).verdict is health.Verdict.FAIL:
-        # Neither the run nor the server had the room to tell why.
+    if view.state_type == "CRASHED" and _hardly_any_room():
+        # Neither the run nor the server could tell why.
         raise TryAgain("the disk that holds Catchment's state is full; make room and try again")
     why = render.clean(last.error if last and last.error else view.message or view.state_name)
     if held:
         raise TryAgain(f"{name} is held: {why}; release it with `catchment sources resume {name}`")
     render.note(f"catchment: the sync of {name} ended {view.state_name}: {why}; see {view.ui_url}")
     return 1
+
+
+def _hardly_any_room() -> bool:
+    from catchment import health
+
+    return health.disk(session.home().path).verdict is health.Verdict.FAIL
 
 
 def _last(source: Source | None, started: datetime) -> SyncRow | None:

@@ -12,7 +12,6 @@ from tests.hazards.catchment import Catchment, Engine
 from tests.hazards.folders import mishaps
 from tests.hazards.model import Held, Mishap, judge, meet, told
 
-
 _OF_ALL_KINDS = (
     "a folder is renamed",
     "a delete, and the same file again",

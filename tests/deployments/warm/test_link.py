@@ -15,6 +15,7 @@ import pytest
 from catchment.errors import TryAgain
 from deployments.warm.forge import Order
 from deployments.warm.link import Link
+from tests.waiting import until
 
 _RUN = "0198f0a4-5a3c-7b1e-9c47-3d2f6a8b9c0d"
 
