@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catchment import durable
+from catchment.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,13 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
-        """`CATCHMENT_HOME`, or the platform's data folder."""
+        """`CATCHMENT_HOME`, or the platform's data folder. Raises BadInput where no database could be."""
         if configured := os.environ.get("CATCHMENT_HOME"):
+            if "?" in configured:
+                # What follows it would be taken for options, and the database be another file.
+                raise BadInput(
+                    "CATCHMENT_HOME has a question mark, after which no database is found; rename the folder"
+                )
             return cls(Path(configured).expanduser().absolute())
         if sys.platform == "darwin":
             return cls(Path.home() / "Library" / "Application Support" / "catchment")

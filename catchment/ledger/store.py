@@ -310,6 +310,9 @@ def _engine(url: URL, alone: bool) -> Engine:
     if url.get_backend_name() != "sqlite":
         return create_engine(url, pool_pre_ping=True)
     only = {"pool_size": 1, "max_overflow": 0} if alone else {}
+    file = Path(str(url.database))
+    if fixed := _is_fixed(file):
+        url = url.set(database=file.absolute().as_uri(), query={"immutable": "1", "uri": "true"})
     engine = create_engine(
         url,
         connect_args={"timeout": 0 if alone else LOCK_WAIT_SECONDS},
@@ -323,8 +326,7 @@ def _engine(url: URL, alone: bool) -> Engine:
         for pragma in (
             # Before anything is read: from then on the lock would be on the log only.
             *(["locking_mode = EXCLUSIVE"] if alone else []),
-            "page_size = 8192",
-            "journal_mode = WAL",
+            *(["page_size = 8192", "journal_mode = WAL"] if not fixed else []),
             "synchronous = FULL",
             "foreign_keys = ON",
             "cache_size = -16000",
@@ -340,6 +342,17 @@ def _engine(url: URL, alone: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _is_fixed(file: Path) -> bool:
+    """Whether nobody can change a file that is whole: SQLite reads it then only if it is told so."""
+    try:
+        if not os.statvfs(file.parent).f_flag & os.ST_RDONLY:
+            return False
+    except OSError:
+        return False
+    log = file.with_name(f"{file.name}-wal")
+    return file.exists() and not (log.exists() and log.stat().st_size)
 
 
 def make_file(path: Path) -> None:

@@ -165,6 +165,27 @@ def test_a_disk_that_fills_while_a_sync_writes(small: Person, tmp_path: Path) ->
     assert "full" in said.err.splitlines()[-1], said
 
 
+def test_a_disk_that_became_read_only_can_be_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "gauge.md").write_text("# Gauge\n\nThe barometer falls.\n")
+    with small_disk(tmp_path / "100 % mine") as person:
+        with upright(person):
+            person("sources", "add", "local_files", tmp_path / "papers", "--name", "papers").ok()
+            person.sync("papers")
+        within(person, "mount", "-o", "remount,ro", str(person.home))
+        person("sources", "pause", "papers").refused(10, "check the disk")
+        assert person.source("papers")["documents"] == 1
+        (hit,) = person("search", "barometer", "--json").ok().json
+        assert "The barometer falls." in person("show", hit["item"]).ok().out
+        within(person, "mount", "-o", "remount,rw", str(person.home))
+        person("sources", "pause", "papers").ok()
+
+
+def test_a_home_that_no_address_can_name_is_refused(tmp_path: Path) -> None:
+    Person(tmp_path / "what?")("sources", "list").refused(2, "question mark", "rename")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Person]:
     with small_disk(tmp_path / "home") as person:

@@ -141,7 +141,7 @@ def what_prefect_remembers_is_gone(at: Disks) -> Verdict:
         file.unlink()
     edit(library.notes)
     verdict = library.synced()
-    verdict.expect(documents(library.person, _NAME).values() == before.values(), "its documents are others")
+    verdict.expect(documents(library.person, _NAME) == before, "its documents are others")
     return verdict
 
 
