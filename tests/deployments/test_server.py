@@ -283,7 +283,17 @@ def test_the_worker_runs_the_command_that_deploys_and_without_it_a_new_process_d
     deployed("forked")
     again = _deployment(server, "forked")
     assert again["updated"] > found["updated"]
-    assert {**again, "updated": found["updated"]} == found
+    what = (
+        "entrypoint",
+        "parameters",
+        "parameter_openapi_schema",
+        "path",
+        "pull_steps",
+        "tags",
+        "work_pool_name",
+        "description",
+    )
+    assert {field: again[field] for field in what} == {field: found[field] for field in what}
 
 
 @pytest.mark.server
