@@ -156,7 +156,7 @@ def _report(error: Exception, debug: bool) -> int:
         traceback.print_exception(error)
     if isinstance(error, TryAgain) and session.disk_is_full():
         # What is down is so because of it, and to start it again does not help.
-        render.note("catchment: the disk that holds Catchment's state is full; make room and try again")
+        render.note(f"catchment: {session.DISK_IS_FULL}")
         return error.exit_code
     if isinstance(error, CatchmentError):
         render.note(f"catchment: {render.clean(error).removeprefix('catchment: ')}")

@@ -59,7 +59,7 @@ def _refuse_what_cannot_work() -> None:
     if session.running():
         return
     if session.disk_is_full():
-        raise TryAgain("the disk that holds Catchment's state is full; make room and try again")
+        raise TryAgain(session.DISK_IS_FULL)
     try:
         with session.reading():
             pass

@@ -26,6 +26,9 @@ def home() -> Home:
     return Home.default()
 
 
+DISK_IS_FULL = "the disk that holds Catchment's state is full; make room and try again"
+
+
 def disk_is_full() -> bool:
     """Whether there is hardly room for one more page of a database where the state is."""
     try:

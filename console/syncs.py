@@ -117,7 +117,7 @@ def _report(name: str, view: RunView, started: datetime, as_json: bool) -> int:
         return 0
     if view.state_type == "CRASHED" and _hardly_any_room():
         # Neither the run nor the server could tell why.
-        raise TryAgain("the disk that holds Catchment's state is full; make room and try again")
+        raise TryAgain(session.DISK_IS_FULL)
     why = render.clean(last.error if last and last.error else view.message or view.state_name)
     if held:
         raise TryAgain(f"{name} is held: {why}; release it with `catchment sources resume {name}`")
