@@ -50,10 +50,10 @@ def _log_bytes(file: Path) -> int:
 
 
 def test_a_long_log_is_emptied_while_work_goes_on(store: Store, file: Path, somebody_else: sqlite3.Connection) -> None:
-    _commit(store, 80)
-    store.close()
+    for _ in range(2):
+        _commit_anew(file, 36)
     assert _log_bytes(file) < 48 * _MEGABYTE
-    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (80 * 64,)
+    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (2 * 36 * 64,)
 
 
 def test_a_reader_of_an_old_moment_only_delays_the_emptying(
@@ -63,11 +63,30 @@ def test_a_reader_of_an_old_moment_only_delays_the_emptying(
     somebody_else.execute("SELECT count(*) FROM kept").fetchone()
     _commit(store, 40)
     store.close()
-    assert _log_bytes(file) > 32 * _MEGABYTE
     assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (0,)
     somebody_else.execute("COMMIT")
-    time.sleep(0.3)  # between two rounds it rests
-    _commit(store, 1)
+    _commit_anew(file, 1)
+    longest = _log_bytes(file)
+    assert longest > 40 * _MEGABYTE
+    _commit_anew(file, 20)
+    assert _log_bytes(file) == longest
+    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (61 * 64,)
+
+
+def test_what_an_emptied_log_left_in_its_file_is_not_taken_for_a_long_log(
+    store: Store, file: Path, somebody_else: sqlite3.Connection
+) -> None:
+    _commit(store, 34)
     store.close()
-    assert _log_bytes(file) < _MEGABYTE
-    assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (41 * 64,)
+    _commit_anew(file, 1)
+    moved = file.stat().st_size
+    assert _log_bytes(file) > 32 * _MEGABYTE
+    _commit_anew(file, 1)
+    assert file.stat().st_size == moved
+
+
+def _commit_anew(file: Path, megabytes: int) -> None:
+    """Commit through a store that has not emptied the log before: between two rounds it would rest."""
+    store = Store(f"sqlite:///{file}", time.time)
+    _commit(store, megabytes)
+    store.close()
