@@ -62,7 +62,7 @@ class Listing:
         unseen = [(name, error.errno) for name, error in self.unseen.items()]
         # marshal is the fastest stable form of plain tuples; a newer Python that writes it differently costs one closer look.
         said = marshal.dumps((self.layer.key, max_bytes, self.files, unseen, sorted(self.passed_over)), 2)
-        return hashlib.blake2b(said, digest_size=12).hexdigest()
+        return hashlib.sha256(said).hexdigest()[:24]
 
     @property
     def is_empty(self) -> bool:
