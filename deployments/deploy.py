@@ -22,9 +22,12 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
     """Deploy the sources of these names, or all; or those of another file in the format of prefect.yaml.
 
     Raises ConfigError or NotFound before anything is changed, and TryAgain when the server does not answer. May be called
-    again. All sources: those that the file has no more leave the server too, and an unchanged file is not deployed twice.
+    again. A file of the sources that is of an older version is led forward first. All sources: those that the file has no
+    more leave the server too, and an unchanged file is not deployed twice.
     """
     path = file or home.sources_file
+    if file is None:
+        _lead_forward(path)
     written = _written(path, is_sources=file is None)
     for name in names or ():
         if name not in written:
@@ -58,6 +61,13 @@ def undeploy(home: Home, running: Running, name: str) -> None:
 def is_deployed(running: Running, name: str) -> bool:
     """Whether the server has a deployment of this name."""
     return name in _deployed(running)
+
+
+def _lead_forward(path: Path) -> None:
+    sources = SourcesFile.load(path)
+    if sources.is_older:
+        with durable.explained():
+            sources.save()
 
 
 def _written(path: Path, *, is_sources: bool) -> dict[str, set[str]]:

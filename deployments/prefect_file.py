@@ -5,7 +5,7 @@ Prefect ignores an unknown key, skips a whole file that does not validate, and s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
@@ -99,17 +99,24 @@ class _File(Strict):
 
 
 @dataclass(frozen=True)
-class PrefectFile:
-    """A file that was read and found right: its text, its deployments, and where in the text each value is."""
+class Outline:
+    """A file that was read as YAML, and not checked yet: its text, what it says, and where in the text each value is."""
 
     name: str
     text: str
     root: yaml.MappingNode
-    deployments: tuple[Deployment, ...]
+    data: dict[str, Any]
 
     def error(self, location: Location, problem: str) -> ConfigError:
         """A complaint about the value at this place, with its line."""
         return ConfigError(f"{self.name} line {_line(self.root, location)}: {problem}")
+
+
+@dataclass(frozen=True)
+class PrefectFile(Outline):
+    """A file that was read and found right."""
+
+    deployments: tuple[Deployment, ...]
 
 
 def read(path: Path) -> PrefectFile:
@@ -122,29 +129,36 @@ def read(path: Path) -> PrefectFile:
         raise ConfigError(f"{path.name} is not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
         raise ConfigError(f"{path.name} cannot be read: {error.strerror}") from error
-    return parse(text, path.name)
+    return checked(outline(text, path.name))
 
 
-def parse(text: str, name: str) -> PrefectFile:
-    """As `read`, of a text."""
-    root, data = _load(text, name)
-    draft = PrefectFile(name, text, root, ())
+def outline(text: str, name: str) -> Outline:
+    """Read a text as YAML. Raises ConfigError with its line and the remedy."""
+    return Outline(name, text, *_load(text, name))
+
+
+def checked(draft: Outline, *, besides: Collection[str] = ()) -> PrefectFile:
+    """The file, if all that it says is right; keys at its top that are in `besides` are not of this format.
+
+    Raises ConfigError with the line of what is wrong, and the remedy.
+    """
     try:
-        deployments = tuple(_File.model_validate(data).deployments or ())
+        said = _File.model_validate({key: value for key, value in draft.data.items() if key not in besides})
     except ValidationError as error:
         raise complaint(draft, error, _File) from error
+    deployments = tuple(said.deployments or ())
     seen: dict[str, int] = {}
     for index, deployment in enumerate(deployments):
         if deployment.name in seen:
-            first = _line(root, ("deployments", seen[deployment.name], "name"))
+            first = _line(draft.root, ("deployments", seen[deployment.name], "name"))
             raise draft.error(
                 ("deployments", index, "name"), f"the name {deployment.name} is taken by line {first}; choose another"
             )
         seen[deployment.name] = index
-    return PrefectFile(name, text, root, deployments)
+    return PrefectFile(draft.name, draft.text, draft.root, draft.data, deployments)
 
 
-def complaint(file: PrefectFile, error: ValidationError, model: type[BaseModel], within: Location = ()) -> ConfigError:
+def complaint(file: Outline, error: ValidationError, model: type[BaseModel], within: Location = ()) -> ConfigError:
     """Say the first thing that is wrong in one line, and how many more there are. Never repeats a value of the file."""
     # A wrong key explains the missing one beside it, so it is said first.
     details = sorted(error.errors(include_input=False), key=lambda one: one["type"] != "extra_forbidden")

@@ -1,4 +1,4 @@
-"""The sources, as they are written in `sources.yaml` in the home folder: the format of prefect.yaml, read strictly.
+"""The sources, as they are written in `sources.yaml` in the home folder: prefect.yaml's format and a version, read strictly.
 
 Adding and removing edit the text and leave the rest of it, comments included, as a person wrote it.
 """
@@ -19,12 +19,16 @@ from catchment import durable
 from catchment.errors import BadInput, ConfigError, NotFound
 from catchment.settings import SourceName, SourceSettings
 from deployments.environment import POOL
-from deployments.prefect_file import Deployment, PrefectFile, Schedule, complaint, find, parse
+from deployments.prefect_file import Deployment, Outline, PrefectFile, Schedule, checked, complaint, find, outline
+from deployments.sources_version import KEY, VERSION, kept, led_forward, version_of
 from deployments.timing import local_zone, seconds
 
 _HEADER = """\
 # The sources of Catchment, in the format of prefect.yaml. `catchment sources add` writes here, and so may you:
 # check an edit with `catchment config validate`, and put it into force with `catchment up` or `prefect deploy`.
+
+# Of the format; a newer Catchment leads the file forward, and keeps it as it was.
+version: 1
 
 # Runs use the installed program; there is no code to fetch.
 pull: []
@@ -54,12 +58,18 @@ class SourceEntry:
 
 
 class SourcesFile:
-    """The file of the sources; what is added or removed is in force after `save`."""
+    """The file of the sources; what is added or removed is in force after `save`.
 
-    def __init__(self, path: Path, file: PrefectFile) -> None:
+    A file of an older version is read as one of this program's; `save` leads it forward and keeps it as it was beside it.
+    """
+
+    def __init__(self, path: Path, text: str) -> None:
+        """Raises ConfigError with the line of what is wrong, and the remedy."""
+        before = outline(text, path.name)
         self._path = path
-        self._file = file
-        self._entries = _entries(file)
+        self._before = before
+        self._file = _checked(led_forward(before))
+        self._entries = _entries(self._file)
 
     @classmethod
     def load(cls, path: Path) -> SourcesFile:
@@ -74,7 +84,7 @@ class SourcesFile:
             raise ConfigError(
                 f"{path.name} cannot be read: {error.strerror}; check the disk and the file's owner"
             ) from error
-        return cls(path, parse(text, path.name))
+        return cls(path, text)
 
     @property
     def entries(self) -> tuple[SourceEntry, ...]:
@@ -101,14 +111,22 @@ class SourcesFile:
         rest = tuple(entry for entry in self._entries if entry.name != name)
         self._become(_without_entry(self._file, index), rest)
 
+    @property
+    def is_older(self) -> bool:
+        """Whether the file is there, and of an older version than this program's."""
+        return version_of(self._before) < VERSION and self._path.exists()
+
     def save(self) -> None:
         """Write the file as a whole: after a crash it is the old one or the new one."""
+        if self.is_older:
+            durable.write(kept(self._path, version_of(self._before)), self._path.read_bytes())
         durable.write(self._path, self._file.text.encode())
+        self._before = self._file
 
     def _become(self, text: str, expected: tuple[SourceEntry, ...]) -> None:
         """Take the edited text, but only if it says what was meant: an anchor may be used beyond its entry."""
         try:
-            file = parse(text, self._file.name)
+            file = _checked(outline(text, self._file.name))
             entries = _entries(file)
         except ConfigError:
             entries = ()
@@ -137,6 +155,10 @@ def schedule_of(every: str | None = None, cron: str | None = None, rrule: str | 
 def entrypoint(kind: str) -> str:
     """The flow that syncs sources of this kind."""
     return f"flows.{kind}.sync_{kind}"
+
+
+def _checked(file: Outline) -> PrefectFile:
+    return checked(file, besides=(KEY,))
 
 
 def _entries(file: PrefectFile) -> tuple[SourceEntry, ...]:

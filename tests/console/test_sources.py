@@ -111,6 +111,29 @@ def test_a_name_that_is_taken_is_refused_and_the_first_one_stays(cli: Cli, state
     assert (state / "sources.yaml").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sources", "add", "local_files", ".", "--name", "papers"),
+        ("sources", "remove", "notes", "--yes"),
+        ("sources", "list"),
+        ("config", "validate"),
+    ],
+    ids=" ".join,
+)
+def test_a_file_of_a_newer_version_is_refused_in_one_line_and_changed_by_no_command(
+    filled: Path, cli: Cli, words: tuple[str, ...]
+) -> None:
+    file = filled / "sources.yaml"
+    file.write_text(file.read_text().replace("version: 1", "version: 2"))
+    before = file.read_bytes()
+    said = cli(*words)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "the file is of version 2" in said.err and "install a newer Catchment" in said.err
+    assert file.read_bytes() == before
+    assert list(filled.glob("sources.yaml?*")) == []
+
+
 def test_a_pause_lasts_until_it_is_resumed(filled: Path, cli: Cli) -> None:
     assert cli("sources", "pause", "notes", "--reason", "moving house").code == 0
     [source] = cli("status", "--json").json["sources"]

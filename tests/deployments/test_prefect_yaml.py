@@ -50,7 +50,7 @@ def test_the_folders_that_prefect_yaml_names_are_there() -> None:
 
 
 def test_parameters_are_checked_against_the_flow() -> None:
-    check_flows(prefect_file.parse(_GOOD, "prefect.yaml"))
+    check_flows(prefect_file.checked(prefect_file.outline(_GOOD, "prefect.yaml")))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_parameters_are_checked_against_the_flow() -> None:
 def test_a_mistake_is_told_with_its_line(right: str, wrong: str, line: int, remedy: str) -> None:
     assert right in _GOOD
     with pytest.raises(ConfigError) as caught:
-        check_flows(prefect_file.parse(_GOOD.replace(right, wrong, 1), "prefect.yaml"))
+        check_flows(prefect_file.checked(prefect_file.outline(_GOOD.replace(right, wrong, 1), "prefect.yaml")))
     assert str(caught.value).startswith(f"prefect.yaml line {line}: "), str(caught.value)
     assert remedy in str(caught.value)
 

@@ -263,6 +263,12 @@ def test_the_sources_file_is_deployed_and_what_leaves_it_leaves_the_server(
         deploy(server_home, server)
         again = client.get("/deployments/name/sync-obsidian/my-notes").json()
         assert again["updated"] == found["updated"], "an unchanged file was deployed again"
+        older = server_home.sources_file.read_text().replace("version: 1\n", "")
+        server_home.sources_file.write_text(older)
+        deploy(server_home, server)
+        assert client.get("/deployments/name/sync-obsidian/my-notes").is_success
+        assert server_home.sources_file.read_text() == f"{older}version: 1\n"
+        assert server_home.sources_file.with_name("sources.yaml.version-0").read_text() == older
         file.remove("my-notes")
         file.save()
         deploy(server_home, server)

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import itertools
+import os
 import stat
+import sys
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,10 +95,10 @@ def test_adding_and_removing_leaves_the_rest_as_a_person_wrote_it(path: Path) ->
     file.add(_entry("new"))
     file.save()
     assert path.read_text().startswith(_GOOD.removesuffix("# the end\n"))
-    assert path.read_text().endswith("# the end\n")
+    assert path.read_text().endswith("# the end\nversion: 1\n")
     file.remove("new")
     file.save()
-    assert path.read_text() == _GOOD
+    assert path.read_text() == f"{_GOOD}version: 1\n"
     file.remove("notes")
     file.save()
     assert "# what I read" in path.read_text()
@@ -120,6 +125,95 @@ def test_a_source_can_be_added_to_any_file_without_one(path: Path, text: str) ->
     file.add(_entry("first"))
     file.save()
     assert [entry.name for entry in SourcesFile.load(path).entries] == ["first"]
+
+
+def test_what_is_added_to_a_file_of_this_version_changes_nothing_else_and_keeps_no_copy(path: Path) -> None:
+    text = f"# mine\nversion: 1\n{_GOOD}"
+    file = _load(path, text)
+    assert not file.is_older
+    file.add(_entry("new"))
+    file.remove("new")
+    file.save()
+    assert path.read_text() == text
+    assert [found.name for found in path.parent.iterdir()] == ["sources.yaml"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _GOOD,
+        _GOOD.removesuffix("\n"),
+        _GOOD.replace("\n", "\r\n"),
+        f"%YAML 1.1\n---\n{_GOOD}...\n# after the end\n",
+        textwrap.indent(_GOOD, "   "),
+        "{deployments: [], pull: []}",
+        "{}",
+        "# only this",
+        "",
+    ],
+)
+def test_a_file_without_a_version_is_led_forward_and_kept_as_it_was(path: Path, text: str) -> None:
+    path.write_bytes(text.encode())
+    file = SourcesFile.load(path)
+    assert file.is_older
+    assert path.read_bytes() == text.encode(), "reading changed it"
+    file.save()
+    assert path.with_name("sources.yaml.version-0").read_bytes() == text.encode()
+    led = SourcesFile.load(path)
+    assert (led.is_older, led.entries) == (False, file.entries)
+    assert yaml.safe_load(path.read_text()) == {"version": 1, **(yaml.safe_load(text) or {})}
+    assert [line for line in path.read_text().splitlines() if "#" in line] == [
+        line for line in text.splitlines() if "#" in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("2", "version 2, and this program knows 1"), ("one", "version: write"), ("true", "write"), ("-1", "write")],
+)
+def test_a_file_of_a_version_that_is_not_known_is_refused_whatever_else_is_in_it(
+    path: Path, version: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        _load(path, f"# mine\nversion: {version}\nsources: {{}}\n")
+    assert str(caught.value).startswith("sources.yaml line 2: ")
+
+
+def test_a_program_that_is_killed_while_it_leads_a_file_forward_leaves_the_old_or_the_new(path: Path) -> None:
+    new = f"{_GOOD}version: 1\n"
+    seen = set()
+    for at in itertools.count(1):
+        for left in path.parent.iterdir():
+            left.unlink()
+        path.write_text(_GOOD)
+        code = _killed(at, lambda: SourcesFile.load(path).save())
+        copy = path.with_name("sources.yaml.version-0")
+        seen.add((path.read_text(), copy.exists()))
+        assert not copy.exists() or copy.read_text() == _GOOD
+        if code == 0:
+            break
+        SourcesFile.load(path).save()
+        assert (path.read_text(), copy.read_text()) == (new, _GOOD)
+    assert seen == {(_GOOD, False), (_GOOD, True), (new, True)}
+
+
+def _killed(at: int, work: Callable[[], None]) -> int:
+    """Do this in a process that is killed before it opens, renames or removes a file the `at`-th time; its exit code."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    met = itertools.count(1)
+
+    def kill(event: str, _: object) -> None:
+        if event in ("open", "os.rename", "os.remove") and next(met) == at:
+            os._exit(9)
+
+    sys.addaudithook(kill)
+    try:
+        work()
+    except BaseException:  # noqa: BLE001 - the fork must not go on with the tests of its parent
+        os._exit(8)
+    os._exit(0)
 
 
 def test_an_entry_whose_anchor_others_use_is_not_removed(path: Path) -> None:

@@ -97,7 +97,10 @@ def test_small_files_that_are_the_truth_are_the_old_or_the_new_whatever_operatio
             assert shop.disk.struck, about
             assert came.error != "defect", about
             assert (shop.home / "secret").read_text() in ("the old secret", "the new secret"), about
-            assert (shop.home / "sources.yaml").read_text().count("entrypoint:") in (1, 2), about
+            written, before = (shop.home / "sources.yaml").read_text(), shop.home / "sources.yaml.version-0"
+            assert written.count("entrypoint:") in (1, 2), about
+            assert before.exists() or "version" not in written, about
+            assert not before.exists() or before.read_text().count("entrypoint:") == 1, about
             login = shop.home / "ui-login"
             assert not login.exists() or len(login.read_text()) == len("catchment:") + 33, about
             assert _unfinished(shop.place) == [], about

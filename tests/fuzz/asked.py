@@ -28,7 +28,6 @@ from catchment.settings import SourceSettings
 from connectors import connector_class, kinds
 from console import values
 from console.main import main
-from deployments.prefect_file import parse as parse_file
 from deployments.sources_file import SourceEntry, SourcesFile, schedule_of
 from tests.engine.papers import Papers
 from tests.fuzz.promises import storable
@@ -221,7 +220,7 @@ def _sources_file(data: bytes) -> None:
     """The file is read, or refused with its line; a source that is added and taken out leaves the others as they were."""
     text = data.decode("utf-8", "replace")
     try:
-        file = SourcesFile(Path("sources.yaml"), parse_file(text, "sources.yaml"))
+        file = SourcesFile(Path("sources.yaml"), text)
     except ConfigError as error:
         assert "sources.yaml" in str(error)
         return
