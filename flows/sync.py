@@ -9,6 +9,7 @@ import asyncio
 import itertools
 from collections.abc import Iterable
 
+import httpx
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import deployment, flow_run
@@ -69,6 +70,10 @@ async def bring_up_to_date(
             raise
         await name_run(f"{name}: asked for again, for another run is at work")
         return handed_on(await ask_for_another(name, _AGAIN_SECONDS, deep=deep, plan=plan))
+    except httpx.HTTPError as error:
+        # Of the Prefect server: what a connector meets is a SourceError. Who crashed is followed by another, who failed is not.
+        message = f"The Prefect server did not answer ({type(error).__name__}); the sync goes on in a new run"
+        return State(type=StateType.CRASHED, name="Crashed", message=message)
 
 
 async def _sync(sync: SourceSync, deep: bool, *, may_yield: bool, changed_only: bool) -> State | dict[str, int]:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from prefect.client.schemas.objects import State
 
@@ -116,6 +117,22 @@ def test_a_subflow_that_cannot_begin_ends_the_sync_and_its_jobs_wait_for_the_nex
         assert sync("stuck", folder).is_failed()
     assert sync("stuck", folder).is_completed()
     assert window.run_of("stuck")["name"] == f"stuck: {many} in the library"
+
+
+def test_a_sync_whose_server_was_away_for_too_long_has_crashed_for_it_is_gone_on_with_then(
+    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.md").write_text("A")
+
+    async def away(_sync: int, _number: int) -> None:
+        raise httpx.ConnectError("All connection attempts failed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("flows.slices.normalize", away)
+        ended = sync("away", folder)
+    assert ended.is_crashed()
+    assert "goes on" in window.run_of("away")["state"]["message"]
+    assert sync("away", folder).is_completed()
 
 
 def test_a_source_that_keeps_failing_ends_quarantined_and_is_left_alone(window: Window, folder: Path) -> None:

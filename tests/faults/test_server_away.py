@@ -1,0 +1,156 @@
+"""A server that is slow, busy, cut off, silent or away for the worker, its runs and the watcher: what was begun goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.notes import generate
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import JobState
+from deployments.api import api
+from deployments.environment import POOL
+from tests.acceptance.person import PROJECT, Person
+from tests.faults.proxy import Harm, Proxy
+from tests.waiting import until
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500)]
+
+_NOTES = 100
+_SHORT, _LONG = 5, 90
+"""Seconds."""
+_BETWEEN = PROJECT / "tests" / "faults" / "between"
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A person whose worker, runs and watcher have a proxy between themselves and the server."""
+
+    person: Person
+    proxy: Proxy
+
+    def in_the_middle(self, name: str, vault: Path, *how: str) -> None:
+        """Return in the middle of the first sync of a source."""
+        self.person("sources", "add", "obsidian", vault, "--name", name, "--set", "preset=local", *how).ok()
+        self.person("sync", name).ok()
+        with closing(Ledger.inspect(Home(self.person.home).database_url)) as ledger:
+            brought_in = until(lambda: ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0), bool)
+        assert brought_in < _NOTES
+
+    def suffer(self, harm: Harm, seconds: float) -> None:
+        """Let so many seconds pass in which this harm is done."""
+        before = self.proxy.harmed
+        with self.proxy.doing(harm):
+            until(now_and_after(seconds))
+        assert harm.refused or self.proxy.harmed > before
+
+    def worker_seen(self) -> str:
+        """How the server sees the worker."""
+        with api(self.person.running) as client:
+            (worker,) = client.post(f"/work_pools/{POOL}/workers/filter", json={}).raise_for_status().json()
+            return str(worker["status"])
+
+    def all_is_well(self, name: str, notes: int = _NOTES) -> None:
+        """The sync went on to its end, or another one for it; all is there once, and nothing seems to run that does not."""
+        until(lambda: self.person.states_of(name)[:1], lambda latest: latest == ["COMPLETED"])
+        source = until(lambda: self.person.source(name), lambda source: source["documents"] >= notes)
+        unfinished = {state: number for state, number in source["jobs"].items() if number and state != "succeeded"}
+        assert (source["documents"], unfinished) == (notes, {})
+        listed = self.person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
+        assert len(listed) == len({job["item"] for job in listed}) == notes
+        self.person("ledger", "check", "--deep").ok()
+        until(self.person.seem_to_run, lambda found: found == [])
+        # The source's one place was given back.
+        assert self.person.sync(name)["jobs"] == 0
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Divided]:
+    with closing(Proxy()) as proxy:
+        variables = {"PYTHONPATH": str(_BETWEEN), "BETWEEN": proxy.url}
+        person = Person(tmp_path_factory.mktemp("divided") / "home", variables=variables)
+        try:
+            person("up", "--detach", "--port", str(proxy.target)).ok()
+            yield Divided(person, proxy)
+        finally:
+            person("down")
+        assert person.left() == []
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    generate(tmp_path / "vault", _NOTES)
+    return tmp_path / "vault"
+
+
+_HARMS = {
+    "slow": Harm(slow=2),
+    "busy": Harm(busy=True),
+    "cut": Harm(cut=5),
+    "deaf": Harm(deaf=True),
+    "silent": Harm(silent=True),
+    "refused": Harm(refused=True),
+}
+
+
+def test_a_sync_goes_on_through_all_that_can_be_between_it_and_the_server(divided: Divided, vault: Path) -> None:
+    divided.in_the_middle("all", vault)
+    for harm in _HARMS.values():
+        divided.suffer(harm, _SHORT)
+    divided.all_is_well("all")
+
+
+def test_a_server_that_was_away_for_long_is_asked_again_and_what_was_saved_meanwhile_is_found(
+    divided: Divided, vault: Path
+) -> None:
+    divided.in_the_middle("away", vault, "--watch")
+    with divided.proxy.doing(Harm(refused=True)):
+        passed = now_and_after(_LONG)
+        (vault / "meanwhile.md").write_text(word := "zqmeanwhile")
+        until(passed)
+    divided.all_is_well("away", _NOTES + 1)
+    assert len(divided.person("search", word, "--json").ok().json) == 1
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", _HARMS)
+def test_a_sync_goes_on_although_all_of_it_is_harmed(divided: Divided, vault: Path, how: str) -> None:
+    divided.in_the_middle(how, vault)
+    divided.suffer(_HARMS[how], 60)
+    divided.all_is_well(how)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", ["silent", "refused"])
+def test_a_server_that_was_away_for_ten_minutes_is_asked_again(divided: Divided, vault: Path, how: str) -> None:
+    name = f"{how}-for-long"
+    divided.in_the_middle(name, vault)
+    divided.suffer(_HARMS[how], 600)
+    divided.all_is_well(name)
+
+
+@pytest.mark.soak
+def test_a_worker_that_stood_still_until_the_server_gave_it_up_goes_on(divided: Divided, vault: Path) -> None:
+    divided.in_the_middle("still", vault)
+    # The supervisor would kill what stands still for half a minute: both stand still, as on a machine that is out of breath.
+    still = [psutil.Process(divided.person.running.pid), psutil.Process(divided.person.running.worker_pid)]
+    for process in still:
+        process.suspend()
+    until(divided.worker_seen, lambda status: status == "OFFLINE")
+    for process in still:
+        process.resume()
+    divided.all_is_well("still")
+    until(divided.worker_seen, lambda status: status == "ONLINE")
+
+
+def now_and_after(seconds: float) -> Callable[[], bool]:
+    """Whether so many seconds have passed since now."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() > end
