@@ -18,7 +18,7 @@ from typing import Annotated, Final
 
 import typer
 
-from catchment.errors import CatchmentError, LoginFailed, TryAgain
+from catchment.errors import CatchmentError, LedgerError, LoginFailed, TryAgain
 from console import render, session
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
@@ -158,6 +158,9 @@ def _report(error: Exception, debug: bool) -> int:
         # What is down is so because of it, and to start it again does not help.
         render.note(f"catchment: {session.DISK_IS_FULL}")
         return error.exit_code
+    if type(error) is LedgerError and session.ledger_is_damaged():
+        # What SQLite says of tables that are not as they were made is no more than an error.
+        return _report_damage()
     if isinstance(error, CatchmentError):
         render.note(f"catchment: {render.clean(error).removeprefix('catchment: ')}")
         return error.exit_code
@@ -168,12 +171,16 @@ def _report(error: Exception, debug: bool) -> int:
     if isinstance(error, OSError) and error.strerror:
         return _report_system(error)
     if session.ledger_is_damaged():
-        from catchment.ledger.store import DAMAGED
-
-        render.note(f"catchment: {DAMAGED}")
-        return 1
+        return _report_damage()
     more = "" if debug else "; run the same with --debug to see where"
     render.note(f"catchment: unexpected {type(error).__name__}: {render.clean(error)[:200]}{more}")
+    return 1
+
+
+def _report_damage() -> int:
+    from catchment.ledger.store import DAMAGED
+
+    render.note(f"catchment: {DAMAGED}")
     return 1
 
 

@@ -118,8 +118,11 @@ def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
             require_whole(store)
         except LedgerCorrupt:
             raise damaged from None
-        with store.read() as reading:
-            found = revision_of(reading)
+        try:
+            with store.read() as reading:
+                found = revision_of(reading)
+        except LedgerCorrupt:
+            raise strange from None
         if found is None:
             raise strange
         if is_older(found):

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import cache
 
-from sqlalchemy import text
+from sqlalchemy import Table, Text, func, select, text
 
-from catchment.errors import LedgerError, LedgerUnavailable
+from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from catchment.ledger import history, search
-from catchment.ledger.store import Store
+from catchment.ledger.damage import is_cut
+from catchment.ledger.opening import make
+from catchment.ledger.schema import COUNTED, counters, metadata
+from catchment.ledger.store import Reading, Store, as_map, from_json
 from catchment.ledger.threads import MAIL
+
+_RESTORE = "bring a backup back with `catchment restore FILE`"
+_JSON = {
+    "contents": ("properties", "warnings"),
+    "documents": ("metadata",),
+    "items": ("attributes",),
+    "quarantine": ("notes", "circumstances"),
+    "syncs": ("summary", "circumstances"),
+    "throttles": ("rule",),
+}
+"""The columns whose text is JSON."""
 
 _FINISHED = "('succeeded', 'quarantined', 'skipped', 'cancelled', 'superseded')"
 
@@ -112,10 +129,14 @@ def check(store: Store, deep: bool) -> list[str]:
     """See `Ledger.check`."""
     if not deep:
         return _shallow(store, _INVARIANTS)
+    if damaged := pages(store):
+        # What else is said of such a file is by chance.
+        return damaged
     with ThreadPoolExecutor(1) as beside:
         # Half of the time goes into the words, and SQLite lets Python go on meanwhile.
         words = beside.submit(check_words, store)
-        return [*_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_letters(store), *pages(store), *words.result()]
+        found = [*_references(store), *_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_texts(store)]
+        return [*found, *words.result()]
 
 
 def _shallow(store: Store, invariants: Sequence[tuple[str, str]]) -> list[str]:
@@ -125,30 +146,79 @@ def _shallow(store: Store, invariants: Sequence[tuple[str, str]]) -> list[str]:
             number = reading.execute(text(f"SELECT min(id) FROM ({_with_id(query)}) AS broken"), {"now": reading.now})
             if (first := number.scalar()) is not None:
                 findings.append(sentence.format(first))
-        return [*findings, *search.check(reading), *history.verify(reading)]
+        return [*findings, *_counters(reading), *search.check(reading), *history.verify(reading)]
 
 
 def _with_id(query: str) -> str:
     return query.replace("SELECT job_id FROM", "SELECT job_id AS id FROM", 1)
 
 
-def _letters(store: Store) -> list[str]:
+def _counters(reading: Reading) -> list[str]:
+    """The first counter that would hand out again what it has handed out before."""
+    values = as_map(reading.execute(select(counters.c.name, counters.c.value)))
+    for name in COUNTED:
+        table = metadata.tables.get(name)
+        highest = None if table is None else reading.execute(select(func.max(table.c.id))).scalar()
+        if values.get(name, -1) < (highest or 0):
+            return [f"The counter of {name} is behind what it has counted"]
+    return []
+
+
+def _references(store: Store) -> list[str]:
     with store.read() as reading:
-        return search.check_letters(reading)
+        if reading.sqlite and reading.connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+            return ["A row refers to another that is not there"]
+    return []
+
+
+def _texts(store: Store) -> list[str]:
+    """What is not a text, or not in the indexes as it is; every text is read, for no page can tell."""
+    with store.read() as reading:
+        for table in metadata.sorted_tables:
+            try:
+                _read_texts(reading, table)
+            except LedgerCorrupt:
+                return [f"The table {table.name} holds what is no text; {_RESTORE}"]
+        return [*search.check_letters(reading), *search.check_ways(reading)]
+
+
+def _read_texts(reading: Reading, table: Table) -> None:
+    """Raise LedgerCorrupt where a value cannot be read as what its column holds."""
+    names = [column.name for column in table.columns if isinstance(column.type, Text)]
+    told = [number for number, name in enumerate(names) if name in _JSON.get(table.name, ())]
+    rows = select(*(table.c[name] for name in names)).execution_options(yield_per=2_000)
+    with Store.translated():
+        for row in reading.execute(rows) if names else ():
+            for number in told:
+                from_json(row[number])
 
 
 def pages(store: Store) -> list[str]:
-    """What is wrong with the pages of the SQLite file; all of it is read."""
+    """What is wrong with the pages of the SQLite file, or with what they say of its tables; all of it is read."""
     if store.file is None:
         return []
-    findings: list[str] = []
     with store.read() as reading:
         verdict = reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one()
-        if verdict != "ok":
-            findings.append("The file is damaged; bring a backup back with `catchment restore FILE`")
-        if reading.connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
-            findings.append("A row refers to another that is not there")
-    return findings
+        if verdict != "ok" or is_cut(store):
+            return [f"The file is damaged; {_RESTORE}"]
+        if not _structure_of_a_new_one() <= _structure(reading):
+            return [f"The tables are not those of this program; {_RESTORE}"]
+    return []
+
+
+def _structure(reading: Reading) -> set[tuple[str, ...]]:
+    """What the database says of each table, index, view and guard, without the order in which constraints were written."""
+    rows = reading.connection.exec_driver_sql(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+    )
+    return {(*what, *sorted(re.split(r"[\s,\"]+", sql))) for *what, sql in rows}
+
+
+@cache
+def _structure_of_a_new_one() -> set[tuple[str, ...]]:
+    with closing(Store("sqlite:///:memory:", lambda: 0.0)) as store, store.write() as writing:
+        make(writing.connection)
+        return _structure(writing)
 
 
 def check_words(store: Store) -> list[str]:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, insert, inspect, select
 
 from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
 from catchment.ledger import history, schema, search
+from catchment.ledger.damage import require_undamaged
 from catchment.ledger.schema import COUNTED, chain, counters, metadata, revision
 from catchment.ledger.store import DAMAGED, Reading, Store, make_file
 
@@ -43,6 +44,7 @@ def require_current(store: Store) -> None:
     """Raise NotFound when there is no ledger yet, SchemaMismatch when it is of another revision."""
     found = None
     if store.file is None or (store.file.exists() and store.file.stat().st_size):
+        require_undamaged(store)
         with store.read() as reading:
             found = revision_of(reading)
     if found is None:
@@ -75,8 +77,14 @@ def make(connection: Connection) -> None:
 
 
 def revision_of(reading: Reading) -> str | None:
-    """The revision of the tables; None where there is no ledger."""
-    if not inspect(reading.connection).has_table("revision"):
+    """The revision of the tables; None where there is no ledger.
+
+    Raises LedgerCorrupt where a SQLite file has other tables: in a ledger's place another database must not become one.
+    """
+    tables = inspect(reading.connection).get_table_names()
+    if "revision" not in tables:
+        if tables and reading.sqlite:
+            raise LedgerCorrupt(DAMAGED)
         return None
     found: str | None = reading.execute(select(revision.c.version_num)).scalar()
     return found
@@ -87,7 +95,7 @@ def require_whole(store: Store) -> None:
     if store.file is None:
         return
     size = store.file.stat().st_size
+    require_undamaged(store)
     with store.read() as reading:
-        reading.connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
         if size <= _CHECKED_WHOLE and reading.connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() != "ok":
             raise LedgerCorrupt(DAMAGED)

@@ -103,8 +103,11 @@ def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str | None:
 
 
 def from_json(value: str | None) -> Any:
-    """The value of `to_json`; an empty mapping for None."""
-    return orjson.loads(value) if value else {}
+    """The value of `to_json`; an empty mapping for None. Raises LedgerCorrupt."""
+    try:
+        return orjson.loads(value) if value else {}
+    except orjson.JSONDecodeError as error:
+        raise LedgerCorrupt(DAMAGED) from error
 
 
 def as_map(rows: Rows) -> dict[Any, Any]:
@@ -271,8 +274,9 @@ class Store:
         if self._checkpoints:
             self._checkpoints.committed()
 
+    @staticmethod
     @contextmanager
-    def translated(self) -> Iterator[None]:
+    def translated() -> Iterator[None]:
         """Turn what the driver says into an error that names the remedy."""
         try:
             yield
@@ -371,8 +375,9 @@ def _meaning(error: DBAPIError) -> CatchmentError:
 
 
 def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
-    # Errors of the module itself, such as a closed connection, have no code.
-    kind = getattr(error, "sqlite_errorcode", 1) & 0xFF
+    # Errors of the module itself have no code: a connection that is closed, and a text that is none.
+    unread = _SQLITE_DAMAGED[0] if isinstance(error, sqlite3.OperationalError) else 1
+    kind = getattr(error, "sqlite_errorcode", unread) & 0xFF
     if kind in _SQLITE_BUSY:
         return LedgerUnavailable("The ledger is locked by another process; try again, or stop that process")
     if kind == _SQLITE_FULL:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from catchment.errors import IllegalTransition
+from catchment.errors import IllegalTransition, LedgerCorrupt
+from catchment.ledger import Ledger, search
 from catchment.ledger.schema import jobs
 from catchment.ledger.transitions import ARROWS, move
 from catchment.model import JobState
@@ -41,6 +44,8 @@ BREACHES = {
     "INSERT INTO chunk_pairs (rowid, pairs) VALUES (78, '水')": (
         "Passage 78 is in the index of letters and not in the library"
     ),
+    "UPDATE counters SET value = 4 WHERE name = 'jobs'": "The counter of jobs is behind what it has counted",
+    "DELETE FROM counters WHERE name = 'token'": "The counter of token is behind what it has counted",
     "UPDATE documents SET removed_at = 5 WHERE id = 1": "The name of document 1 is in the index and not in the library",
 }
 
@@ -63,13 +68,66 @@ def test_the_deep_check_reads_every_word_and_every_attempt(sqlite_world: World, 
     sqlite_world.ingest(*notes(2))
     with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
         connection.execute(f"UPDATE {change}")
+        (guard,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'history_no_update'").fetchone()
         connection.execute("DROP TRIGGER history_no_update")
         connection.execute("UPDATE history SET attempt = 5 WHERE event = 'pending'")
+        connection.execute(guard)
         connection.execute("INSERT INTO links VALUES (99, 0, 'url', 'x', '', '', 0, 0, 'x')")
     findings = sqlite_world.ledger.check(deep=True)
     assert "The index of words differs from the texts" in findings
     assert "Job 1 was counted fewer attempts later than earlier" in findings
     assert "A row refers to another that is not there" in findings
+
+
+UNSEEN = {
+    "DROP TRIGGER history_no_update": "The tables are not those of this program",
+    "DROP INDEX links_by_name": "The tables are not those of this program",
+    "UPDATE contents SET title = CAST(x'ff41' AS TEXT)": "The table contents holds what is no text",
+    "UPDATE items SET attributes = '{}}'": "The table items holds what is no text",
+    "DELETE FROM chunk_index_idx": "The index of words has words that a search does not come to",
+}
+
+
+@pytest.mark.parametrize("breach", UNSEEN, ids=lambda breach: breach[:60])
+def test_the_deep_check_finds_what_the_pages_do_not_tell(sqlite_world: World, breach: str) -> None:
+    sqlite_world.ingest(*notes(3), text=" ".join(f"word{n}" for n in range(2_000)))
+    assert sqlite_world.ledger.check(deep=True) == []
+    with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute(breach)
+    (finding,) = sqlite_world.ledger.check(deep=True)
+    assert finding.startswith(UNSEEN[breach])
+
+
+@pytest.mark.parametrize("missing", [1, 100, 8_191])
+def test_a_file_that_lacks_the_end_of_its_last_page_is_damaged(sqlite_world: World, missing: int) -> None:
+    sqlite_world.ingest(*notes(3))
+    sqlite_world.ledger.close()
+    file = Path(sqlite_world.url.removeprefix("sqlite:///"))
+    os.truncate(file, file.stat().st_size - missing)
+    for look in (Ledger.open, Ledger.inspect):
+        with pytest.raises(LedgerCorrupt, match="catchment restore"):
+            look(sqlite_world.url)
+
+
+@pytest.mark.parametrize("words", [2, 20_000])
+def test_a_page_that_a_full_disk_cut_is_taken_from_the_log(sqlite_world: World, words: int) -> None:
+    sqlite_world.ingest(*notes(3), text="long " * words)
+    with Path(sqlite_world.url.removeprefix("sqlite:///")).open("ab") as file:
+        file.write(b"half of a page")
+    Ledger.open(sqlite_world.url).close()
+    assert sqlite_world.ledger.check(deep=True) == []
+
+
+def test_a_text_of_megabytes_is_compared_in_one_pass(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_LARGE", 20)
+    sqlite_world.ingest(*notes(2), text="What a large text says")
+    assert sqlite_world.ledger.check(deep=True) == []
+    with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
+        before = connection.execute("SELECT * FROM sqlite_master").fetchall()
+        connection.execute("UPDATE contents SET text = replace(text, 'large', 'small')")
+    assert sqlite_world.ledger.check(deep=True) == ["The index of words differs from the texts"]
+    with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection:
+        assert connection.execute("SELECT * FROM sqlite_master").fetchall() == before
 
 
 @pytest.mark.parametrize(("text", "other"), [("水文学", "words"), ("words", "水文学")])

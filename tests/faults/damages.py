@@ -1,0 +1,152 @@
+"""What a bad disk does to the files of a ledger: the places of each kind in them, and what becomes of a place."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = 8192
+FRAME = 24 + PAGE
+LOG_HEADER = 32
+
+_INTERIOR = {2: 12, 5: 12}
+"""The first byte of a page of a tree that has pages below it, and where the list of its cells begins."""
+
+Files = Mapping[str, bytes]
+"""The ledger and what is beside it, by the end of their names: `` (the ledger itself), `-wal`, `-shm`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Some bytes of a file, and others of the same length, which may come into their place."""
+
+    file: str
+    at: int
+    size: int
+    other: int
+
+
+def damaged(files: Files, place: Place, how: str) -> Files:
+    """The files when the place is not what was written there. Raises ValueError where it would be the same."""
+    data = files[place.file]
+    was, other = (data[at : at + place.size] for at in (place.at, place.other))
+    is_now = HOW[how](was, other)
+    if is_now == was:
+        raise ValueError("there it is so already")
+    return {**files, place.file: data[: place.at] + is_now + data[place.at + place.size :]}
+
+
+def _one_byte(was: bytes, _: bytes) -> bytes:
+    # Of the bytes that say something.
+    at = random.choice([n for n, byte in enumerate(was) if byte] or [0])
+    return was[:at] + bytes([was[at] ^ 1 << random.randrange(8)]) + was[at + 1 :]
+
+
+HOW: Mapping[str, Callable[[bytes, bytes], bytes]] = {
+    "one byte": _one_byte,
+    "zeros": lambda was, _: bytes(len(was)),
+    "noise": lambda was, _: random.randbytes(len(was)),
+    "another's": lambda _, other: other,
+    "torn": lambda was, other: was[: len(was) // 2] + other[len(was) // 2 :],
+}
+
+
+def places(file: Path) -> dict[str, Place]:
+    """The places of each kind in a ledger that has no log."""
+    with closing(sqlite3.connect(file)) as database:
+        roots = dict(database.execute("SELECT name, rootpage FROM sqlite_master WHERE rootpage > 0").fetchall())
+    data = file.read_bytes()
+    trunk, free = struct.unpack_from(">2I", data, 32)
+    assert free > 2, "the ledger has no free pages"
+    (leaf,) = struct.unpack_from(">I", data, (trunk - 1) * PAGE + 8)
+    trees = {
+        "table's root": roots["contents"],
+        "table's leaf": _below(data, roots["contents"]),
+        "overflow": _overflow(data, roots["contents"]),
+        "index's root": roots["sqlite_autoindex_contents_1"],
+        "index's leaf": _below(data, roots["sqlite_autoindex_contents_1"]),
+        "history's leaf": _below(data, roots["history"]),
+        "words' root": roots["chunk_index_data"],
+        "words' leaf": _below(data, roots["chunk_index_data"]),
+        "words' index": roots["chunk_index_idx"],
+        "letters": _below(data, roots["chunk_pairs_data"]),
+        "sums of words": roots["chunk_index_docsize"],
+        "jobs": _below(data, roots["jobs"]),
+        "documents": _below(data, roots["documents"]),
+        "counters": roots["counters"],
+        "schema": _below(data, 1),
+        "free trunk": trunk,
+        "free leaf": leaf,
+    }
+    assert len(set(trees.values())) == len(trees), trees
+    other = (roots["links"] - 1) * PAGE
+    pages = {name: Place("", (number - 1) * PAGE, PAGE, other) for name, number in trees.items()}
+    fields = {"magic": (0, 16), "page size": (16, 2), "versions": (18, 2), "reserved": (20, 4), "page count": (28, 4)}
+    fields |= {"free list": (32, 8), "schema cookie": (40, 8), "encoding": (56, 4), "first page": (100, PAGE - 100)}
+    return {name: Place("", at, size, other + at) for name, (at, size) in fields.items()} | pages
+
+
+def places_of_log(files: Files) -> dict[str, Place]:
+    """The places of each kind in a log, and in the index of it."""
+    log = files["-wal"]
+    commits = [n for n in _frames(log) if struct.unpack_from(">I", log, LOG_HEADER + n * FRAME + 4)[0]]
+    assert len(commits) > 4, "there is too little in the log"
+    middle, last = commits[len(commits) // 2], commits[-1]
+    header, data = 24, PAGE
+
+    def in_frame(number: int, at: int, size: int) -> Place:
+        return Place("-wal", LOG_HEADER + number * FRAME + at, size, LOG_HEADER + (number - 1) * FRAME + at)
+
+    return {
+        "log's header": Place("-wal", 0, LOG_HEADER, LOG_HEADER),
+        "log's salts": Place("-wal", 16, 8, 0),
+        "first frame": Place("-wal", LOG_HEADER, FRAME, LOG_HEADER + FRAME),
+        "frame's header": in_frame(middle - 1, 0, header),
+        "frame's sum": in_frame(middle - 1, 16, 8),
+        "frame": in_frame(middle - 1, header, data),
+        "commit's frame": in_frame(middle, header, data),
+        "last commit": in_frame(last, header, data),
+        "index of the log": Place("-shm", 0, 96, 4096),
+        "whole index of the log": Place("-shm", 0, len(files["-shm"]), 0),
+    }
+
+
+def _frames(log: bytes) -> range:
+    return range((len(log) - LOG_HEADER) // FRAME)
+
+
+def _cells(data: bytes, page: int) -> Iterator[int]:
+    """Where the cells of a page begin in the file."""
+    begin = (page - 1) * PAGE
+    header = begin + (100 if page == 1 else 0)
+    (number,) = struct.unpack_from(">H", data, header + 3)
+    listed = header + _INTERIOR.get(data[header], 8)
+    for cell in struct.unpack_from(f">{number}H", data, listed):
+        yield begin + cell
+
+
+def _below(data: bytes, page: int) -> int:
+    """The first leaf of the tree that begins with this page."""
+    while data[(page - 1) * PAGE + (100 if page == 1 else 0)] in _INTERIOR:
+        (page,) = struct.unpack_from(">I", data, next(_cells(data, page)))
+    return page
+
+
+def _overflow(data: bytes, root: int) -> int:
+    """A page on which a long text goes on: the first one of the last row, which is the longest."""
+    page = root
+    while data[(page - 1) * PAGE] in _INTERIOR:
+        (page,) = struct.unpack_from(">I", data, (page - 1) * PAGE + 8)
+    # The last cell of a row that goes on elsewhere ends with the number of the page.
+    cells = sorted(_cells(data, page))
+    ends = [*cells[1:], page * PAGE]
+    for end in ends:
+        (number,) = struct.unpack_from(">I", data, end - 4)
+        if 1 < number <= len(data) // PAGE and data[(number - 1) * PAGE] == 0:
+            return int(number)
+    raise AssertionError("no row is longer than a page")

@@ -1,0 +1,241 @@
+"""Every kind of place in a ledger's files, damaged in every way: told with what helps or harmless, and brought back."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.faults.damages import HOW, Files, damaged, places, places_of_log
+from tests.faults.workshop import Came, Texts, Workshop, texts_of
+
+_ENDINGS = ("", "-wal", "-shm")
+_RESTORE = "catchment restore"
+
+
+_PLACES = [
+    *(
+        "magic",
+        "page size",
+        "versions",
+        "reserved",
+        "page count",
+        "free list",
+        "schema cookie",
+        "encoding",
+        "first page",
+    ),
+    *("table's root", "table's leaf", "overflow", "index's root", "index's leaf", "history's leaf", "words' root"),
+    *("words' leaf", "words' index", "letters", "sums of words", "jobs", "documents", "counters", "schema"),
+    *("free trunk", "free leaf"),
+]
+_PLACES_OF_LOG = [
+    *("log's header", "log's salts", "first frame", "frame's header", "frame's sum", "frame", "commit's frame"),
+    *("last commit", "index of the log", "whole index of the log"),
+]
+_SHORT = {
+    *(("schema cookie", "noise"), ("counters", "another's"), ("words' index", "another's"), ("overflow", "torn")),
+    *(("schema", "one byte"), ("log's salts", "one byte"), ("frame", "one byte")),
+    ("index of the log", "noise"),
+}
+"""What an ordinary run damages: one of each answer, and what was not found before."""
+
+
+def _each(names: list[str]) -> list[object]:
+    return [
+        pytest.param(
+            name, how, marks=pytest.mark.faults if (name, how) in _SHORT else pytest.mark.soak, id=f"{name}, {how}"
+        )
+        for name in names
+        for how in HOW
+    ]
+
+
+@dataclass
+class Ledgers:
+    """Ledgers that are kept: one that is closed, and one whose last syncs are in its log; what each holds."""
+
+    closed: Path
+    texts: Texts
+    logged: Path
+    """The place as it was killed: all of the second half of the papers is in the log only."""
+    before: Texts
+    after: Texts
+    taken: socket.socket = field(default_factory=socket.socket)
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """What a person types: to look, to change something, and to start. The port is taken, so that nothing is started."""
+        looking = [["ledger", "check", "--deep"], ["status"], ["search", "paper"], ["jobs", "list", "--limit", "5"]]
+        port = str(self.taken.getsockname()[1])
+        return [*looking, ["quarantine", "retry", "--all"], ["up", "--detach", "--port", port]]
+
+
+@pytest.fixture(scope="module")
+def ledgers(shop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledgers]:
+    random.seed("ledgers")
+    folder = tmp_path_factory.mktemp("ledgers")
+    shop.papers.mkdir()
+    (shop.place / "kept").mkdir(parents=True)
+    for n in range(130):
+        (shop.papers / f"{n}.md").write_text(_paper(n))
+    (shop.papers / "水.md").write_text("# 水 paper\n\n" + "水文学は水の科学である。" * 100)
+    shop.well("sync")
+    (shop.papers / "long.md").write_text("# The last paper\n\n" + "A paper of many words. " * 1_000)
+    shop.well("sync")
+    with closing(sqlite3.connect(shop.home / "ledger.db")) as database:
+        database.execute("CREATE TABLE let_go AS SELECT text FROM contents")
+        database.execute("DROP TABLE let_go")
+    shop.well("back_up")
+    shop.save(folder / "closed")
+    before = shop.texts()
+    for n in range(5):
+        (shop.papers / f"{n}.md").write_text(_paper(n, "second"))
+    with closing(sqlite3.connect(shop.home / "ledger.db")) as database:
+        # While somebody has it open the log stays.
+        database.execute("SELECT count(*) FROM sources").fetchone()
+        shop.well("sync")
+        (shop.papers / "5.md").write_text(_paper(5, "second"))
+        shop.well("sync")
+        shop.save(folder / "logged")
+    after = shop.texts()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield Ledgers(folder / "closed", before, folder / "logged", before, after, taken)
+
+
+def _paper(n: int, word: str = "first") -> str:
+    return f"# Paper {n}\n\n" + f"The {word} paper number {n}. " * 80
+
+
+def _put(shop: Workshop, files: Files) -> None:
+    for ending, data in files.items():
+        shop.home.joinpath(f"ledger.db{ending}").write_bytes(data)
+
+
+def _files(shop: Workshop) -> Files:
+    there = {ending: shop.home / f"ledger.db{ending}" for ending in _ENDINGS}
+    return {ending: file.read_bytes() for ending, file in there.items() if file.exists()}
+
+
+def _each_says_what_helps(commands: list[list[str]], came: list[Came]) -> bool:
+    """Whether any command told of the damage; each that did not do what was asked said in one line what helps."""
+    told = False
+    for words, one in zip(commands, came, strict=True):
+        code, err = one.done["code"], one.done["err"]
+        about = (words, code, err)
+        if words[0] == "up" and code == 10:
+            assert "is taken by another program" in err, about
+        elif code == 0:
+            assert "restore" not in err, about
+        else:
+            told = True
+            assert code == 1, about
+            assert words[0] == "ledger" or len(err.splitlines()) == 1, about
+            assert words[0] == "ledger" or _RESTORE in err, about
+            assert err.startswith(("catchment: The ledger's ", "broken: ")), about
+    return told
+
+
+def _a_restore_brings_all_back(shop: Workshop, texts: Texts) -> None:
+    restored, looked = shop.do(["restore", str(shop.place / "kept" / "copy.db")], "look")
+    assert restored.done["code"] == 0, restored
+    assert texts_of(looked) == texts
+
+
+@pytest.mark.parametrize(("place", "how"), _each(_PLACES))
+def test_each_place_of_a_ledger_that_is_damaged_is_told_or_is_harmless(
+    shop: Workshop, ledgers: Ledgers, place: str, how: str
+) -> None:
+    shop.begin_from(ledgers.closed)
+    found = places(shop.home / "ledger.db")
+    assert sorted(found) == sorted(_PLACES)
+    try:
+        broken = damaged(_files(shop), found[place], how)
+    except ValueError:
+        pytest.skip("what is there would be the same")
+    _put(shop, broken)
+    *came, looked = shop.do(*ledgers.commands, "look")
+    if came[0].done["code"] == 0:
+        assert not _each_says_what_helps(ledgers.commands, came)
+        texts = texts_of(looked)
+        assert texts.keys() == ledgers.texts.keys()
+        # A bit of a text may make another letter of the same word of it, or another mark between two words.
+        assert how == "one byte" or texts == ledgers.texts
+    else:
+        assert _each_says_what_helps(ledgers.commands, came)
+        assert len(_files(shop)[""]) == len(broken[""]), "it was not made anew"
+    _a_restore_brings_all_back(shop, ledgers.texts)
+
+
+@pytest.mark.parametrize(("place", "how"), _each(_PLACES_OF_LOG))
+def test_each_place_of_a_log_that_is_damaged_is_told_once_or_costs_the_last_commit_at_most(
+    shop: Workshop, ledgers: Ledgers, place: str, how: str
+) -> None:
+    shop.begin_from(ledgers.logged)
+    files = _files(shop)
+    found = places_of_log(files)
+    assert sorted(found) == sorted(_PLACES_OF_LOG)
+    try:
+        broken = damaged(files, found[place], how)
+    except ValueError:
+        pytest.skip("what is there would be the same")
+    _put(shop, broken)
+    first, *rest = shop.do(*ledgers.commands, "look")
+    if place in ("last commit", "index of the log", "whole index of the log"):
+        # The index is made anew, and of its last commit a log may lack a part after any power cut.
+        assert first.done["code"] == 0, first
+    else:
+        assert first.done["code"] == 1, first
+        assert "The ledger's log is damaged" in first.done["err"]
+        assert len(first.done["err"].splitlines()) == 1
+        (kept,) = shop.home.glob("ledger.db-wal.damaged-*")
+        assert kept.read_bytes() == broken["-wal"], "it is kept as it was"
+    *came, looked = rest
+    assert not _each_says_what_helps(ledgers.commands[1:], came), "it is told once"
+    _is_a_state_between(texts_of(looked), ledgers)
+    shop.well("sync")
+    assert shop.texts() == ledgers.after, "a sync goes on from there"
+
+
+@pytest.mark.parametrize(
+    "share",
+    [pytest.param(0.9, marks=pytest.mark.faults), *(pytest.param(n, marks=pytest.mark.soak) for n in (0.0, 0.5))],
+)
+def test_a_log_that_was_cut_leaves_a_ledger_of_an_earlier_moment(
+    shop: Workshop, ledgers: Ledgers, share: float
+) -> None:
+    shop.begin_from(ledgers.logged)
+    files = _files(shop)
+    _put(shop, {"-wal": files["-wal"][: int(len(files["-wal"]) * share)]})
+    *came, looked = shop.do(*ledgers.commands, "look")
+    assert not _each_says_what_helps(ledgers.commands, came)
+    _is_a_state_between(texts_of(looked), ledgers)
+    shop.well("sync")
+    assert shop.texts() == ledgers.after
+
+
+@pytest.mark.faults
+def test_the_log_of_another_ledger_is_told_and_left(shop: Workshop, ledgers: Ledgers, tmp_path: Path) -> None:
+    shop.begin_from(ledgers.closed)
+    with closing(sqlite3.connect(tmp_path / "other.db", isolation_level=None)) as other:
+        other.execute("PRAGMA page_size = 8192")
+        other.execute("PRAGMA journal_mode = WAL")
+        other.execute("CREATE TABLE other AS SELECT 1 AS number")
+        shutil.copy(tmp_path / "other.db-wal", shop.home / "ledger.db-wal")
+    came = shop.do(*ledgers.commands)
+    assert _each_says_what_helps(ledgers.commands, came)
+    _a_restore_brings_all_back(shop, ledgers.texts)
+
+
+def _is_a_state_between(texts: Texts, ledgers: Ledgers) -> None:
+    assert texts.keys() == ledgers.after.keys()
+    assert all(text in (ledgers.before[item], ledgers.after[item]) for item, text in texts.items())
