@@ -164,8 +164,6 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"{\\rtf", "application/rtf"),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
     (b"II*\x00", "image/tiff"),
     (b"MM\x00*", "image/tiff"),
     (b"\x1f\x8b", "application/gzip"),
@@ -242,13 +240,17 @@ def _signed(data: bytes, claimed: str) -> str | None:
         return _zipped(data, claimed)
     if data.startswith(_OLE):
         return _ole(data, claimed)
+    if is_text(data):
+        return None  # There such letters are words: "GIF89a is a format", "the ftyp box".
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     if data[4:8] == b"ftyp":
         return _ISO_BRANDS.get(data[8:12], UNKNOWN)
     if data[_TAR_MAGIC] == b"ustar":
         return "application/x-tar"
-    if data.startswith(b"BM") and claimed in ("image/bmp", UNKNOWN) and not is_text(data):
+    if data.startswith(b"BM") and claimed in ("image/bmp", UNKNOWN):
         return "image/bmp"
     return None
 

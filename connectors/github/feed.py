@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from connectors.github.client import PAGE, Answer, Client
-from connectors.github.said import Kind, Said
+from connectors.github.said import Kind, Said, moment
 
 _OVERLAP = timedelta(seconds=60)
 """What is read again before a mark: the clocks of a host's machines differ, and a change may show late."""
@@ -40,8 +40,15 @@ class Mark:
 
     @classmethod
     def read(cls, text: str | None) -> Mark:
-        """What was written; an empty one for None."""
-        return cls(*json.loads(text)) if text else cls()
+        """What was written; an empty one for None, and for what is no mark in this form: then all is listed anew."""
+        try:
+            newest, seen, etag = json.loads(text or "")
+            if newest:
+                moment(newest)
+            mark = cls(newest, dict(seen), etag)
+            return mark if all(isinstance(one, str) for one in (newest, etag, *seen, *seen.values())) else cls()
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return cls()
 
     def after(self, page: list[Said]) -> Mark:
         """The mark in the middle of a listing when this page was told too."""
@@ -144,11 +151,11 @@ class Feed:
         return f"/repos/{self._repository}/{ordered}{f'&since={since}' if since else ''}"
 
 
-def _earlier(moment: str) -> str:
+def _earlier(said: str) -> str:
     """A minute before; "" of ""."""
-    return _text(datetime.fromisoformat(moment) - _OVERLAP) if moment else ""
+    return _text(datetime.fromisoformat(said) - _OVERLAP) if said else ""
 
 
-def _text(moment: datetime) -> str:
+def _text(at: datetime) -> str:
     """As the API writes it."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -25,6 +25,7 @@ _DIRECTION = re.compile(r"[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Marks of writing direction, which make a title read as another one."""
 _TITLE_LENGTH = 1_000
 _EARLIEST = 1970
+_TOO_MANY = 2**63
 _HUNK_LINES, _HUNK_WIDTH = 8, 500
 _REFERENCE = re.compile(r"(?<![\w/&#.-])(?:([A-Za-z0-9-]{1,39}/[\w.-]{1,100})#|GH-|#)(\d{1,9})\b(?!\]\()")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -97,7 +98,7 @@ def thread(repository: str, told: Mapping[str, Any]) -> Said:
         **({"milestone": _line(told["milestone"].get("title"))} if told.get("milestone") else {}),
         **({"draft": True} if told.get("draft") else {}),
     }
-    at = Place(repository, Kind.THREAD, int(told["number"]))
+    at = Place(repository, Kind.THREAD, _counted(told["number"]))
     container = f"{repository}/{_PULLS if is_pull else _ISSUES}"
     metadata = {"kind": "pull" if is_pull else "issue", "number": at.number}
     text = _text({}, told, title, repository)
@@ -109,7 +110,7 @@ def comment(repository: str, told: Mapping[str, Any]) -> Said:
     """A comment on an issue or a pull request."""
     url = str(told.get("html_url"))
     number = _number(url, str(told.get("issue_url")))
-    at = Place(repository, Kind.COMMENT, number, str(int(told["id"])))
+    at = Place(repository, Kind.COMMENT, number, str(_counted(told["id"])))
     container = f"{repository}/{_PULLS if '/pull/' in url else _ISSUES}"
     text = _text({}, told, "", repository)
     title = f"Comment by {_author(told)} on {repository}#{number}"
@@ -119,7 +120,7 @@ def comment(repository: str, told: Mapping[str, Any]) -> Said:
 def review(repository: str, told: Mapping[str, Any]) -> Said:
     """A comment on a line of a pull request."""
     number = _number(str(told.get("pull_request_url")), str(told.get("html_url")))
-    at = Place(repository, Kind.REVIEW, number, str(int(told["id"])))
+    at = Place(repository, Kind.REVIEW, number, str(_counted(told["id"])))
     path = _line(told.get("path"))
     text = _text({"path": path}, told, "", repository, hunk=str(told.get("diff_hunk") or ""))
     title = f"Review by {_author(told)} of {path} in {repository}#{number}"
@@ -129,7 +130,7 @@ def review(repository: str, told: Mapping[str, Any]) -> Said:
 def release(repository: str, told: Mapping[str, Any]) -> Said:
     """A release; its files by name."""
     tag = _line(told.get("tag_name"))
-    at = Place(repository, Kind.RELEASE, name=f"draft-{int(told['id'])}" if told.get("draft") else tag)
+    at = Place(repository, Kind.RELEASE, name=f"draft-{_counted(told['id'])}" if told.get("draft") else tag)
     title = _line(told.get("name") or tag)
     files = "".join(f"- {_line(asset.get('name'))}\n" for asset in told.get("assets") or ())
     text = _text({"version": _line(tag)}, told, title, repository, files=files)
@@ -240,6 +241,14 @@ def _linked(text: str, repository: str, web: str) -> str:
 def _web(url: str, repository: str) -> str:
     """The address under which a browser finds the host's repositories."""
     return url.partition(f"/{repository}/")[0] if f"/{repository}/" in url else url.split("/", 3)[0]
+
+
+def _counted(value: Any) -> int:
+    """A number that the host gave to something. Raises ValueError for one that no host gives."""
+    number = int(value)
+    if not 0 < number < _TOO_MANY:
+        raise ValueError("no number")
+    return number
 
 
 def _number(*addresses: str) -> int:
