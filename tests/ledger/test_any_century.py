@@ -1,0 +1,101 @@
+"""Moments of any century: the clock of a machine beyond 2038, and files, notes and mail that say any year."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import BigInteger
+
+from catchment import process
+from catchment.ledger import ConsentState
+from catchment.ledger.schema import metadata
+from catchment.model import Document, Priority
+from catchment.pacing import Limits, Told
+from catchment.pacing.metered import Ask, Report
+from catchment.pacing.rules import Rule
+from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, jobs_of, note, notes
+
+_MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Beyond what 31 and 32 bits of seconds hold."""
+    clock = Clock()
+    clock.now = datetime(2107, 1, 1, 12, tzinfo=UTC).timestamp()
+    return clock
+
+
+def test_jobs_wait_fail_and_end_in_any_century(world: World) -> None:
+    begun = world.clock.moment
+    world.see(*notes(3))
+    batch = world.claim(lease=timedelta(minutes=5))
+    first, second, third = jobs_of(batch)
+    world.ledger.queue.fail(batch.token, first, TIMEOUT, retry_at=begun + _MINUTE)
+    world.ledger.queue.fail(batch.token, second, PARSE_ERROR, retry_at=None)
+    assert world.claim().jobs == ()
+    next_at = world.ledger.queue.waiting(world.source.id).next_at
+    assert next_at is not None and abs(next_at - begun - _MINUTE) < timedelta(seconds=1)
+    world.clock.forward(minutes=6)
+    assert world.ledger.queue.recover(world.source.id, lambda _: True, 3).released == 1
+    batch = world.claim()
+    assert sorted(jobs_of(batch)) == [first, third]
+    world.deliver(batch)
+    (entry,) = world.ledger.quarantine.list()
+    assert entry.first_failed == begun
+    assert next(event.at for event in world.ledger.history.of_job(third)) == begun
+    world.ledger.syncs.expect(world.sync.id, begun + timedelta(hours=1))
+    (sync,) = world.ledger.syncs.recent()
+    assert sync.began == begun
+
+
+def test_what_is_kept_for_a_while_is_let_go_of_in_any_century(world: World) -> None:
+    world.ingest(*notes(3))
+    world.lose("n/0.md")
+    world.settle()
+    assert (world.ledger.intake.purge(timedelta(days=30)), len(world.found("says"))) == (0, 2)
+    world.clock.forward(days=31)
+    assert world.ledger.intake.purge(timedelta(days=30)) == 1
+    until = world.clock.moment + timedelta(days=1)
+    world.ledger.consents.give(world.source.id, {"files"}, "operator:anna", until)
+    (consent,) = world.ledger.consents.all("notes")
+    assert (consent.expires, consent.state) == (until, ConsentState.GIVEN)
+    world.clock.forward(days=2)
+    assert world.ledger.consents.all("notes")[0].state is ConsentState.EXPIRED
+
+
+def test_hosts_and_rules_are_obeyed_in_any_century(world: World) -> None:
+    limits, me = Limits("example.org"), process.identity()
+    world.ledger.pacing.report(limits, Report(said=[Told(retry_after=60, limit=10, remaining=0, resets_in=3_600)]))
+    assert world.ledger.pacing.take(Ask(limits, "notes", me, 1, 1, False), Report(), None).wait == pytest.approx(60)
+    found = world.ledger.pacing.not_before("notes", limits, me)
+    assert found is not None and found[0] > world.clock.moment
+    world.ledger.throttles.put("all", Rule(per_hour=1, blackouts=("00:00-24:00",)), "operator:anna", "test")
+    blocked = world.ledger.throttles.blocked("notes")
+    assert blocked is not None and blocked[0] is not None and blocked[0] > world.clock.moment
+    other = world.ledger.sources.put("other", "obsidian", Priority.NORMAL)
+    world.begin(other)
+    assert world.ledger.check() == []
+
+
+def test_a_file_and_a_document_may_say_any_year(world: World) -> None:
+    moments = [datetime(year, 1, 2, 3, 4, 5, tzinfo=UTC) for year in (1, 1601, 1969, 2040, 9999)]
+    world.see(*(note(f"of {moment.year}.md", modified=moment, size=2**40) for moment in moments))
+    batch = world.claim()
+    assert [job.item.modified for job in batch.jobs] == moments
+    said = [Document(f"words of {at.year}", "text/markdown", created=at, modified=at) for at in moments]
+    of_each = zip(batch.jobs, said, strict=True)
+    world.ledger.queue.deliver(batch.token, [replace(world.done(job, one.text), document=one) for job, one in of_each])
+    for moment in moments:
+        shown = world.ledger.library.show(f"of {moment.year}.md")
+        assert (shown.content.created, shown.content.modified) == (moment, moment)
+
+
+def test_every_column_of_a_moment_has_64_bits() -> None:
+    moments = {"at", "due", "not_before", "until", "since", "opened", "hour", "created", "modified", "sent", "ahead"}
+    for table in metadata.tables.values():
+        for column in table.columns:
+            if column.name.endswith(("_at", "_until", "_since", "_ahead")) or column.name in moments:
+                assert isinstance(column.type, BigInteger), f"{table.name}.{column.name}"
