@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test acceptance faults soak check bench load hazards lock clean
+.PHONY: help setup demo test acceptance faults soak fuzz check bench load hazards lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z]+: .*##|^[a-z]+: +##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -32,6 +32,10 @@ faults: setup    ## kills, bad disks, bad clocks, bad neighbours and bad input (
 soak: setup      ## the same ten times as long, the hazards of mail and repositories, and two thousand syncs: hours
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "faults or soak" --timeout 0 --times 10
 	$(BIN)/python -m benchmarks.soak
+
+fuzz: setup      ## input led by what of our code it reaches, two minutes for each parser (ARGS="note message --seconds 600")
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable ".[fuzz]"
+	nice -n 15 $(BIN)/python -m tests.fuzz $(or $(ARGS),all)
 
 check: setup     ## style and types
 	$(BIN)/ruff check .

@@ -132,6 +132,21 @@ NIL
 "a"
 123
 """
+_MARKS = """
+1;2;3;4;5
+;
+!
+-1
+٣
+["2026-01-31T00:00:00Z",{"o/r#1":"2026-01-31T00:00:00Z"},""]
+["0001-01-01T00:00:00+14:00",
+{"o/r#1":
+},""]
+"
+[
+]
+null
+"""
 _ATTRIBUTES = """
 *.py linguist-generated␤
 docs/** linguist-vendored=false␤
@@ -169,6 +184,7 @@ def targets() -> Iterator[Target]:
     yield Target("imap-statuses", _imap_statuses, woven(_STATUS))
     yield Target("imap-vanished", _imap_vanished, woven("VANISHED (EARLIER) 1:3,5\n1:\n,\n:\n٣\n9" + "\n"))
     yield Target("imap-structure", _imap_structure, shaped(_STRUCTURE))
+    yield Target("marks", _marks, woven(_MARKS))
     yield Target("git-attributes", _git_attributes, woven(_ATTRIBUTES))
     yield Target(
         "git-tree", _git_tree, woven("..\n.git\n.GIT\na\n/\n\x1b\n␤100644\n␤40000\n␤160000\n␤120000\n␤7", most=5)
@@ -302,7 +318,15 @@ def _imap_statuses(data: bytes) -> None:
     with suppress(ItemError), told("imap.example.org"):
         storable({name: tuple(status) for name, status in statuses_in([data]).items()})
         storable([tuple(folder) for folder in folders_in([((b"\\All",), b"/", data)])])
-    FolderMark.read(data.decode("utf-8", "replace"))
+
+
+def _marks(data: bytes) -> None:
+    """What another program may have left as a mark is read as one, or all is listed anew."""
+    text = data.decode("utf-8", "replace")
+    FolderMark.read(text)
+    mark = Mark.read(text)
+    assert Mark.read(str(mark)) == mark
+    assert Mark.read(str(mark.after([]))) == mark.after([])
 
 
 def _imap_vanished(data: bytes) -> None:

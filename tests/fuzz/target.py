@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import orjson
@@ -48,19 +49,46 @@ _ODD_VALUES: list[Any] = [
 
 
 @dataclass(frozen=True, slots=True)
+class Inputs:
+    """How input is made: at once, as `made`; or step by step, from input that was of use, with `words` of its syntax.
+
+    `varied` makes another input of one, and is there where only an input of a certain form is one at all.
+    """
+
+    made: SearchStrategy[bytes]
+    words: Sequence[bytes] = ()
+    varied: Callable[[bytes, Random], bytes] | None = None
+
+    def allow(self, data: bytes) -> bool:
+        """Whether this is an input."""
+        if self.varied is None:
+            return True
+        try:
+            orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """`check` raises for input that breaks a promise; `inputs` makes input that is nearly right."""
 
     name: str
     check: Callable[[bytes], None]
-    inputs: SearchStrategy[bytes]
+    inputs: Inputs
+
+    @property
+    def corpus(self) -> Path:
+        """The folder of the cases that are kept of it."""
+        return CORPUS / self.name
 
     def kept(self) -> list[Path]:
         """The cases that are kept of it."""
-        return sorted(CORPUS.joinpath(self.name).glob("*"))
+        return sorted(self.corpus.glob("*"))
 
 
-def woven(pieces: str, *, most: int = 24) -> SearchStrategy[bytes]:
+def woven(pieces: str, *, most: int = 24) -> Inputs:
     """Pieces of a syntax, one on each line of the table, in any order, between any text and bytes that are no text.
 
     In the table `␠` stands for a space at an end, `␤` for a line end and `␉` for a tab.
@@ -80,26 +108,23 @@ def woven(pieces: str, *, most: int = 24) -> SearchStrategy[bytes]:
         st.binary(max_size=8),
     )
     repeated = st.tuples(piece, st.sampled_from([1, 1, 1, 1, 2, 3, 40])).map(lambda pair: pair[0] * pair[1])
-    return st.one_of(st.lists(repeated, max_size=most).map(b"".join), st.binary(max_size=200))
+    made = st.one_of(st.lists(repeated, max_size=most).map(b"".join), st.binary(max_size=200))
+    return Inputs(made, [*table, *odd])
 
 
-def shaped(*templates: Any) -> SearchStrategy[bytes]:
+def shaped(*templates: Any) -> Inputs:
     """JSON of one of these shapes with a few values, at any depth, replaced, left out or made odd."""
 
-    @st.composite
-    def made(draw: st.DrawFn) -> bytes:
-        value = draw(st.sampled_from(templates))
-        for _ in range(draw(st.integers(0, 3))):
-            value = _changed(draw, value)
-        try:
-            return orjson.dumps(value)
-        except TypeError:
-            return b"null"
+    def made(random: Random) -> bytes:
+        value = random.choice(templates)
+        for _ in range(random.randint(0, 3)):
+            value = _changed(random, value)
+        return _json(value)
 
-    return made()
+    return Inputs(st.builds(made, st.randoms(use_true_random=False)), varied=_varied)
 
 
-def damaged(*samples: bytes) -> SearchStrategy[bytes]:
+def damaged(*samples: bytes) -> Inputs:
     """One of these files cut off, with some of its bytes other ones, or with a piece of it taken out or doubled."""
 
     @st.composite
@@ -121,22 +146,37 @@ def damaged(*samples: bytes) -> SearchStrategy[bytes]:
                     data[place : place + 4] = draw(st.sampled_from([b"\xff" * 4, b"\x00" * 4, b"\x7f\xff\xff\xff"]))
         return bytes(data)
 
-    return made()
+    return Inputs(made())
 
 
-def _changed(draw: st.DrawFn, value: Any) -> Any:
+def _varied(data: bytes, random: Random) -> bytes:
+    """The JSON with one place in it changed."""
+    try:
+        return _json(_changed(random, orjson.loads(data)))
+    except orjson.JSONDecodeError:
+        return b"null"
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # a number that JSON has no room for
+        return b"null"
+
+
+def _changed(random: Random, value: Any) -> Any:
     """The value with one place in it changed."""
-    if isinstance(value, dict) and value and draw(st.integers(0, 5)):
-        key = draw(st.sampled_from(sorted(value)))
+    if isinstance(value, dict) and value and random.randint(0, 5):
+        key = random.choice(sorted(value))
         inner = {**value}
-        if draw(st.integers(0, 7)):
-            inner[key] = _changed(draw, inner[key])
+        if random.randint(0, 7):
+            inner[key] = _changed(random, inner[key])
         else:
             del inner[key]
         return inner
-    if isinstance(value, list) and value and draw(st.integers(0, 5)):
-        place = draw(st.integers(0, len(value) - 1))
-        return [*value[:place], _changed(draw, value[place]), *value[place + 1 :]]
-    if isinstance(value, str) and value and draw(st.booleans()):
-        return value[: draw(st.integers(0, len(value)))] + draw(st.sampled_from(_ODD_TEXT)) + value
-    return draw(st.sampled_from(_ODD_VALUES))
+    if isinstance(value, list) and value and random.randint(0, 5):
+        place = random.randrange(len(value))
+        return [*value[:place], _changed(random, value[place]), *value[place + 1 :]]
+    if isinstance(value, str) and value and random.random() < 0.5:
+        return value[: random.randint(0, len(value))] + random.choice(_ODD_TEXT) + value
+    return random.choice(_ODD_VALUES)

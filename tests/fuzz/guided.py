@@ -1,0 +1,81 @@
+"""`python -m tests.fuzz.guided TARGET FOLDER SECONDS`: input that is led by what of our code it reaches, until one fails.
+
+Needs the extra `fuzz`. FOLDER keeps the inputs that reached something new (`reached`, where the next time begins), and the one
+that failed (`failed`). libFuzzer ends the process; `tests.fuzz.__main__` starts it, and looks at what is left.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import atheris
+
+PACKAGES = ["catchment", "connectors", "console", "deployments"]
+_READERS = ["imapclient", "pathspec", "email", "quopri", "html"]
+"""Parsers of others in Python that ours lean on."""
+_SLOW = 60
+_MOST_BYTES = 4_096
+_MOST_MB = 3_000
+
+
+def main() -> None:
+    """Try until the time is up or one fails."""
+    name, folder, seconds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    with atheris.instrument_imports(include=PACKAGES + _READERS):
+        from tests.fuzz.every import every
+        from tests.fuzz.trying import examples
+
+        target = every()[name]
+        made = examples(target)
+        for data in made:
+            target.check(data)  # what is imported where it is needed is led by, too
+    reached, failed, words = folder / "reached", folder / "failed", folder / "words"
+    reached.mkdir(parents=True, exist_ok=True)
+    failed.mkdir(exist_ok=True)
+    if not any(reached.iterdir()):
+        # Whole pieces to begin with, which chance would take long to find.
+        for number, data in enumerate(made):
+            (reached / f"made-{number}").write_bytes(data[:_MOST_BYTES])
+    words.write_text("".join(f'"{_written(word)}"\n' for word in target.inputs.words or [b"null"]))
+
+    def one(data: bytes) -> None:
+        if target.inputs.allow(data):
+            target.check(data)
+
+    limits = [f"-max_total_time={seconds}", f"-timeout={_SLOW}", f"-rss_limit_mb={_MOST_MB}", f"-max_len={_MOST_BYTES}"]
+    places = [f"-artifact_prefix={failed}{os.sep}", f"-dict={words}", str(reached), *_kept(target.kept())]
+    vary = target.inputs.varied
+    atheris.Setup(
+        [sys.argv[0], *limits, "-print_final_stats=1", *places],
+        one,
+        **({} if vary is None else {"custom_mutator": _either(vary)}),
+    )
+    atheris.Fuzz()
+
+
+def _kept(cases: list[Path]) -> list[str]:
+    return [str(cases[0].parent)] if cases else []
+
+
+def _either(vary: Callable[[bytes, Random], bytes]) -> Callable[[bytes, int, int], bytes]:
+    """Mostly other input of the same form, sometimes other bytes."""
+
+    def mutate(data: bytes, most: int, seed: int) -> bytes:
+        random = Random(seed)
+        if random.random() < 0.2:
+            return bytes(atheris.Mutate(data, most))
+        return vary(data, random)[:most]
+
+    return mutate
+
+
+def _written(word: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in word)
+
+
+if __name__ == "__main__":
+    main()

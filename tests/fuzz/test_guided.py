@@ -1,0 +1,39 @@
+"""What is done with the input that a guided run finds: it is made smaller, few are chosen of many, and all are tried again."""
+
+from __future__ import annotations
+
+import pytest
+
+from catchment.normalize.decode import decode
+from tests.fuzz.distilled import chosen
+from tests.fuzz.every import every
+from tests.fuzz.smaller import failure, smaller
+from tests.fuzz.target import CORPUS
+
+pytestmark = pytest.mark.faults
+
+
+def _fragile(data: bytes) -> None:
+    assert b"bad" not in data
+    if data.count(b"x") > 5:
+        raise ValueError
+
+
+def test_the_least_of_an_input_fails_as_it_did() -> None:
+    assert smaller(_fragile, b"so much, and something bad in the middle of it") == b"bad"
+    assert smaller(_fragile, b"xx then xx, xx and xx") == b"xxxxxx"
+    assert failure(_fragile, b"") is None
+
+
+def test_of_many_inputs_those_are_kept_that_reach_something_else() -> None:
+    def check(data: bytes) -> None:
+        decode(data)
+
+    marked, damaged = b"\xff\xfea\x00", b"\xffabc"
+    found = chosen(check, [b"as ever"], [b"as before", damaged, b"the same", marked, marked + b"b\x00"], 9)
+    assert sorted(found) == sorted([damaged, marked])
+    assert len(chosen(check, [b"as ever"], [damaged, marked], 1)) == 1
+
+
+def test_every_kept_case_is_one_of_a_target() -> None:
+    assert {folder.name for folder in CORPUS.iterdir()} <= every().keys()
