@@ -91,11 +91,11 @@ class Plan:
         wrong = BadInput("this is no plan of this version of Catchment; make one with `catchment plan NAME --out FILE`")
         try:
             fields = orjson.loads(data)
-            if fields["catchment_plan"] != _FORMAT:
+            source, made = str(fields["source"]), datetime.fromisoformat(fields["made"])
+            if fields["catchment_plan"] != _FORMAT or not source.isprintable() or made.tzinfo is None:
                 raise wrong
             said = frozenset((str(kind), str(item), str(version)) for kind, item, version in fields["said"])
-            made = datetime.fromisoformat(fields["made"])
-            return cls(str(fields["source"]), made, bool(fields["deep"]), said, (), 0)
+            return cls(source, made, bool(fields["deep"]), said, (), 0)
         except (ValueError, KeyError, TypeError):
             raise wrong from None
 
