@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from catchment.normalize.mail.attachments import is_file
 
 _DEEPEST = 100
 _MOST = 1_000
+_TYPE = re.compile(r"[!-~]+/[!-~]+")
 _FIELDS = 7
 """Of a part that has no parts: type, subtype, parameters, id, description, encoding, size."""
 
@@ -62,15 +64,17 @@ class _Leaf:
     """A part that has no parts, or is a message."""
 
     def __init__(self, node: Any) -> None:
-        self.media_type = f"{_text(node[0])}/{_text(node[1])}"
+        said_type = f"{_text(node[0])}/{_text(node[1])}"
+        self.media_type = said_type if _TYPE.fullmatch(said_type) else "application/octet-stream"
         self.is_message = self.media_type in ("message/rfc822", "message/global") and len(node) > 9
         encoding, self._size = _text(node[5]), node[6] if isinstance(node[6], int) else 0
         if encoding == "base64":
             self._size = self._size * 3 // 4
         behind = 11 if self.is_message else 9 if self.media_type.startswith("text/") else 8
-        disposition = node[behind] if len(node) > behind and isinstance(node[behind], tuple) else (b"", None)
-        self._attached = _text(disposition[0]) == "attachment"
-        self._named = _has(disposition[1] if len(disposition) > 1 else None, "filename") or _has(node[2], "name")
+        said = node[behind] if len(node) > behind and isinstance(node[behind], tuple) else ()
+        kind, parameters, *_ = (*said, None, None)
+        self._attached = _text(kind) == "attachment"
+        self._named = _has(parameters, "filename") or _has(node[2], "name")
 
     def file(self, number: str, *, is_root: bool) -> File | None:
         wanted = is_file(
