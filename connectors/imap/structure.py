@@ -71,7 +71,7 @@ class _Leaf:
         if encoding == "base64":
             self._size = self._size * 3 // 4
         behind = 11 if self.is_message else 9 if self.media_type.startswith("text/") else 8
-        said = node[behind] if len(node) > behind and isinstance(node[behind], tuple) else ()
+        said: tuple[Any, ...] = node[behind] if len(node) > behind and isinstance(node[behind], tuple) else ()
         kind, parameters, *_ = (*said, None, None)
         self._attached = _text(kind) == "attachment"
         self._named = _has(parameters, "filename") or _has(node[2], "name")
