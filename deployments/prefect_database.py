@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 from catchment.errors import TryAgain
@@ -15,29 +17,84 @@ _STEP_PAGES = 250
 _WORTH_PAGES = 250
 _INCREMENTAL = 2
 _PATIENCE_SECONDS = 1.0
+_DAMAGED = "is damaged"
+_REVISION = "alembic_version"
+_FIRST = "flow_run"
+_STEPS = "server/database/_migrations/versions/sqlite/*.py"
 
 
-def prepare(home: Home) -> None:
-    """See to it that the database can shrink while it is used; only while no server runs. May be called again.
+def prepare(home: Home) -> str | None:
+    """See to it that the server can use its database, and that it can shrink meanwhile; only while no server runs.
 
-    A file made before is rewritten once. Nothing happens when the disk has no room for that. Raises TryAgain, with the
-    remedy, when the file is damaged.
+    One that is damaged, or of a newer Prefect, is kept aside, and the server makes a new one: the answer is a line that says
+    so. A file made before is rewritten once; nothing happens when the disk has no room for that. May be called again. Raises
+    TryAgain, with the remedy, when the file cannot be written.
     """
     file = _file(home)
     if not file.exists():
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
-    try:
-        with contextlib.suppress(sqlite3.OperationalError), _open(file) as database:
-            if _number(database, "auto_vacuum") != _INCREMENTAL:
-                database.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
-                # What writes the first page of an empty file; the server would do the same.
-                database.execute("PRAGMA journal_mode = WAL")
-                database.execute("VACUUM")
-    except sqlite3.DatabaseError:
-        raise TryAgain(
-            "Prefect's database is damaged; move the files prefect/prefect.db* of the home folder away and start again: "
+    said = None
+    if wrong := _wrong(file):
+        kept = _put_aside(file)
+        said = (
+            f"Prefect's database {wrong}; it is kept as {kept.relative_to(home.path)}, and a new one is made: "
             "past runs are forgotten, the library does not need them"
-        ) from None
+        )
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+    # Another time there may be room.
+    with contextlib.suppress(sqlite3.OperationalError), _open(file) as database:
+        if _number(database, "auto_vacuum") != _INCREMENTAL:
+            database.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+            # What writes the first page of an empty file; the server would do the same.
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("VACUUM")
+    return said
+
+
+def _wrong(file: Path) -> str | None:
+    """Why the server could not use the file; None where it can. All of it is read."""
+    try:
+        with _open(file) as database:
+            if database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                return _DAMAGED
+            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            found = database.execute("SELECT version_num FROM alembic_version") if _REVISION in tables else ()
+            revisions = [revision for (revision,) in found]
+            database.execute("BEGIN IMMEDIATE")
+            # A lock alone SQLite gives to those who may not write, too.
+            database.execute(f"PRAGMA user_version = {_number(database, 'user_version')}")
+            database.execute("ROLLBACK")
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+            raise TryAgain(
+                "Prefect's database cannot be written; make prefect/prefect.db and its folder in the home folder writable "
+                "(`chmod -R u+w`), and start again"
+            ) from error
+        # A disk that is full or fails, or whoever has it locked, is told by the server.
+        return _DAMAGED if code in (0, 1, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else None
+    if not revisions:
+        # As a kill before the first table leaves it, or in the middle of the first step, after which no other is done.
+        return _DAMAGED if _FIRST in tables else None
+    return None if all(map(_is_known, revisions)) else "is of another version of Prefect"
+
+
+def _is_known(revision: str) -> bool:
+    """Whether the Prefect that is installed can lead a database of this revision forward; it is not imported for that."""
+    spec = find_spec("prefect")
+    folders = spec.submodule_search_locations if spec else None
+    steps = [step for folder in folders or () for step in Path(folder).glob(_STEPS)]
+    # A Prefect that keeps its steps elsewhere decides by itself.
+    return not steps or any(f"_{revision}_" in step.name for step in steps)
+
+
+def _put_aside(file: Path) -> Path:
+    """Give the database, and what SQLite has beside it, other names."""
+    kept = file.with_name(f"{file.name}.kept-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}")
+    for ending in ("-wal", "-shm", ""):
+        with contextlib.suppress(FileNotFoundError):
+            file.with_name(file.name + ending).rename(kept.with_name(kept.name + ending))
+    return kept
 
 
 def shrink(home: Home) -> int:

@@ -120,7 +120,8 @@ class _Supervisor:
         self._stopping.set()
 
     def supervise(self) -> None:
-        prepare(self._home)
+        if line := prepare(self._home):
+            self._announce(line)
         try:
             self._start_server()
             self._worker.start()

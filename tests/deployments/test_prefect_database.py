@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
 from catchment.errors import TryAgain
 from catchment.settings import Home
 from deployments.prefect_database import prepare, shrink
+from tests.prefect_tables import lay_tables
 
 _MB = 1_000_000
 
@@ -81,9 +83,68 @@ def test_the_file_is_for_its_owner_alone(home: Home) -> None:
     assert (home.prefect / "prefect.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_damaged_database_is_told_with_the_remedy_and_left_as_it_is(home: Home) -> None:
-    file = home.prefect / "prefect.db"
+def _garbage(file: Path) -> None:
     file.write_bytes(b"this is no database " * 500)
-    with pytest.raises(TryAgain, match=r"move the files prefect/prefect\.db\* .* away"):
+
+
+def _torn(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        (root,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'flow_run'").fetchone()
+    with file.open("r+b") as opened:
+        opened.seek((root - 1) * 4096)
+        opened.write(bytes(4096))
+
+
+def _newer(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = 'fff000fff000'")
+
+
+def _unfinished(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("DELETE FROM alembic_version")
+
+
+@pytest.mark.parametrize("harm", [_garbage, _torn, _newer, _unfinished])
+def test_a_database_that_no_server_can_use_is_kept_aside_and_a_new_one_begun(
+    home: Home, harm: Callable[[Path], None]
+) -> None:
+    lay_tables(home.path)
+    assert prepare(home) is None
+    file = home.prefect / "prefect.db"
+    harm(file)
+    was = file.read_bytes()
+    said = prepare(home)
+    assert said is not None
+    assert "is of another version" in said if harm is _newer else "is damaged" in said
+    (kept,) = home.prefect.glob("prefect.db.kept-*")
+    assert str(kept.relative_to(home.path)) in said
+    assert kept.read_bytes() == was
+    assert prepare(home) is None
+    with used(home) as database:
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == []
+
+
+@pytest.mark.parametrize("tables", [[], ["CREATE TABLE alembic_version (version_num)"]])
+def test_a_database_that_was_only_begun_is_used(home: Home, tables: list[str]) -> None:
+    with closing(sqlite3.connect(home.prefect / "prefect.db")) as database, database:
+        for statement in tables:
+            database.execute(statement)
+    assert prepare(home) is None
+    assert list(home.prefect.glob("prefect.db.kept-*")) == []
+
+
+def test_a_database_that_may_not_be_written_is_told_with_the_remedy_and_left_as_it_is(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay_tables(home.path)
+    file = home.prefect / "prefect.db"
+    was = file.read_bytes()
+    # Root may write where others may not, and tests may run as root: SQLite is told instead.
+    monkeypatch.setattr(
+        "deployments.prefect_database._open",
+        lambda path: closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)),
+    )
+    with pytest.raises(TryAgain, match=r"chmod -R u\+w"):
         prepare(home)
-    assert file.read_bytes() == b"this is no database " * 500
+    assert file.read_bytes() == was

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from catchment.ledger import schema
 from deployments.environment import POOL
 from tests.faults.disk import Fault, Note
+from tests.faults.versions import kept, told
 from tests.faults.workshop import Workshop, texts_of
 
 pytestmark = pytest.mark.faults
@@ -81,6 +83,39 @@ def test_whatever_operation_the_disk_fails_at_nothing_is_lost_and_the_work_is_do
             (finished,) = shop.do("look")
         assert texts_of(finished) == after, about
         assert _unfinished(shop.place) == [], about
+    assert struck > len(tried) / 2
+
+
+def test_a_ledger_that_is_led_forward_is_the_old_or_the_new_whatever_operation_fails(
+    shop: Workshop, states: dict[str, Path], times: int
+) -> None:
+    def begin() -> None:
+        shop.begin_from(states["new"])
+        shop.home.mkdir(mode=0o700, exist_ok=True)
+        kept(schema.REVISION, shop.home)
+
+    begin()
+    address = f"sqlite:///{shop.home / 'ledger.db'}"
+    before = told(address)
+    assert shop.well("lead_forward") == []
+    notes = shop.disk.notes
+    copy = shop.home / f"ledger-{schema.REVISION}.backup.db"
+    tried = _worth_trying(notes, times)[:: 1 if times > 1 else 3]
+    struck = 0
+    for fault in tried:
+        begin()
+        (came,) = shop.do("lead_forward", fault=fault)
+        about = (fault, notes[fault.at - 1], came)
+        struck += bool(shop.disk.struck)
+        assert came.error in ("", "LedgerUnavailable", "HomeUnavailable"), about
+        assert not came.error or _REMEDY.search(came.message), about
+        assert told(address) == before, about
+        if copy.exists():
+            assert told(f"sqlite:///{copy}") == before, about
+        assert shop.well("lead_forward") == [], about
+        assert told(address) == before, about
+        assert _unfinished(shop.place) == [], about
+        assert sorted(path.name for path in shop.home.iterdir()) == [copy.name, "ledger.db"], about
     assert struck > len(tried) / 2
 
 

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from contextlib import closing, redirect_stderr, redirect_stdout
@@ -28,6 +29,7 @@ from catchment.settings import Home, Policy, Priority
 from connectors.local_files import LocalFiles
 from deployments.environment import auth_string
 from deployments.sources_file import SourceEntry, SourcesFile
+from tests.faults.versions import become_later
 
 NAME = "papers"
 COPY = "copy.db"
@@ -79,6 +81,14 @@ def purge(home: Home) -> bool:
         return revoke(home, ledger, source, extent, "operator:ada", lambda _: None).holds
 
 
+def lead_forward(home: Home) -> list[str]:
+    """Open the ledger with a program of the next version, which leads it forward; the invariants that it breaks."""
+    with tempfile.TemporaryDirectory() as folder:
+        become_later(Path(folder) / "later")
+        with closing(Ledger.open(home.database_url)) as ledger:
+            return ledger.check()
+
+
 def look(home: Home) -> dict[str, Any]:
     """What is in the library: each item with its text, as often as it is there; and the invariants that do not hold."""
     with closing(Ledger.inspect(home.database_url)) as ledger:
@@ -107,6 +117,7 @@ WORKS: dict[str, Callable[[Home], Any]] = {
     "save": save,
     "vacuum": vacuum,
     "purge": purge,
+    "lead_forward": lead_forward,
     "look": look,
 }
 
