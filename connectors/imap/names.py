@@ -52,7 +52,8 @@ def folder_text(raw: bytes) -> str:
     """The name of a folder as people write it, from the server's modified UTF-7 (RFC 3501, 5.1.3)."""
     try:
         text: str = imap_utf7.decode(raw)
-        if imap_utf7.encode(text) == raw and "\0" not in text:  # which no database keeps
+        # No database keeps a NUL.
+        if imap_utf7.encode(text) == raw and "\0" not in text and not text.startswith(_UNSPELLABLE):
             return "INBOX" if raw.upper() == b"INBOX" else text
     except ValueError:
         pass  # A name that another program made in raw 8 bits, or cut off; it is as good a folder as any.
