@@ -77,6 +77,8 @@ def _keep(target: Target, file: Path) -> None:
 def _distil(target: Target, most: int) -> None:
     reached = [file.read_bytes() for file in (_BUILD / target.name / "reached").glob("*")]
     short = sorted({data for data in reached if len(data) <= _MOST_BYTES and target.inputs.allow(data)}, key=len)
+    if not short:
+        return
     known = [*(case.read_bytes() for case in target.kept()), *examples(target)]
     found = chosen(target.check, known, short[:_MOST_INPUTS], most)
     print(f"{target.name:16} {len(found)} of {len(reached)}", flush=True)

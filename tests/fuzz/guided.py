@@ -25,17 +25,19 @@ _MOST_MB = 3_000
 def main() -> None:
     """Try until the time is up or one fails."""
     name, folder, seconds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    reached, failed, words = folder / "reached", folder / "failed", folder / "words"
+    reached.mkdir(parents=True, exist_ok=True)
+    failed.mkdir(exist_ok=True)
     with atheris.instrument_imports(include=PACKAGES + _READERS):
         from tests.fuzz.every import every
         from tests.fuzz.trying import examples
 
-        target = every()[name]
+        target, first = every()[name], failed / "made"
         made = examples(target)
-        for data in made:
-            target.check(data)  # what is imported where it is needed is led by, too
-    reached, failed, words = folder / "reached", folder / "failed", folder / "words"
-    reached.mkdir(parents=True, exist_ok=True)
-    failed.mkdir(exist_ok=True)
+        for data in made:  # What is imported where it is needed leads, too.
+            first.write_bytes(data)
+            target.check(data)
+        first.unlink()
     if not any(reached.iterdir()):
         # Whole pieces to begin with, which chance would take long to find.
         for number, data in enumerate(made):
