@@ -171,7 +171,8 @@ def file_name(locator: str) -> str:
 
 def storable(outcome: Delivered) -> Delivered:
     """The outcome without what neither database can keep (NUL, lone surrogates), every text as long as before."""
-    if _can_be_kept("".join(_strings(outcome))):
+    # Not the whole text once more: one emoji makes a page of 4 million characters 15 MB.
+    if _can_be_kept(outcome.document.text if outcome.document else "") and _can_be_kept("".join(_strings(outcome))):
         return outcome
     return replace(
         outcome,
@@ -186,10 +187,10 @@ _ENTITY_TEXTS = itemgetter(*(Entity._fields.index(name) for name in ("value", "d
 
 
 def _strings(outcome: Delivered) -> Iterator[str]:
-    """Every text that comes from the content, but for what is kept as JSON."""
+    """Every text that comes from the content, but for the document's own and what is kept as JSON."""
     document, extraction = outcome.document or Document("", ""), outcome.extraction or Extraction(())
     return chain(
-        (outcome.title, document.text, document.title or "", document.author or ""),
+        (outcome.title, document.title or "", document.author or ""),
         [chunk.heading for chunk in extraction.chunks],
         chain.from_iterable(map(_LINK_TEXTS, extraction.links)),
         chain.from_iterable(map(_ENTITY_TEXTS, extraction.entities)),

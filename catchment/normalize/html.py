@@ -41,7 +41,9 @@ def html(data: bytes, media_type: str = "text/html", declared: str | None = None
     page = text.encode("utf-8", "replace")
     del text  # a large page and its tree are the most memory that any text takes
     is_large = len(page) >= _LARGE
-    tree = LexborHTMLParser(_without_spans(page) if is_large else page)
+    if is_large:
+        page = _without_spans(page)
+    tree = LexborHTMLParser(page)
     del page
     writer = _written(tree, frozenset())
     said = _meta(tree)
