@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import shlex
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 from catchment.home import Home
 from catchment.ledger import Ledger
-from tests.acceptance.person import Person, upright
+from deployments.watch.report import report_file
+from tests.acceptance import document
+from tests.acceptance.person import COMMAND, PROJECT, Person, upright
 from tests.waiting import until
 
 pytestmark = pytest.mark.acceptance
@@ -20,6 +23,7 @@ pytestmark = pytest.mark.acceptance
 _LIMIT = Path("/proc/sys/user/max_inotify_watches")
 _ALLOWED = 10
 _FOLDERS = 30
+_RUNBOOK = "Too many folders are to be watched"
 
 
 def allow(number: int) -> str:
@@ -43,8 +47,8 @@ def test_what_is_beyond_the_limit_is_told_found_by_the_schedule_and_watched_when
     for number in range(_FOLDERS):
         (vault / f"{number:02}").mkdir()
         (vault / f"{number:02}" / "note.md").write_text(f"Note {number}")
-    person("sources", "add", "obsidian", vault, "--name", "notes", "--every", "1d", "--watch").ok()
-    until(lambda: person.source("notes")["documents"], lambda documents: documents == _FOLDERS)
+    person("sources", "add", "obsidian", vault, "--name", "papers", "--every", "1d", "--watch").ok()
+    until(lambda: person.source("papers")["documents"], lambda documents: documents == _FOLDERS)
 
     watch = until(lambda: watched(person), lambda watch: watch["state"] == "limited")
     assert "may watch no further folder" in watch["reason"] and "max_user_watches" in watch["remedy"]
@@ -53,19 +57,29 @@ def test_what_is_beyond_the_limit_is_told_found_by_the_schedule_and_watched_when
 
     for number in range(_FOLDERS):
         (vault / f"{number:02}" / "note.md").write_text(f"zqeach {number}")
-    person.sync_when_ready("notes")
+    person.sync_when_ready("papers")
     assert len(found(person, "zqeach")) == _FOLDERS, "what was not told is not found"
 
-    inside = ("nsenter", "--user", "--preserve-credentials", "--target", str(person.running.pid))
-    subprocess.run([*inside, "sh", "-c", allow(10_000)], check=True)
-    until(lambda: watched(person), lambda watch: watch["state"] == "watching")
+    assert document.carry_out(PROJECT / "docs" / "runbooks.md", raising(person, tmp_path), tmp_path, under=_RUNBOOK)
     (vault / f"{_FOLDERS - 1:02}" / "note.md").write_text("zqlast is watched now")
     until(lambda: found(person, "zqlast"), bool)
 
 
+def raising(person: Person, folder: Path) -> dict[str, str]:
+    """The environment of a person whose `sudo` raises the limit of their world, and ends when the watcher has seen it."""
+    (folder / "bin").mkdir()
+    sudo = folder / "bin" / "sudo"
+    inside = f"nsenter --user --preserve-credentials --target {person.running.pid}"
+    seen = f"while grep -q limited {shlex.quote(str(report_file(Home(person.home))))}; do sleep 1; done"
+    sudo.write_text(f"#!/bin/sh\n{inside} sh -c '{allow(10_000)}'\n{seen}\n")
+    sudo.chmod(0o700)
+    path = os.pathsep.join([str(sudo.parent), str(COMMAND.parent), os.environ["PATH"]])
+    return person.environment | {"PATH": path}
+
+
 def watched(person: Person) -> dict[str, Any]:
     """How the watcher says that it watches the vault."""
-    return person.source("notes")["watch"] or {"state": "not yet"}
+    return person.source("papers")["watch"] or {"state": "not yet"}
 
 
 def found(person: Person, word: str) -> list[str]:
