@@ -17,10 +17,14 @@ import pytest
 
 from catchment.pipeline import HELD_AFTER
 from tests.acceptance import document
+from tests.acceptance.accidents import executing
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
 from tests.acceptance.small_disk import small_disk, within
+from tests.connectors.github.proxy import Proxy
+from tests.connectors.github.server import TOKEN, serving_hub
 from tests.connectors.imap.dovecot import USER, message, serving
 from tests.normalize.samples import pdf
+from tests.waiting import until
 
 pytestmark = pytest.mark.acceptance
 
@@ -28,6 +32,8 @@ _RUNBOOKS = PROJECT / "docs" / "runbooks.md"
 _ELSEWHERE = ["Too many folders are to be watched"]
 """What `test_watch_limits` carries out: it needs a system in a world of its own."""
 _HERE = [heading for heading in document.headings(_RUNBOOKS) if heading not in _ELSEWHERE]
+_MANY = 1_500
+"""Papers whose sync takes long enough to be caught in the middle."""
 
 
 @dataclass(frozen=True)
@@ -227,3 +233,34 @@ def a_backup_of_yesterday(desk: Desk) -> None:
     desk.person("down").ok()
     desk.person("restore", kept).ok()
     desk.person("up", "--detach").ok()
+
+
+@world("A host says wait")
+@contextmanager
+def asked_too_much(desk: Desk) -> Iterator[Desk]:
+    secret = desk.home / ".hub-token"
+    secret.touch(mode=0o600)
+    secret.write_text(TOKEN)
+    with serving_hub() as hub, closing(Proxy(hub.port)) as proxy:
+        repo = hub.repo("ada/weir")
+        repo.open("The sluice sticks", "It has to be mended.")
+        where = ("github", f"{proxy.address}/ada/weir", "--set", "include=[issues]", "--consent")
+        desk.person("up", "--detach").ok()
+        desk.person("sources", "add", *where, "--name", "hub", "--secret", f"token=file:{secret}").ok()
+        desk.person.sync("hub")
+        repo.open("Later", "Moss grows on it.")
+        proxy.harm = lambda exchange: exchange.say(403, {"message": "secondary rate limit"}, Retry_After="3600")
+        desk.person("sync", "hub", "--wait").ok()
+        yield desk
+        desk.person("throttle", "clear", "hub").ok()
+        desk.person("sources", "remove", "hub", "--yes").ok()
+
+
+@situation("A run that never ends")
+def its_process_stands_still(desk: Desk) -> None:
+    for number in range(_MANY):
+        desk.file(f"{number}.md", f"# Paper {number}\n\n{'What the paper says. ' * 20}\n")
+    desk.person("sync", "papers").ok()
+    until(lambda: desk.person.states_of("papers")[:1], lambda latest: latest == ["RUNNING"])
+    for process in executing(desk.person, "papers"):
+        process.suspend()
