@@ -15,11 +15,13 @@ from tests.waiting import PATIENCE
 
 
 @contextmanager
-def small_disk(home: Path) -> Iterator[Person]:
-    """A person whose home is a disk of 20 MB. Needs root, for a namespace of its own."""
-    home.mkdir(mode=0o700, parents=True)
+def small_disk(home: Path, *, folder: str = "", megabytes: int = 20) -> Iterator[Person]:
+    """A person whose home, or one folder of it, is a small disk. Needs root, for a namespace of its own."""
+    disk = home / folder
+    disk.mkdir(mode=0o700, parents=True)
+    options = f"size={megabytes}m,mode=0700"
     holder = subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=20m,mode=0700 none "$0" && echo there && cat', home],
+        ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o {options} none "$0" && echo there && cat', disk],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -29,7 +31,7 @@ def small_disk(home: Path) -> Iterator[Person]:
     try:
         if holder.stdout.readline() != b"there\n":
             assert not os.environ.get("CATCHMENT_CI"), "the tests have to run as root"
-            pytest.skip("a disk of 20 MB can be mounted by root only, in a namespace of its own")
+            pytest.skip("a small disk can be mounted by root only, in a namespace of its own")
         yield Person(home, before=("nsenter", "--target", str(holder.pid), "--mount", "--"))
     finally:
         holder.stdin.close()

@@ -165,6 +165,18 @@ def test_a_disk_that_fills_while_a_sync_writes(small: Person, tmp_path: Path) ->
     assert "full" in said.err.splitlines()[-1], said
 
 
+def test_a_full_disk_of_the_backups_leaves_no_half_of_one(tmp_path: Path, vault: Path) -> None:
+    with small_disk(tmp_path / "home", folder="backups", megabytes=1) as person:
+        person("sources", "add", "obsidian", vault, "--name", "notes").ok()
+        fill = person.home / "backups" / "fill"
+        within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
+        person("backup").refused(10, "disk is full", "try again")
+        person("ledger", "check", "--deep").ok()
+        within(person, "sh", "-c", f'test "$(ls -A {fill.parent})" = fill')
+        within(person, "rm", str(fill))
+        person("backup").ok()
+
+
 def test_a_disk_that_became_read_only_can_be_looked_at(tmp_path: Path) -> None:
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "gauge.md").write_text("# Gauge\n\nThe barometer falls.\n")
