@@ -14,6 +14,7 @@ from benchmarks.notes import generate
 from catchment.settings import Home
 from console.adding import Timing, commit, prepare
 from console.consent import agreement
+from deployments.environment import NO_RUN, RUN_VARIABLE
 from deployments.runs import start_sync, wait
 from deployments.server import Running, running
 from deployments.supervisor import down, up
@@ -61,18 +62,18 @@ def add_vault(home: Home, folder: Path, name: str, notes: int, *, watch: bool) -
     wait(state, start_sync(state, "obsidian", name))
 
 
+_NAMES = frozenset({"zygote", "server", "worker", "watcher", "reclaim", "fork server"})
+
+
 def by_role(state: Running) -> dict[psutil.Process, str]:
     """The processes of a system, each with what it is for; those of a run are `run`."""
     supervisor = psutil.Process(state.pid)
     roles = {supervisor: "supervisor"}
     for process in supervisor.children(recursive=True):
-        words = process.cmdline()
-        if "PREFECT__FLOW_RUN_ID" in process.environ() and "deployments.warm.forge" not in words:
+        if process.environ().get(RUN_VARIABLE, NO_RUN) != NO_RUN:
             roles[process] = "run"
-        elif "deployments.warm.forge" in words:
-            roles[process] = "fork server" if process.parent() in roles else "run"
-        elif "deployments.child" in words:
-            roles[process] = words[words.index("deployments.child") + 1]
+        elif (name := process.name()) in _NAMES:
+            roles[process] = name
     return roles
 
 

@@ -12,8 +12,21 @@ from catchment import durable
 from catchment.home import Home
 
 POOL = "catchment"
+RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
+"""Where a process says which flow run it executes, as Prefect has it."""
+NO_RUN = "00000000-0000-0000-0000-000000000000"
 TRIED_PREFECT = "3.8."
 """How the versions begin on whose inner parts the worker and the server rely, as far as they were tried."""
+
+_ALLOCATOR: Mapping[str, str] = MappingProxyType(
+    {
+        "MALLOC_ARENA_MAX": "1",
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
+        "MALLOC_TRIM_THRESHOLD_": str(4 << 20),
+    }
+)
+"""For glibc, which else keeps what each thread gave back for that thread alone (25 MB of a run), and of a large text that was
+given back as much as the largest before it, for the next one (30 MB of each process)."""
 
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -71,6 +84,11 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
         "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": f"{address},http://localhost:{port}",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def with_room_for_a_run(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that runs are forked from: others read there which run a fork executes."""
+    return {**_ALLOCATOR, **environment, RUN_VARIABLE: NO_RUN}
 
 
 def auth_string(home: Home) -> str:

@@ -6,9 +6,9 @@ A disk that takes no line loses lines, never the process that says them: it woul
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 from pathlib import Path
+from typing import IO
 
 _BYTES = 5_000_000
 
@@ -21,15 +21,14 @@ class BoundedLog:
         self._lock = threading.Lock()
         self._lost = 0
 
-    def follow(self, process: subprocess.Popen[bytes]) -> None:
-        """Write down whatever the process says, until it and its descendants are silent."""
-        threading.Thread(target=self._pump, args=(process,), daemon=True).start()
+    def follow(self, output: IO[bytes]) -> None:
+        """Write down whatever comes out of a pipe, until all who could say something are gone."""
+        threading.Thread(target=self._pump, args=(output,), daemon=True).start()
 
-    def _pump(self, process: subprocess.Popen[bytes]) -> None:
-        if process.stdout:
-            with process.stdout as lines:
-                for line in lines:
-                    self._write(line)
+    def _pump(self, output: IO[bytes]) -> None:
+        with output:
+            for line in output:
+                self._write(line)
 
     def _write(self, line: bytes) -> None:
         with self._lock:

@@ -29,14 +29,13 @@ from deployments.prefect_database import prepare
 from deployments.reconcile import ensure_pool, worker_online
 from deployments.recovery import cancel_active, drop_overdue, follow_clock, replan, settle
 from deployments.server import Running, record, running, state_file, ui_login
-from deployments.service import Service
+from deployments.service import READY_SECONDS, Service, Zygote
 from deployments.silence import Silence
 from deployments.sweep import Sweep
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]
 
 _SHIPPED = Path(__file__).parent.parent / "prefect.yaml"
-_READY_SECONDS = 120.0
 _STOP_SECONDS = 35.0
 
 Announce = Callable[[str], None]
@@ -101,13 +100,11 @@ class _Supervisor:
         self._stopping = threading.Event()
         login = auth_string(home)
         environment = child_environment(home, port=port, auth=login)
-        self._server = Service("server", BoundedLog(home.logs / "server.log"), environment, (listening,))
-        worker_environment = {
-            key: value for key, value in environment.items() if key != "PREFECT_SERVER_API_AUTH_STRING"
-        }
-        self._worker = Service("worker", BoundedLog(home.logs / "worker.log"), worker_environment)
-        self._watcher = Service("watcher", BoundedLog(home.logs / "watcher.log"), worker_environment)
-        self._reclaiming = Service("reclaim", BoundedLog(home.logs / "reclaim.log"), worker_environment)
+        # The server alone needs it; the worker would hand it down to every run.
+        del environment["PREFECT_SERVER_API_AUTH_STRING"]
+        logs = {role: BoundedLog(home.logs / f"{role}.log") for role in ("server", "worker", "watcher", "reclaim")}
+        self._zygote = Zygote(environment, listening, logs)
+        self._server, self._worker, self._watcher, self._reclaiming = (Service(role, self._zygote) for role in logs)
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._stops = 0
         self._sweep = Sweep(home, announce, self._reclaim)
@@ -123,10 +120,12 @@ class _Supervisor:
         if line := prepare(self._home):
             self._announce(line)
         try:
-            self._start_server()
-            self._worker.start()
-            self._reclaim()
-            self._open()
+            self._zygote.begin()
+            self._await(self._zygote.ready, "the Prefect server", "server", self._zygote.died)
+            if not self._stopping.is_set():
+                self._start_server()
+                self._reclaim()
+                self._open()
             while not self._stopping.wait(0.25):
                 self._revive()
                 self._end_silence()
@@ -138,7 +137,7 @@ class _Supervisor:
 
     def _open(self) -> None:
         """Wait for the server, make what it remembers true, and only then let the worker take runs."""
-        self._await(self._answers, "the Prefect server", self._server)
+        self._await_service(self._answers, "the Prefect server", self._server)
         if self._stopping.is_set():
             return
         ensure_pool(self._state)
@@ -146,10 +145,10 @@ class _Supervisor:
             self._announce(f"the clock was set back by {back:.0f} s or more while nothing ran")
         self._sweep.settle(self._state)
         drop_overdue(self._state)
-        self._worker.let_go()
-        self._deploy()
-        self._await(lambda: worker_online(self._state), "the worker", self._worker)
+        self._worker.start()
+        self._await_service(lambda: worker_online(self._state), "the worker", self._worker)
         if not self._stopping.is_set():
+            self._deploy()
             self._announce(f"Catchment is running: {self._state.url}")
             self._sweep.resume(self._state)
             self._record()
@@ -169,13 +168,16 @@ class _Supervisor:
         if _SHIPPED.exists() and not is_deployed(self._state, "upkeep"):
             deploy(self._home, self._state, ["upkeep"], file=_SHIPPED)
 
-    def _await(self, ready: Callable[[], bool], what: str, child: Service) -> None:
-        deadline = time.monotonic() + _READY_SECONDS
+    def _await_service(self, ready: Callable[[], bool], what: str, service: Service) -> None:
+        self._await(ready, what, service.role, service.died)
+
+    def _await(self, ready: Callable[[], bool], what: str, log: str, died: Callable[[], str | None]) -> None:
+        deadline = time.monotonic() + READY_SECONDS
         while not self._stopping.is_set() and not ready():
-            how = child.died()
+            how = died()
             if how or time.monotonic() > deadline:
                 raise TryAgain(
-                    f"{what} did not start ({how or 'no answer'}); its log is logs/{child.role}.log in the home folder"
+                    f"{what} did not start ({how or 'no answer'}); its log is logs/{log}.log in the home folder"
                 )
             time.sleep(0.05)
 
@@ -203,13 +205,12 @@ class _Supervisor:
             return
         if child is self._server:
             self._start_server()
-            self._await(self._answers, "the Prefect server", child)
+            self._await_service(self._answers, "the Prefect server", child)
         elif child is self._watcher:
             child.start()
         else:
             self._sweep.settle(self._state)
             child.start()
-            child.let_go()
             self._sweep.resume(self._state)
         self._record()
 
@@ -240,7 +241,10 @@ class _Supervisor:
     def _reclaim(self) -> None:
         """Have the ledger hand back what dead processes hold, unless that is going on."""
         if self._reclaiming.process is None:
-            self._reclaiming.start()
+            try:
+                self._reclaiming.start()
+            except TryAgain as error:
+                self._announce(str(error))
 
     def _record(self) -> None:
         self._state = replace(self._state, server_pid=self._server.pid, worker_pid=self._worker.pid)
@@ -260,7 +264,7 @@ class _Supervisor:
             if self._server.process and self._worker.process and self._answers():
                 was_idle = not cancel_active(self._state, patience=12, hurry=self._in_a_hurry)
         self._worker.end(grace=0 if self._in_a_hurry() else 4)
-        if not was_idle:
+        if not was_idle and self._zygote.ready():
             # A run that had to be killed could hand nothing back.
             self._reclaim()
         with contextlib.suppress(CatchmentError):
@@ -268,6 +272,7 @@ class _Supervisor:
                 settle(self._state)
         self._server.end(grace=6)
         self._reclaiming.finish(patience=0 if self._in_a_hurry() else 4)
+        self._zygote.end()
         state_file(self._home).unlink(missing_ok=True)
 
     def _in_a_hurry(self) -> bool:

@@ -14,7 +14,8 @@ from pathlib import Path
 from catchment.errors import TryAgain
 from catchment.home import Home
 from deployments.deploy_command import Said, place, surroundings, words
-from deployments.warm.forge import NO_RUN, Order
+from deployments.environment import NO_RUN
+from deployments.warm.forge import Order
 from deployments.warm.link import Ended
 
 Execute = Callable[[Order], Awaitable[Ended]]

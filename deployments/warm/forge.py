@@ -37,13 +37,12 @@ import psutil
 
 from catchment import durable
 from catchment.sandbox_server import prepare
+from deployments.environment import NO_RUN, RUN_VARIABLE
+from deployments.processes import Deaths, end_with_parent, name_process
 from deployments.warm.preload import PREFECT, SourceFiles, complete_models, load, wanted
 
-RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
-NO_RUN = "00000000-0000-0000-0000-000000000000"
 STALE = "the project's code changed"
 _ENGINE = ("prefect.engine",)
-_PR_SET_PDEATHSIG = 1
 _LOOK_SECONDS = 2.0
 """How often the source files are looked at while nothing happens."""
 
@@ -83,17 +82,13 @@ class Forge:
 
     def serve(self) -> Order | None:
         """Start what is asked for and tell how it ended. Returns in the fork, with its order; and None at the end."""
-        ear, bell = socket.socketpair()
-        bell.setblocking(False)
-        signal.set_wakeup_fd(bell.fileno())
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        with ear, bell, selectors.DefaultSelector() as selector:
+        with Deaths() as deaths, selectors.DefaultSelector() as selector:
             selector.register(self.link, selectors.EVENT_READ)
-            selector.register(ear, selectors.EVENT_READ)
+            selector.register(deaths.ear, selectors.EVENT_READ)
             while not (self.retired and not self.runs):
                 ready = [key.fileobj for key, _ in selector.select(None if self.stale else _LOOK_SECONDS)]
-                if ear in ready:
-                    ear.recv(4096)
+                if deaths.ear in ready:
+                    deaths.heard()
                     self._bury()
                 if self.link in ready:
                     messages = self._read()
@@ -157,11 +152,10 @@ class Forge:
 
     def _become(self, order: Order) -> None:
         """Make the fork a process of its own: nothing of the fork server's is left open, handled or inherited."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.link.close()
         os.setsid()
-        _end_with_parent()
+        end_with_parent()
+        name_process("run")
         if order.output is not None:
             for descriptor, file in enumerate(order.output, 1):
                 os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), descriptor)
@@ -198,28 +192,47 @@ class Forge:
             self.say({"stale": True})
 
 
-def main(descriptor: int) -> None:
+@dataclass(slots=True)
+class Ground:
+    """What a fork server stands on: room for the id of a run in its process, settings, and the code that it has imported."""
+
+    label: int
+    lean: Mapping[str, str]
+    files: SourceFiles | None = None
+    failed: list[str] = field(default_factory=list)
+
+    @classmethod
+    def take(cls) -> Ground:
+        """Take the settings that spare a run something; to be called before Prefect is imported."""
+        label = _label()
+        lean = lean_settings(os.environ)
+        os.environ.update(lean)
+        return cls(label, lean)
+
+    def prepare(self) -> SourceFiles:
+        """Import and do once what runs need, unless that was done; the files of it as they were before."""
+        if self.files is None:
+            names = wanted()
+            self.files = SourceFiles(names)
+            self.failed = load((*PREFECT, *names))
+            complete_models()
+            self.failed += _rehearsed()
+            if threading.active_count() > 1:
+                # A lock that another thread holds at the fork would stay locked for ever.
+                sys.exit(f"a preloaded module started a thread; take it off the preload list: {' '.join(names)}")
+        return self.files
+
+
+def serve(link: socket.socket, ground: Ground) -> None:
     """Serve until the worker closes the socket; in a fork, execute its run instead."""
-    label = _label()
-    lean = lean_settings(os.environ)
-    os.environ.update(lean)
-    link = socket.socket(fileno=descriptor)
-    link.set_inheritable(False)
-    names = wanted()
-    forge = Forge(link, SourceFiles(names), label)
-    failed = load((*PREFECT, *names))
-    complete_models()
-    failed += _rehearsed()
-    if threading.active_count() > 1:
-        # A lock that another thread holds at the fork would stay locked for ever.
-        sys.exit(f"a preloaded module started a thread; take it off the preload list: {' '.join(names)}")
+    forge = Forge(link, ground.prepare(), ground.label)
     gc.collect()
     gc.freeze()
-    forge.say({"ready": failed})
+    forge.say({"ready": ground.failed})
     before = _spellings()
     if order := forge.serve():
         os.environ.clear()
-        os.environ.update(lean | order.env)
+        os.environ.update({**ground.lean, **order.env})
         _execute(order, fresh=_has_settings(before))
 
 
@@ -246,21 +259,12 @@ def lean_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in settings.items() if key not in environment}
 
 
-def _end_with_parent() -> None:
-    """Have the system kill this process when its parent ends, however that ends. Nothing happens where it cannot."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == 1:
-            # The parent died before the request was made.
-            os._exit(1)
-
-
 def _execute(order: Order, *, fresh: bool) -> None:
     if order.command:
         words = shlex.split(order.command)
         os.execvp(words[0], words)
     if not fresh:
-        _take_settings()
+        take_settings()
     # Python's own random numbers begin anew after a fork; these do not.
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
@@ -292,7 +296,8 @@ def _has_settings(before: Mapping[str, set[str | None]]) -> bool:
     return now.keys() == before.keys() and all(value in before[key] for key, value in now.items())
 
 
-def _take_settings() -> None:
+def take_settings() -> None:
+    """Have Prefect read its settings anew, as the environment has them now; 90 ms."""
     from prefect.context import refresh_global_settings_context
     from prefect.logging.configuration import setup_logging
 
@@ -338,4 +343,6 @@ def _figures(used: resource.struct_rusage, io: tuple[int, int]) -> dict[str, Any
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    to_worker = socket.socket(fileno=int(sys.argv[1]))
+    to_worker.set_inheritable(False)
+    serve(to_worker, Ground.take())

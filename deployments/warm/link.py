@@ -10,20 +10,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from catchment.errors import TryAgain
-from deployments.warm.forge import NO_RUN, RUN_VARIABLE, STALE, Order
+from deployments.environment import with_room_for_a_run
+from deployments.warm.forge import STALE, Order
 
-_ALLOCATOR = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(4 << 20),
-}
-"""For glibc, which else keeps what each thread gave back for that thread alone (25 MB of a run), and of a large text that was
-given back as much as the largest before it, for the next one (30 MB of each process)."""
 _LINE_BYTES = 1 << 20
 
 
@@ -71,9 +65,9 @@ class ForkedRun:
 
 @dataclass(slots=True, eq=False)
 class _Server:
-    """One fork server process, and the messages to and from it."""
+    """One fork server process, and the messages to and from it; `over` waits until the process is gone."""
 
-    process: asyncio.subprocess.Process
+    over: Callable[[], Awaitable[object]]
     writer: asyncio.StreamWriter
     ready: asyncio.Future[None]
     stale: bool = False
@@ -128,6 +122,10 @@ class Link:
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
 
+    async def adopt(self, link: socket.socket, pid: int) -> None:
+        """Use this child, a fork server at the other end of the link, as the first."""
+        self._server = await self._linked(link, lambda: asyncio.to_thread(os.waitpid, pid, 0))
+
     async def prepare(self) -> None:
         """Start a fork server, unless there is one that will do."""
         await self._serving()
@@ -177,11 +175,13 @@ class Link:
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
-                # Room for the id of a flow run, where a fork writes its own.
-                env={**_ALLOCATOR, **os.environ, RUN_VARIABLE: NO_RUN},
+                env=with_room_for_a_run(os.environ),
             )
-        reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_LINE_BYTES)
-        server = _Server(process, writer, asyncio.get_running_loop().create_future())
+        return await self._linked(ours, process.wait)
+
+    async def _linked(self, link: socket.socket, over: Callable[[], Awaitable[object]]) -> _Server:
+        reader, writer = await asyncio.open_unix_connection(sock=link, limit=_LINE_BYTES)
+        server = _Server(over, writer, asyncio.get_running_loop().create_future())
         self._servers.add(server)
         self._task(self._listen(server, reader))
         return server
@@ -198,7 +198,7 @@ class Link:
                     self._task(self.prepare())
         finally:
             server.lost()
-            await server.process.wait()
+            await server.over()
             self._servers.discard(server)
 
     def _task(self, work: Coroutine[Any, Any, None]) -> None:

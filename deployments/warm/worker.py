@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Coroutine, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -77,6 +78,10 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     async def warm_up(self) -> None:
         """Start the fork server and wait until it has imported everything; needs no Prefect server, may be called twice."""
         await self._link.prepare()
+
+    async def adopt(self, link: socket.socket, pid: int) -> None:
+        """Begin with this child, a fork server at the other end of the link."""
+        await self._link.adopt(link, pid)
 
     async def execute(self, order: Order) -> Ended:
         """Fork something that is no run, and wait for its end. Raises TryAgain when no process can be started."""

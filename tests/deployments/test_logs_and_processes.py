@@ -26,8 +26,9 @@ def test_a_log_keeps_its_latest_lines_and_does_not_grow_without_end(
 ) -> None:
     monkeypatch.setattr(logs, "_BYTES", 1_000)
     process = subprocess.Popen([sys.executable, "-c", "for i in range(1000): print('line', i)"], stdout=subprocess.PIPE)
+    assert process.stdout is not None
     log = BoundedLog(tmp_path / "server.log")
-    log.follow(process)
+    log.follow(process.stdout)
     process.wait()
     _until_written(tmp_path / "server.log", b"line 999\n")
     files = sorted(tmp_path.iterdir())
@@ -43,8 +44,9 @@ def test_a_disk_that_takes_no_line_does_not_hold_up_the_process_and_is_told_of_a
     says = "for i in range(3000): print('a line of some length', i)\nprint(input(), flush=True)"
     process = subprocess.Popen([sys.executable, "-uc", says], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
+    assert process.stdout is not None
     log = BoundedLog(path)
-    log.follow(process)
+    log.follow(process.stdout)
     until(lambda: log._lost, lambda lost: lost >= 3_000)
     path.unlink()
     process.stdin.write(b"the last line\n")

@@ -315,6 +315,19 @@ def test_what_prefect_refuses_is_one_line_and_changes_nothing(
         deploy(server_home, server, ["other"], file=file)
 
 
+def test_a_server_that_cannot_be_started_is_told_with_its_log_and_leaves_nothing_running(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "prefect.py").write_text("raise ImportError('no such Prefect')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(
+        TryAgain, match=r"^the Prefect server did not start \(exit code 1\); its log is logs/server\.log"
+    ):
+        up(home, announce=_ignore)
+    until(lambda: (home.logs / "server.log").read_text().endswith("ImportError: no such Prefect\n"))
+    assert running(home) is None
+
+
 @pytest.mark.server
 def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_run_is_marked(
     server_home: Home, server: Running, deployed: Callable[..., None]
@@ -324,7 +337,7 @@ def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_ru
     until(lambda: runs.view(server, run).state_type == "RUNNING")
     os.kill(server.server_pid, signal.SIGKILL)
     os.kill(server.worker_pid, signal.SIGKILL)
-    until(lambda: _pids(server_home).isdisjoint({server.server_pid, server.worker_pid}))
+    until(lambda: _pids(server_home).isdisjoint({0, server.server_pid, server.worker_pid}))
     said = (server_home.logs / "up.log").read_text()
     assert "the server stopped (killed by signal 9); starting it again in 1 s" in said
     assert "the worker stopped (killed by signal 9); starting it again in 1 s" in said
@@ -335,6 +348,24 @@ def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_ru
     assert runs.wait(now, runs.start_sync(now, "standin", "alive"), timeout=PATIENCE).state_type == "COMPLETED"
     # The lease of the slot that the dead run had ends within a minute, and the next sweep sees it.
     until(lambda: runs.view(now, run).state_type == "CRASHED")
+
+
+@pytest.mark.server
+def test_a_zygote_that_is_killed_ends_all_that_it_forked_and_all_is_started_again(
+    server_home: Home, server: Running, deployed: Callable[..., None]
+) -> None:
+    before = _pids(server_home)
+    forked = [psutil.Process(pid) for pid in before]
+    (zygote,) = {process.parent() for process in forked}
+    assert zygote is not None
+    assert zygote.parent() == psutil.Process(server.pid)
+    zygote.kill()
+    assert psutil.wait_procs(forked, timeout=PATIENCE)[1] == []
+    until(lambda: _pids(server_home).isdisjoint({0, *before}))
+    now = running(server_home)
+    assert now is not None
+    deployed("after")
+    assert runs.wait(now, runs.start_sync(now, "standin", "after"), timeout=PATIENCE).state_type == "COMPLETED"
 
 
 def _deployment(server: Running, name: str) -> dict[str, Any]:

@@ -25,6 +25,18 @@ def _watch() -> None:
         call()
 
 
+def _wrap_server() -> None:
+    import uvicorn
+
+    run = uvicorn.Server.run
+
+    def watched(*arguments: Any, **options: Any) -> None:
+        threading.Thread(target=_watch, daemon=True).start()
+        run(*arguments, **options)
+
+    uvicorn.Server.run = watched  # type: ignore[method-assign]
+
+
 def _wrap_delivery() -> None:
     from catchment.ledger.queue import Queue
 
@@ -40,7 +52,6 @@ def _wrap_delivery() -> None:
     Queue.deliver = stuck  # type: ignore[method-assign]
 
 
-if "deployments.child" in sys.orig_argv and "server" in sys.orig_argv:
-    threading.Thread(target=_watch, daemon=True).start()
-if "deployments.warm.forge" in sys.orig_argv:
+if "deployments.zygote" in sys.orig_argv:
+    _wrap_server()
     _wrap_delivery()
