@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import IO
 
-_BYTES = 5_000_000
+LOG_BYTES = 5_000_000
 
 
 class BoundedLog:
@@ -40,7 +40,7 @@ class BoundedLog:
                 self._lost += 1
 
     def _append(self, data: bytes) -> None:
-        if self._path.exists() and self._path.stat().st_size > _BYTES:
+        if self._path.exists() and self._path.stat().st_size > LOG_BYTES:
             self._path.replace(self._path.with_suffix(".log.1"))
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "wb") as file:

@@ -182,7 +182,7 @@ async def _take_runs(worker: WarmWorker, link: socket.socket, fork_server: int) 
     # Ctrl-C is what a worker takes as the wish to let its runs end; a plain end would kill them.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     await worker.adopt(link, fork_server)
-    async with answering(Home.default(), worker.execute):
+    async with answering(Home.default(), worker.execute, worker.warn):
         await worker.start()
 
 

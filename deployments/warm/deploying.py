@@ -23,7 +23,7 @@ _LINE_BYTES = 1 << 20
 
 
 @contextlib.asynccontextmanager
-async def answering(home: Home, execute: Execute) -> AsyncIterator[None]:
+async def answering(home: Home, execute: Execute, warn: Callable[[str], None]) -> AsyncIterator[None]:
     """Do what is asked meanwhile; `execute` forks, and waits for the end. Who gets no answer does it without us."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,9 +34,11 @@ async def answering(home: Home, execute: Execute) -> AsyncIterator[None]:
 
     place(home).unlink(missing_ok=True)
     async with contextlib.AsyncExitStack() as listening:
-        # The path of a home may be longer than that of a socket can be.
-        with contextlib.suppress(OSError):
+        try:
             await listening.enter_async_context(await asyncio.start_unix_server(answer, place(home), limit=_LINE_BYTES))
+        except OSError as error:
+            # The path of a home may be longer than that of a socket can be.
+            warn(f"Each `prefect deploy` takes a new interpreter, for there is no socket for it ({error})")
         yield
 
 

@@ -58,7 +58,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         super().__init__(*arguments, **options)
         # Far enough ahead that every run is seen by a slow look before it is due; it is started when it is due.
         self._prefetch_seconds = max(self._prefetch_seconds, 5 + 2 * get_current_settings().worker.query_seconds)
-        self._link = Link(self._logger.warning)
+        self.warn = self._logger.warning
+        self._link = Link(self.warn)
         self._control = ControlChannel()
         self._bell = Bell()
         self._looking = asyncio.Lock()

@@ -10,6 +10,7 @@ import pytest
 from catchment.errors import TryAgain
 from catchment.settings import Home
 from deployments import background
+from deployments.logs import LOG_BYTES
 from deployments.server import running
 from deployments.supervisor import up
 
@@ -22,6 +23,18 @@ def test_what_did_not_start_in_time_leaves_nothing_running(home: Home, monkeypat
         up(home, detach=True, announce=print)
     assert running(home) is None
     assert processes(home) == []
+
+
+def test_what_was_said_at_starts_is_kept_in_two_files_of_bounded_size(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = home.make().logs / "up.log"
+    log.write_bytes(b"said long ago\n" * (LOG_BYTES // 10))
+    monkeypatch.setattr(background, "_START_SECONDS", 0.0)
+    with pytest.raises(TryAgain):
+        up(home, detach=True, announce=print)
+    assert b"long ago" in log.with_suffix(".log.1").read_bytes()
+    assert b"long ago" not in log.read_bytes()
 
 
 def processes(home: Home) -> list[str]:

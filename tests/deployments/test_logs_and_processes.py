@@ -24,7 +24,7 @@ print(child.pid, flush=True)
 def test_a_log_keeps_its_latest_lines_and_does_not_grow_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "_BYTES", 1_000)
+    monkeypatch.setattr(logs, "LOG_BYTES", 1_000)
     process = subprocess.Popen([sys.executable, "-c", "for i in range(1000): print('line', i)"], stdout=subprocess.PIPE)
     assert process.stdout is not None
     log = BoundedLog(tmp_path / "server.log")
