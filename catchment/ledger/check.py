@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from functools import cache
 
 from sqlalchemy import Table, Text, func, select, text
 
 from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
-from catchment.ledger import history, search
+from catchment.ledger import history, opening, search
 from catchment.ledger.damage import is_cut
-from catchment.ledger.opening import make
 from catchment.ledger.schema import COUNTED, counters, metadata
 from catchment.ledger.store import Reading, Store, as_map, from_json
 from catchment.ledger.threads import MAIL
@@ -201,24 +197,9 @@ def pages(store: Store) -> list[str]:
         verdict = reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one()
         if verdict != "ok" or is_cut(store):
             return [f"The file is damaged; {_RESTORE}"]
-        if not _structure_of_a_new_one() <= _structure(reading):
+        if not opening.is_as_made(reading):
             return [f"The tables are not those of this program; {_RESTORE}"]
     return []
-
-
-def _structure(reading: Reading) -> set[tuple[str, ...]]:
-    """What the database says of each table, index, view and guard, without the order in which constraints were written."""
-    rows = reading.connection.exec_driver_sql(
-        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"
-    )
-    return {(*what, *sorted(re.split(r"[\s,\"]+", sql))) for *what, sql in rows}
-
-
-@cache
-def _structure_of_a_new_one() -> set[tuple[str, ...]]:
-    with closing(Store("sqlite:///:memory:", lambda: 0.0)) as store, store.write() as writing:
-        make(writing.connection)
-        return _structure(writing)
 
 
 def check_words(store: Store) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, insert, inspect, select
+from sqlalchemy import Connection, create_engine, insert, inspect, select
 
 from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
 from catchment.ledger import history, schema, search
@@ -74,6 +76,24 @@ def make(connection: Connection) -> None:
     connection.execute(insert(counters), [{"name": name, "value": 0} for name in COUNTED])
     connection.execute(insert(chain), {"id": 1, "length": 0, "hash": b""})
     connection.execute(insert(revision), {"version_num": schema.REVISION})
+
+
+def is_as_made(reading: Reading) -> bool:
+    """Whether a SQLite file of this program's revision has each table, index, view and guard as they are made."""
+    return revision_of(reading) != schema.REVISION or _new_structure() <= _structure(reading.connection)
+
+
+@cache
+def _new_structure() -> set[tuple[str, ...]]:
+    with create_engine("sqlite://").connect() as connection:
+        make(connection)
+        return _structure(connection)
+
+
+def _structure(connection: Connection) -> set[tuple[str, ...]]:
+    # Without the order in which constraints were written: a migration adds to the end.
+    rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {(*what, *sorted(re.split(r"[\s,\"]+", sql))) for *what, sql in rows}
 
 
 def revision_of(reading: Reading) -> str | None:

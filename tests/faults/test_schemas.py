@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from catchment.errors import LedgerUnavailable, SchemaMismatch
-from catchment.ledger import Ledger, migrations, schema
+from catchment.ledger import Ledger, migrations, opening, schema
 from catchment.ledger.opening import revision_of
 from catchment.ledger.store import Store
 from console.main import main
@@ -41,11 +41,20 @@ def old(tmp_path: Path) -> Path:
 @pytest.fixture
 def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The program is of the next version, to which the ledger is an old one; its migrations."""
-    monkeypatch.setattr(migrations, "_HERE", migrations._HERE)
-    monkeypatch.setattr(schema, "REVISION", schema.REVISION)
     folder = tmp_path / "later"
-    become_later(folder)
+    become_later_with(monkeypatch, folder)
     return folder
+
+
+def become_later_with(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    for owner, name in (
+        (migrations, "_HERE"),
+        (schema, "REVISION"),
+        (opening, "make"),
+        (opening, "_new_structure"),
+    ):
+        patch.setattr(owner, name, getattr(owner, name))
+    become_later(folder)
 
 
 def address(file: Path) -> str:
@@ -268,9 +277,7 @@ def test_what_was_kept_can_be_brought_back_by_either_program(
     file = home / "ledger.db"
     before = told(address(file))
     with monkeypatch.context() as newer:
-        newer.setattr(migrations, "_HERE", migrations._HERE)
-        newer.setattr(schema, "REVISION", schema.REVISION)
-        become_later(tmp_path / "later")
+        become_later_with(newer, tmp_path / "later")
         Ledger.open(address(file)).close()
         assert main(["restore", str(home / "ledger-0001.backup.db")]) == 0
         sound(address(file), before)

@@ -21,7 +21,7 @@ from tests.acceptance.person import PROJECT, Person
 from tests.faults.proxy import Harm, Proxy
 from tests.waiting import until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500)]
+pytestmark = pytest.mark.timeout(1_500)
 
 _NOTES = 100
 _SHORT, _LONG = 5, 90
@@ -100,6 +100,7 @@ _HARMS = {
 }
 
 
+@pytest.mark.faults
 def test_a_sync_goes_on_through_all_that_can_be_between_it_and_the_server(divided: Divided, vault: Path) -> None:
     divided.in_the_middle("all", vault)
     for harm in _HARMS.values():
@@ -107,6 +108,7 @@ def test_a_sync_goes_on_through_all_that_can_be_between_it_and_the_server(divide
     divided.all_is_well("all")
 
 
+@pytest.mark.faults
 def test_a_server_that_was_away_for_long_is_asked_again_and_what_was_saved_meanwhile_is_found(
     divided: Divided, vault: Path
 ) -> None:

@@ -12,13 +12,17 @@ import shutil
 import signal
 import sys
 import tempfile
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, select
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+from sqlalchemy import Connection, Engine, create_engine, event, select
 
-from catchment.ledger import Ledger, migrations, schema
+from catchment.ledger import Ledger, migrations, opening, schema
+from tests.faults import r0002_later
 from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
 
 LATER = "0002"
@@ -34,6 +38,15 @@ def become_later(folder: Path) -> None:
     shutil.copy2(_LATER, versions)
     migrations._HERE = folder
     schema.REVISION = LATER
+    make = opening.make
+
+    def made(connection: Connection) -> None:
+        make(connection)
+        with Operations.context(MigrationContext.configure(connection)):
+            r0002_later.upgrade()
+
+    opening.make = made
+    opening._new_structure = cache(opening._new_structure.__wrapped__)
 
 
 def live_in(url: str) -> None:

@@ -37,9 +37,24 @@ def _take_time() -> None:
     Queue.deliver = unhurried  # type: ignore[method-assign]
 
 
-if "deployments.child" in sys.orig_argv and "worker" in sys.orig_argv:
-    os.environ["PREFECT_API_URL"] = _API
-if "deployments.child" in sys.orig_argv and "watcher" in sys.orig_argv:
-    _ask_the_proxy()
-if "deployments.warm.forge" in sys.orig_argv:
+def _in_forks() -> None:
+    from deployments import processes
+    from deployments.warm import forge
+
+    named = processes.name_process
+
+    def become(name: str) -> None:
+        named(name)
+        if name == "worker":
+            os.environ["PREFECT_API_URL"] = _API
+            forge.take_settings()
+        elif name == "watcher":
+            _ask_the_proxy()
+
+    processes.name_process = become
+
+
+if "deployments.zygote" in sys.orig_argv:
+    _in_forks()
+if {"deployments.zygote", "deployments.warm.forge"} & set(sys.orig_argv):
     _take_time()
