@@ -12,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Connection,
     Float,
     ForeignKey,
     Index,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
     text,
 )
 
@@ -32,6 +34,7 @@ REVISION = "0001"
 """The revision that these tables are; migrations lead an older ledger here."""
 
 metadata = MetaData()
+_WHERE = "where"
 
 _Number = BigInteger().with_variant(Integer(), "sqlite")
 """64 bits everywhere; SQLite makes only a column declared INTEGER the row's own address."""
@@ -42,7 +45,15 @@ def _id() -> Column[Any]:
 
 
 def _partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
-    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), info={_WHERE: where})
+
+
+@event.listens_for(metadata, "before_create")
+def _tell_postgresql(_: MetaData, connection: Connection, **__: Any) -> None:
+    # An index that is told at once loads the dialect, in each process that never sees such a database.
+    if connection.dialect.name == "postgresql":
+        for index in (index for table in metadata.tables.values() for index in table.indexes if _WHERE in index.info):
+            index.dialect_options["postgresql"]["where"] = text(index.info[_WHERE])
 
 
 def _one_of(column: str, *values: str) -> CheckConstraint:

@@ -96,6 +96,38 @@ def full_in_the_middle(at: Disks) -> Verdict:
     return verdict
 
 
+def full_for_prefect(at: Disks) -> Verdict:
+    return _full_around(at, "prefect")
+
+
+def full_for_the_logs(at: Disks) -> Verdict:
+    return _full_around(at, "logs")
+
+
+def full_for_what_runs(at: Disks) -> Verdict:
+    return _full_around(at, "run")
+
+
+def _full_around(at: Disks, folder: str) -> Verdict:
+    """The disk of one folder of the home is full during a sync, and has room again after it."""
+    notes = at.folder / folder / "notes"
+    few(notes)
+    verdict = Verdict()
+    with small_disk(at.folder / folder / "home", folder=folder, megabytes=50) as person, upright(person):
+        person("sources", "add", "local_files", notes, "--name", _NAME).ok()
+        fill = person.home / folder / "fill"
+        within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
+        said = person("sync", _NAME, "--wait")
+        verdict.expect(said.code in (0, 1, 10) and "Traceback" not in said.err, f"{said.code}: {said.err}")
+        within(person, "rm", str(fill))
+        person("up", "--detach").ok()
+        edit(notes)
+        person.sync_when_ready(_NAME)
+        verdict = judge(on_disk(notes), held(person, _NAME, lambda locator, _title: locator), verdict)
+        verdict.expect(person("ledger", "check", "--deep").code == 0, "the ledger is not sound")
+    return verdict
+
+
 def read_only(at: Disks) -> Verdict:
     few(at.folder / "fixed" / "notes")
     verdict = Verdict()
@@ -163,6 +195,9 @@ AREA = Area(
     (
         Hazard("full when a source is added", "said; nothing by halves", full_when_a_source_is_added),
         Hazard("full in the middle of a sync", "said; goes on with room", full_in_the_middle),
+        Hazard("full for Prefect alone", "goes on with room", full_for_prefect),
+        Hazard("full for the logs alone", "goes on", full_for_the_logs),
+        Hazard("full for what runs alone", "goes on with room", full_for_what_runs),
         Hazard("read-only for a while", "said; can be looked at", read_only),
         Hazard("a page of the ledger is damaged", "said; the backup helps", a_page_is_damaged),
         Hazard("the ledger is gone", "read again from the source", the_ledger_is_gone),
