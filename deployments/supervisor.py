@@ -133,7 +133,10 @@ class _Supervisor:
                     self._follow_clock(set_by)
                 self._sweep.now_and_then(self._state)
         finally:
-            self._close()
+            try:
+                self._close()
+            finally:
+                self._zygote.end()
 
     def _open(self) -> None:
         """Wait for the server, make what it remembers true, and only then let the worker take runs."""
@@ -272,7 +275,6 @@ class _Supervisor:
                 settle(self._state)
         self._server.end(grace=6)
         self._reclaiming.finish(patience=0 if self._in_a_hurry() else 4)
-        self._zygote.end()
         state_file(self._home).unlink(missing_ok=True)
 
     def _in_a_hurry(self) -> bool:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from catchment import durable
-from catchment.errors import LedgerCorrupt, LedgerError
+from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from catchment.ledger.store import DAMAGED, Reading, Store
 
 # https://www.sqlite.org/fileformat2.html#the_write_ahead_log and https://www.sqlite.org/walformat.html
@@ -70,8 +70,11 @@ def is_cut(store: Store) -> bool:
     log = _log_of(store.file)
     if log.exists() and log.stat().st_size:
         # A disk that was full in the middle of a page leaves this too: the log has that page still, and now it is written.
-        with store.translated(), closing(sqlite3.connect(store.file, isolation_level=None)) as database:
-            _, in_log, moved = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        try:
+            with store.translated(), closing(sqlite3.connect(store.file, isolation_level=None)) as database:
+                _, in_log, moved = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except LedgerUnavailable:
+            return False  # The disk is full still: until there is room the log has it.
         if in_log != moved:
             return False
     return store.file.stat().st_size < pages * page

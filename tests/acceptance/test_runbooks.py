@@ -261,6 +261,6 @@ def its_process_stands_still(desk: Desk) -> None:
     for number in range(_MANY):
         desk.file(f"{number}.md", f"# Paper {number}\n\n{'What the paper says. ' * 20}\n")
     desk.person("sync", "papers").ok()
-    until(lambda: desk.person.states_of("papers")[:1], lambda latest: latest == ["RUNNING"])
+    until(lambda: desk.person.source("papers")["last_sync"]["outcome"], lambda outcome: outcome is None)
     for process in executing(desk.person, "papers"):
         process.suspend()

@@ -22,7 +22,7 @@ from catchment.model import JobState
 from deployments.api import api
 from deployments.watch import automation, report
 from deployments.watch.question import Server
-from tests.acceptance.person import Person, commands, upright
+from tests.acceptance.person import Person, upright
 from tests.waiting import until
 
 pytestmark = pytest.mark.acceptance
@@ -220,7 +220,7 @@ def of_now(runs: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def test_a_watcher_that_is_killed_misses_nothing(person: Person, at_rest: Vault) -> None:
-    (watcher,) = [one for one in person.processes() for line in commands([one]) if line.endswith(" watcher")]
+    (watcher,) = [one for one in person.processes() if one.name() == "watcher"]
     watcher.suspend()
     word = at_rest.write("4/Note 40.md", "saved while nobody looked")
     os.kill(watcher.pid, signal.SIGKILL)

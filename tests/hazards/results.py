@@ -92,7 +92,13 @@ class Results:
         compared = {hazard: rows for hazard, rows in met.items() if len(rows) == len(systems)}
         if len(systems) == 1 or not compared:
             return
-        yield from ("", "## Side by side", "", ", ".join(self.versions[system] for system in systems) + ".", "")
+        yield from (
+            "",
+            "## Side by side",
+            "",
+            "Versions: " + ", ".join(self.versions[system] for system in systems) + ".",
+            "",
+        )
         cells = [
             (f"{hazard} \\*" if rows[0].policy else hazard, *(row.seen for row in rows))
             for hazard, rows in compared.items()
