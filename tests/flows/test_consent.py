@@ -34,6 +34,11 @@ def withdraw(home: Home, name: str) -> None:
         ledger.consents.withdraw(source.id, {WHOLE}, "operator:anna")
 
 
+def ended(home: Home) -> list[str | None]:
+    with closing(Ledger.open(home.database_url)) as ledger:
+        return [sync.error for sync in ledger.syncs.recent()]
+
+
 def found(home: Home) -> int:
     with closing(Ledger.open(home.database_url)) as ledger:
         return len(ledger.library.search("letter"))
@@ -64,7 +69,7 @@ def test_a_run_whose_consent_is_withdrawn_ends_before_its_next_batch(
     with monkeypatch.context() as patch:
         patch.setattr(Queue, "claim", claim_and_withdraw)
         state = sync("stopped", folder)
-    assert (state.type.value, state.name) == ("COMPLETED", "Skipped")
+    assert (state.type.value, state.name) == ("COMPLETED", "Skipped"), ended(home)
     assert window.run_of("stopped")["name"] == "stopped: 3 in the library until consent ended"
     assert sync("stopped", folder).name == "Skipped"
     assert found(home) == 3
