@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from collections.abc import Callable
 
 from catchment.errors import TryAgain
 from catchment.home import Home
-from deployments.logs import LOG_BYTES
+from deployments.logs import put_aside_when_long
 from deployments.ports import is_free
 from deployments.server import running
 
@@ -26,9 +25,7 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
     if port is not None and not is_free(port):
         raise TryAgain(f"port {port} is taken by another program; choose another with --port, or leave it out")
     log = home.logs / "up.log"
-    with contextlib.suppress(FileNotFoundError):
-        if log.stat().st_size > LOG_BYTES:
-            log.replace(log.with_suffix(".log.1"))
+    put_aside_when_long(log)
     command = [sys.executable, "-P", "-m", "deployments.detached", *([str(port)] if port is not None else [])]
     # Several may be started at once, of which one is to run: none cuts off what another has said.
     with open(log, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:

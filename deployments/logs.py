@@ -5,12 +5,20 @@ A disk that takes no line loses lines, never the process that says them: it woul
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from pathlib import Path
 from typing import IO
 
 LOG_BYTES = 5_000_000
+
+
+def put_aside_when_long(log: Path) -> None:
+    """Begin a log file anew when it has become long, and keep what it was beside it."""
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > LOG_BYTES:
+            log.replace(log.with_suffix(".log.1"))
 
 
 class BoundedLog:
@@ -40,8 +48,7 @@ class BoundedLog:
                 self._lost += 1
 
     def _append(self, data: bytes) -> None:
-        if self._path.exists() and self._path.stat().st_size > LOG_BYTES:
-            self._path.replace(self._path.with_suffix(".log.1"))
+        put_aside_when_long(self._path)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
