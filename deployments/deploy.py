@@ -26,9 +26,7 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
     more leave the server too, and an unchanged file is not deployed twice.
     """
     path = file or home.sources_file
-    if file is None:
-        _lead_forward(path)
-    written = _written(path, is_sources=file is None)
+    written = _slugs(prefect_file.read(file).deployments if file else _led_forward(path).entries)
     for name in names or ():
         if name not in written:
             raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(written) or 'none'}")
@@ -63,16 +61,16 @@ def is_deployed(running: Running, name: str) -> bool:
     return name in _deployed(running)
 
 
-def _lead_forward(path: Path) -> None:
+def _led_forward(path: Path) -> SourcesFile:
     sources = SourcesFile.load(path)
     if sources.is_older:
         with durable.explained():
             sources.save()
+    return sources
 
 
-def _written(path: Path, *, is_sources: bool) -> dict[str, set[str]]:
+def _slugs(found: Iterable[prefect_file.Deployment] | Iterable[SourceEntry]) -> dict[str, set[str]]:
     """The deployments of a file, each with the slugs of its schedules."""
-    found = SourcesFile.load(path).entries if is_sources else prefect_file.read(path).deployments
     return {one.name: {schedule.slug for schedule in one.schedules} for one in found}
 
 
