@@ -20,6 +20,11 @@ _BUSY_SECONDS = 0.02
 """How long the last pages may keep writers waiting for readers; when that is too short, the next round does it."""
 
 
+def log_of(file: Path) -> Path:
+    """The write-ahead log of a database file."""
+    return file.with_name(f"{file.name}-wal")
+
+
 class Checkpoints:
     """Empties the log of one database file from a thread of its own, whenever it has become long.
 
@@ -28,7 +33,7 @@ class Checkpoints:
 
     def __init__(self, file: Path, writing: threading.Lock) -> None:
         self._file = file
-        self._log = file.with_name(f"{file.name}-wal")
+        self._log = log_of(file)
         self._writing = writing
         self._at_work = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -42,6 +47,11 @@ class Checkpoints:
             if self._at_work.acquire(blocking=False):
                 self._thread = threading.Thread(target=self._empty, name="checkpoint")
                 self._thread.start()
+
+    def settle(self) -> None:
+        """Move all that was committed into the file now. Raises sqlite3.Error."""
+        with closing(sqlite3.connect(self._file, isolation_level=None)) as database:
+            _moved(database, "PASSIVE")
 
     def close(self) -> None:
         """Wait for the round under way; may be called twice."""

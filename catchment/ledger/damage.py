@@ -14,6 +14,7 @@ from pathlib import Path
 
 from catchment import durable
 from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
+from catchment.ledger.checkpoints import log_of
 from catchment.ledger.store import DAMAGED, Reading, Store
 
 # https://www.sqlite.org/fileformat2.html#the_write_ahead_log and https://www.sqlite.org/walformat.html
@@ -36,7 +37,7 @@ def require_undamaged(store: Store) -> None:
     try:
         with store.read() as reading:
             reading.connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
-            _require_log(_log_of(store.file), _page_size(reading))
+            _require_log(log_of(store.file), _page_size(reading))
         if is_cut(store):
             raise LedgerCorrupt(DAMAGED)
     except LedgerError as error:
@@ -67,7 +68,7 @@ def is_cut(store: Store) -> bool:
     size = store.file.stat().st_size
     if size % page == 0 or size > pages * page:
         return False
-    log = _log_of(store.file)
+    log = log_of(store.file)
     if log.exists() and log.stat().st_size:
         # A disk that was full in the middle of a page leaves this too: the log has that page still, and now it is written.
         try:
@@ -78,10 +79,6 @@ def is_cut(store: Store) -> bool:
         if in_log != moved:
             return False
     return store.file.stat().st_size < pages * page
-
-
-def _log_of(file: Path) -> Path:
-    return file.with_name(f"{file.name}-wal")
 
 
 def _page_size(reading: Reading) -> int:

@@ -35,6 +35,8 @@ def prepare(store: Store) -> LedForward | None:
         with store.write() as writing:
             if revision_of(writing) is None:
                 make(writing.connection)
+        # Or a log that is damaged later would leave a file in which there never was a ledger.
+        store.settle()
     elif is_older(found):
         from catchment.ledger import migrations
 

@@ -41,7 +41,7 @@ from sqlalchemy.util import LRUCache
 
 from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable
 from catchment.ledger import schema
-from catchment.ledger.checkpoints import IN_COMMIT_PAGES, Checkpoints
+from catchment.ledger.checkpoints import IN_COMMIT_PAGES, Checkpoints, log_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -245,6 +245,12 @@ class Store:
             self._checkpoints.close()
         self.engine.dispose()
 
+    def settle(self) -> None:
+        """Move all that was committed into the SQLite file, so that what is there is there without its log too."""
+        if self._checkpoints:
+            with self.translated():
+                self._checkpoints.settle()
+
     def alone(self) -> Store:
         """The same database by one connection, beside which nobody can use a SQLite file until it is closed; it never waits."""
         return Store(self.url, self._clock, alone=True)
@@ -355,7 +361,7 @@ def _is_fixed(file: Path) -> bool:
             return False
     except OSError:
         return False
-    log = file.with_name(f"{file.name}-wal")
+    log = log_of(file)
     return file.exists() and not (log.exists() and log.stat().st_size)
 
 

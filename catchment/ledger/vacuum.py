@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlalchemy import select, text
 
 from catchment.errors import LedgerUnavailable, TryAgain
+from catchment.ledger.checkpoints import log_of
 from catchment.ledger.schema import syncs
 from catchment.ledger.store import Reading, Store
 
@@ -84,7 +85,7 @@ def _write_anew(file: Path) -> None:
 
 def _size(store: Store) -> int:
     if store.file is not None:
-        parts = (store.file, store.file.with_name(f"{store.file.name}-wal"))
+        parts = (store.file, log_of(store.file))
         return sum(part.stat().st_size for part in parts if part.exists())
     with store.read() as reading:
         return int(reading.execute(text("SELECT pg_database_size(current_database())")).scalar_one())

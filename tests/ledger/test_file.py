@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 import stat
 from contextlib import closing
@@ -35,6 +36,15 @@ def test_a_new_ledger_is_private_and_has_its_guards(tmp_path: Path) -> None:
         assert stat.S_IMODE(part.stat().st_mode) == 0o600, part.name
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     ledger.close()
+    ledger.close()
+
+
+def test_a_ledger_that_was_just_made_needs_no_log(tmp_path: Path) -> None:
+    ledger = Ledger.open(address(tmp_path / "ledger.db"))
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(tmp_path / "ledger.db", alone)
+    Ledger.inspect(address(alone / "ledger.db")).close()
     ledger.close()
 
 
