@@ -48,7 +48,6 @@ class SkipReason(StrEnum):
     UNCHANGED = "unchanged"
     UNSUPPORTED = "unsupported"
     TOO_LARGE = "too_large"
-    NO_CONSENT = "no_consent"
     EXCLUDED = "excluded"
 
 

@@ -177,7 +177,7 @@ def _work(ground: forge.Ground) -> None:
 
 
 async def _take_runs(worker: WarmWorker, link: socket.socket, fork_server: int) -> None:
-    from deployments.warm.deploying import answering
+    from deployments.warm.answering import answering
 
     # Ctrl-C is what a worker takes as the wish to let its runs end; a plain end would kill them.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)

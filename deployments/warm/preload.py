@@ -25,8 +25,8 @@ PREFECT = (
 )
 _SPOKEN = ("prefect.client.", "prefect.events.", "prefect.artifacts")
 _SETTING = "CATCHMENT_PRELOAD"
-_DEFAULT = "flows connectors fastapi.encoders"
-_PROJECT = ("catchment", "connectors", "tasks", "flows", "deployments")
+_DEFAULT = "flows connectors console fastapi.encoders"
+_PROJECT = ("catchment", "connectors", "tasks", "flows", "deployments", "console")
 
 
 def wanted() -> tuple[str, ...]:
@@ -40,7 +40,8 @@ def load(names: Sequence[str]) -> list[str]:
     for name in names:
         try:
             module = importlib.import_module(name)
-            below = [found.name for found in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}.")]
+            within = pkgutil.iter_modules(getattr(module, "__path__", ()))
+            below = [f"{name}.{found.name}" for found in within if found.name != "__main__"]
         except Exception as error:  # noqa: BLE001 - code that is being edited raises anything; its run will tell in full
             failed.append(f"{name} ({type(error).__name__})")
         else:

@@ -64,7 +64,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home that does not exist yet, and no colours or widths from outside."""
     folder = tmp_path / "state"
     monkeypatch.setenv("CATCHMENT_HOME", str(folder))
-    for name in ("CATCHMENT_DATABASE_URL", "COLUMNS", "NO_COLOR"):
+    for name in ("CATCHMENT_DATABASE_URL", "COLUMNS", "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     return folder
 

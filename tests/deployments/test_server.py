@@ -20,7 +20,7 @@ from catchment.errors import ConfigError, NotFound, TryAgain
 from catchment.process import identity
 from catchment.settings import Home
 from connectors.obsidian import ObsidianSettings
-from deployments import deploy_command, runs
+from deployments import deploy_command, forked, runs
 from deployments.api import api
 from deployments.deploy import deploy, undeploy
 from deployments.environment import auth_string, child_environment
@@ -285,7 +285,7 @@ def test_the_worker_runs_the_command_that_deploys_and_without_it_a_new_process_d
     assert alone == []
     found = _deployment(server, "forked")
     monkeypatch.undo()
-    monkeypatch.setattr(deploy_command, "place", lambda home: tmp_path / "nobody listens")
+    monkeypatch.setattr(forked, "place", lambda home: str(tmp_path / "nobody listens"))
     deployed("forked")
     again = _deployment(server, "forked")
     assert again["updated"] > found["updated"]

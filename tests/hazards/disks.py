@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.notes import generate
 from tests.acceptance.person import Person, upright
@@ -108,24 +109,49 @@ def full_for_what_runs(at: Disks) -> Verdict:
     return _full_around(at, "run")
 
 
-def _full_around(at: Disks, folder: str) -> Verdict:
-    """The disk of one folder of the home is full during a sync, and has room again after it."""
+def full_for_the_ledger(at: Disks) -> Verdict:
+    address = f"sqlite:///{at.folder / 'ledger' / 'home' / 'ledger' / 'ledger.db'}"
+    return _full_around(at, "ledger", variables={"CATCHMENT_DATABASE_URL": address})
+
+
+def full_for_the_cache(at: Disks) -> Verdict:
+    return _full_around(at, "cache", linked="cache.db")
+
+
+def _full_around(
+    at: Disks, folder: str, *, variables: Mapping[str, str] = MappingProxyType({}), linked: str = ""
+) -> Verdict:
+    """The disk of one folder of the home is full during a sync, and has room again after it.
+
+    `linked`: a file of the home that lies in that folder, for which no other place can be set.
+    """
     notes = at.folder / folder / "notes"
     few(notes)
     verdict = Verdict()
-    with small_disk(at.folder / folder / "home", folder=folder, megabytes=50) as person, upright(person):
-        person("sources", "add", "local_files", notes, "--name", _NAME).ok()
-        fill = person.home / folder / "fill"
-        within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
-        said = person("sync", _NAME, "--wait")
-        verdict.expect(said.code in (0, 1, 10) and "Traceback" not in said.err, f"{said.code}: {said.err}")
-        within(person, "rm", str(fill))
-        person("up", "--detach").ok()
-        edit(notes)
-        person.sync_when_ready(_NAME)
-        verdict = judge(on_disk(notes), held(person, _NAME, lambda locator, _title: locator), verdict)
-        verdict.expect(person("ledger", "check", "--deep").code == 0, "the ledger is not sound")
+    with small_disk(at.folder / folder / "home", folder=folder, megabytes=50) as anybody:
+        person = replace(anybody, variables=dict(variables))
+        if linked:
+            (person.home / linked).symlink_to(person.home / folder / linked)
+        with upright(person):
+            _fill_and_make_room(person, folder, notes, verdict)
     return verdict
+
+
+def _fill_and_make_room(person: Person, folder: str, notes: Path, verdict: Verdict) -> None:
+    person("sources", "add", "local_files", notes, "--name", _NAME).ok()
+    fill = person.home / folder / "fill"
+    within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
+    said = person("sync", _NAME, "--wait")
+    verdict.expect(said.code in (0, 1, 10) and "Traceback" not in said.err, f"{said.code}: {said.err}")
+    within(person, "rm", str(fill))
+    person("up", "--detach").ok()
+    edit(notes)
+    person.sync_when_ready(_NAME)
+    there = sum(path.is_file() for path in notes.rglob("*"))
+    documents = person.source(_NAME)["documents"]
+    verdict.expect(documents == there, f"{documents} of {there} are there")
+    verdict.expect(person("prove", _NAME).code == 0, "what is there is not what the source has")
+    verdict.expect(person("ledger", "check", "--deep").code == 0, "the ledger is not sound")
 
 
 def read_only(at: Disks) -> Verdict:
@@ -195,6 +221,8 @@ AREA = Area(
     (
         Hazard("full when a source is added", "said; nothing by halves", full_when_a_source_is_added),
         Hazard("full in the middle of a sync", "said; goes on with room", full_in_the_middle),
+        Hazard("full for the ledger alone", "said; goes on with room", full_for_the_ledger),
+        Hazard("full for the cache alone", "goes on with room", full_for_the_cache),
         Hazard("full for Prefect alone", "goes on with room", full_for_prefect),
         Hazard("full for the logs alone", "goes on", full_for_the_logs),
         Hazard("full for what runs alone", "goes on with room", full_for_what_runs),

@@ -1,4 +1,4 @@
-"""The worker's side of `prefect deploy`: who asks at the home's socket has it done in a fork of the fork server."""
+"""The worker's side of `deployments.forked`: who asks at the home's socket has a command done in a fork of the fork server."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from catchment.errors import TryAgain
 from catchment.home import Home
-from deployments.deploy_command import Said, place, surroundings, words
 from deployments.environment import NO_RUN
+from deployments.forked import Command, Said, place
 from deployments.warm.forge import Order
 from deployments.warm.link import Ended
 
@@ -28,23 +28,25 @@ async def answering(home: Home, execute: Execute, warn: Callable[[str], None]) -
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError, TryAgain):
-            file, names = json.loads(await reader.readline())
-            writer.write(json.dumps(asdict(await _deploy(Path(file), names, execute))).encode())
+            command = Command(**json.loads(await reader.readline()))
+            writer.write(json.dumps(asdict(await _do(home, command, execute))).encode())
             await writer.drain()
 
-    place(home).unlink(missing_ok=True)
+    path = Path(place(home))
+    path.unlink(missing_ok=True)
     async with contextlib.AsyncExitStack() as listening:
         try:
-            await listening.enter_async_context(await asyncio.start_unix_server(answer, place(home), limit=_LINE_BYTES))
+            await listening.enter_async_context(await asyncio.start_unix_server(answer, path, limit=_LINE_BYTES))
         except OSError as error:
             # The path of a home may be longer than that of a socket can be.
-            warn(f"Each `prefect deploy` takes a new interpreter, for there is no socket for it ({error})")
+            warn(f"Each command takes a new interpreter, for there is no socket for it ({error})")
         yield
 
 
-async def _deploy(file: Path, names: Collection[str], execute: Execute) -> Said:
-    with tempfile.NamedTemporaryFile() as output, tempfile.NamedTemporaryFile() as errors:
-        env = {**os.environ, **surroundings(file)}
-        order = Order(NO_RUN, env, str(file.parent), output=(output.name, errors.name), module=words(file, names))
-        ended = await execute(order)
+async def _do(home: Home, command: Command, execute: Execute) -> Said:
+    # In the home, for it may be the text of a document.
+    with tempfile.NamedTemporaryFile(dir=home.run) as output, tempfile.NamedTemporaryFile(dir=home.run) as errors:
+        env = {**(os.environ if command.adds else {}), **command.environment}
+        files = (output.name, errors.name)
+        ended = await execute(Order(NO_RUN, env, command.folder, output=files, module=command.words))
         return Said(ended.code, output.read().decode(errors="replace"), errors.read().decode(errors="replace"))

@@ -1,0 +1,174 @@
+"""The program `catchment`: what only looks is answered by the running system, as it would be without it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.engine import sync
+from catchment.home import Home
+from console import main, quick
+from deployments import forked
+from deployments.server import Running
+from tests.console.conftest import Said
+
+_NAME = "quick"
+Typed = Callable[..., Said]
+
+
+@pytest.fixture(scope="module")
+def library(server_home: Home, server: Running, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The home of a running system, with notes in its library."""
+    folder = tmp_path_factory.mktemp("quick")
+    (folder / "weir.md").write_text("# Weir\n\nThe weir below the mill, 水, is of oak.\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CATCHMENT_HOME", str(server_home.path))
+        sync("local_files", folder, server_home, name=_NAME)
+    return server_home
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """A command line, of which nothing is done in this process."""
+
+    def run(*words: str) -> Said:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["catchment", *words])
+            patch.setattr(main, "main", lambda: pytest.fail("it was done here"))
+            patch.setattr(quick, "_PATIENCE", 60)
+            code = quick.main()
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """The home of a system that takes a question and gives no answer."""
+    home = Home(tmp_path / "silent").make()
+    monkeypatch.setenv("CATCHMENT_HOME", str(home.path))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(forked.place(home))
+        listening.listen()
+        yield home
+
+
+def _alone(home: Home, *words: str) -> Said:
+    """The same by a process that asks nobody."""
+    done = subprocess.run(
+        [sys.executable, "-m", "console", *words],
+        env={**os.environ, "CATCHMENT_HOME": str(home.path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "words", [("search", "oak"), ("show", "weir.md", "--json"), ("jobs", "list", "--source", _NAME, "--json")]
+)
+def test_the_running_system_says_what_a_process_of_its_own_says(
+    words: tuple[str, ...], library: Home, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", str(library.path))
+    said = typed(*words)
+    assert said == _alone(library, *words)
+    assert said.code == 0
+    assert "weir" in said.out
+
+
+@pytest.mark.server
+def test_it_is_asked_from_where_the_person_is(
+    library: Home, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", str(library.path))
+    monkeypatch.setenv("CATCHMENT_DATABASE_URL", f"sqlite:///{tmp_path / 'another.db'}")
+    assert "There is no source yet" in typed("status").out
+
+
+@pytest.mark.server
+def test_on_a_terminal_it_looks_as_without_the_system(library: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", str(library.path))
+    monkeypatch.setenv("TERM", "xterm")
+    shown = _on_terminal([sys.executable, "-c", "from console.quick import main; main()", "search", "oak"])
+    assert shown == _on_terminal([sys.executable, "-m", "console", "search", "oak"])
+    assert b"\x1b[1m" in shown
+    assert max(map(len, shown.splitlines())) < 60
+
+
+@pytest.mark.server
+def test_what_does_not_go_well_is_done_again_and_told_once(
+    library: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", str(library.path))
+    monkeypatch.setattr(sys, "argv", ["catchment", "show", "nothing of that name"])
+    assert quick.main() == 4
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_without_a_system_it_is_done_here(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["catchment", "status"])
+    assert quick.main() == 0
+    assert "no server is running" in capsys.readouterr().out.lower()
+    assert not state.exists()
+
+
+def test_a_system_that_does_not_answer_is_not_waited_for(
+    silent: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del silent
+    monkeypatch.setattr(quick, "_PATIENCE", 0.05)
+    monkeypatch.setattr(sys, "argv", ["catchment", "sources", "list"])
+    assert quick.main() == 0
+    assert "no source" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["sync", "notes"], ["sources", "add"], ["quarantine", "retry"], ["--debug", "status"], []]
+)
+def test_what_may_change_something_is_never_asked_of_the_system(words: list[str], silent: Home) -> None:
+    asked = threading.Thread(target=quick._asked, args=(words,), daemon=True)
+    del silent
+    asked.start()
+    asked.join(10)
+    assert not asked.is_alive()
+
+
+def test_every_command_that_is_asked_of_the_system_is_one() -> None:
+    for words in quick._LOOKING:
+        done = subprocess.run(
+            [sys.executable, "-m", "console", *words.split(), "--help"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), words
+
+
+def _on_terminal(words: list[str]) -> bytes:
+    """What a terminal of 40 columns gets."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                shown += os.read(ours, 4096)
+            except OSError:
+                break  # The last who had the terminal open has ended.
+    os.close(ours)
+    return shown
