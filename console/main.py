@@ -154,8 +154,8 @@ def _report(error: Exception, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, TryAgain) and session.disk_is_full():
-        # What is down is so because of it, and to start it again does not help.
+    if isinstance(error, CatchmentError) and error.exit_code == TryAgain.exit_code and session.disk_is_full():
+        # What is down or refused is so because of it, and to try again does not help before there is room.
         render.note(f"catchment: {session.DISK_IS_FULL}")
         return error.exit_code
     if type(error) is LedgerError and session.ledger_is_damaged():

@@ -6,6 +6,7 @@ import getpass
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catchment.errors import CatchmentError, NotFound, TryAgain
@@ -30,9 +31,17 @@ DISK_IS_FULL = "the disk that holds Catchment's state is full; make room and try
 
 
 def disk_is_full() -> bool:
-    """Whether there is hardly room for one more page of a database where the state is."""
+    """Whether there is hardly room for one more page of a database where any of the state is."""
+    from catchment.ledger.store import sqlite_file
+
+    here, ledger = home(), sqlite_file(home().database_url)
+    files = [here.cache, *([ledger] if ledger else [])]
+    return any(map(_is_full, (here.path, here.prefect, here.run, *(file.resolve().parent for file in files))))
+
+
+def _is_full(folder: Path) -> bool:
     try:
-        found = os.statvfs(home().path)
+        found = os.statvfs(folder)
     except OSError:
         return False
     return found.f_bavail * found.f_frsize < _ROOM

@@ -115,8 +115,8 @@ def _report(name: str, view: RunView, started: datetime, as_json: bool) -> int:
             render.say(f"See what could not be read: `catchment quarantine list --source {name}`")
     if completed:
         return 0
-    if view.state_type == "CRASHED" and _hardly_any_room():
-        # Neither the run nor the server could tell why.
+    if session.disk_is_full() or (view.state_type == "CRASHED" and _hardly_any_room()):
+        # Of a crash neither the run nor the server could tell why.
         raise TryAgain(session.DISK_IS_FULL)
     why = render.clean(last.error if last and last.error else view.message or view.state_name)
     if held:
@@ -163,6 +163,9 @@ class _Progress:
 
     def _show(self, view: RunView) -> None:
         state = view.state_name.lower()
+        if state == "late" and session.disk_is_full():
+            # Nothing can be written of it, so it does not begin, and nobody else would say why.
+            raise TryAgain(session.DISK_IS_FULL)
         if self._ticker is None and state != self._state:
             render.note(f"{self._name}: {render.clean(state)}")
         self._state = state
