@@ -39,7 +39,7 @@ def _asked(words: Sequence[str]) -> Said | None:
     if not words or _LOOKING.isdisjoint((words[0], " ".join(words[:2]))):
         return None
     try:
-        return ask(Home.default(), Command(["console", *words], str(Path.cwd()), _environment(), adds=False), _PATIENCE)
+        return ask(Home.default(), Command(["console", *words], str(Path.cwd()), _environment()), _PATIENCE)
     except (CatchmentError, OSError, ValueError):
         return None
 

@@ -18,30 +18,22 @@ _SECONDS = 120
 
 def run(home: Home, running: Running, file: Path, names: Collection[str]) -> Said:
     """Deploy these of a file, or all when there are no names. Raises TryAgain when that takes too long."""
+    which = [part for name in names for part in ("--name", name)] or ["--all"]
+    # `{{ $PWD }}` in the file is the folder of the file, as it is for a person who deploys from there.
+    environment = {**child_environment(home, port=running.port, auth=running.login), "PWD": str(file.parent)}
+    words = ("prefect", "--no-prompt", "deploy", *which, "--prefect-file", str(file))
+    command = Command(words, str(file.parent), environment)
     try:
-        command = Command(_words(file, names), str(file.parent), _surroundings(file), adds=True)
-        return ask(home, command, _SECONDS) or _alone(home, running, file, names)
+        return ask(home, command, _SECONDS) or _alone(command)
     except (TimeoutError, subprocess.TimeoutExpired):
         raise TryAgain(f"deploying {file.name} took longer than {_SECONDS} s; try again") from None
 
 
-def _words(file: Path, names: Collection[str]) -> tuple[str, ...]:
-    """The command, beginning with the module that it is."""
-    which = [part for name in names for part in ("--name", name)] or ["--all"]
-    return ("prefect", "--no-prompt", "deploy", *which, "--prefect-file", str(file))
-
-
-def _surroundings(file: Path) -> dict[str, str]:
-    """What it finds in its environment besides Prefect's settings."""
-    # `{{ $PWD }}` in the file is the folder of the file, as it is for a person who deploys from there.
-    return {"PWD": str(file.parent)}
-
-
-def _alone(home: Home, running: Running, file: Path, names: Collection[str]) -> Said:
+def _alone(command: Command) -> Said:
     done = subprocess.run(
-        [sys.executable, "-P", "-m", *_words(file, names)],
-        env=child_environment(home, port=running.port, auth=running.login) | _surroundings(file),
-        cwd=file.parent,
+        [sys.executable, "-P", "-m", *command.words],
+        env=command.environment,
+        cwd=command.folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

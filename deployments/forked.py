@@ -16,15 +16,11 @@ from catchment.home import Home
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A module and its arguments, and the folder and the environment in which it is executed.
-
-    `adds`: the environment is added to the worker's own, with Prefect's settings in it, and does not replace it.
-    """
+    """A module and its arguments, and the folder and the environment in which it is executed."""
 
     words: Sequence[str]
     folder: str
     environment: Mapping[str, str]
-    adds: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
@@ -46,7 +45,6 @@ async def answering(home: Home, execute: Execute, warn: Callable[[str], None]) -
 async def _do(home: Home, command: Command, execute: Execute) -> Said:
     # In the home, for it may be the text of a document.
     with tempfile.NamedTemporaryFile(dir=home.run) as output, tempfile.NamedTemporaryFile(dir=home.run) as errors:
-        env = {**(os.environ if command.adds else {}), **command.environment}
-        files = (output.name, errors.name)
-        ended = await execute(Order(NO_RUN, env, command.folder, output=files, module=command.words))
+        environment, files = dict(command.environment), (output.name, errors.name)
+        ended = await execute(Order(NO_RUN, environment, command.folder, output=files, module=command.words))
         return Said(ended.code, output.read().decode(errors="replace"), errors.read().decode(errors="replace"))
