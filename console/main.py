@@ -18,7 +18,7 @@ from typing import Annotated, Final
 
 import typer
 
-from catchment.errors import CatchmentError, LedgerError, LoginFailed, TryAgain
+from catchment.errors import CatchmentError, LedgerError, LedgerUnavailable, LoginFailed, TryAgain
 from console import render, session
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
@@ -154,8 +154,8 @@ def _report(error: Exception, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, CatchmentError) and error.exit_code == TryAgain.exit_code and session.disk_is_full():
-        # What is down or refused is so because of it, and to try again does not help before there is room.
+    if isinstance(error, TryAgain | LedgerUnavailable) and session.disk_is_full():
+        # What is down, or cannot be written, is so because of it, and to try again does not help before there is room.
         render.note(f"catchment: {session.DISK_IS_FULL}")
         return error.exit_code
     if type(error) is LedgerError and session.ledger_is_damaged():

@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def _asked(words: Sequence[str]) -> Said | None:
-    if not words or _LOOKING.isdisjoint((words[0], " ".join(words[:2]))):
+    if not words or _LOOKING.isdisjoint((words[0], " ".join(words[:2]))) or sys.stdout.encoding.lower() != "utf-8":
         return None
     try:
         return ask(Home.default(), Command(["console", *words], str(Path.cwd()), _environment()), _PATIENCE)

@@ -27,7 +27,7 @@ def home() -> Home:
     return Home.default()
 
 
-DISK_IS_FULL = "the disk that holds Catchment's state is full; make room and try again"
+DISK_IS_FULL = "the disk is full that holds Catchment's state; make room and try again"
 
 
 def disk_is_full() -> bool:

@@ -30,6 +30,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class _Run:
 @dataclass(frozen=True, slots=True)
 class Order:
     """A run that is asked for: its environment, where it begins, what it executes (a command, else a module and its
-    arguments), and the files that take its output and its errors (None: they go where the fork server's go)."""
+    arguments), and the files that take its output and its errors in UTF-8 (None: they go where the fork server's go)."""
 
     flow_run: str
     env: dict[str, str]
@@ -160,6 +161,9 @@ class Forge:
         if order.output is not None:
             for descriptor, file in enumerate(order.output, 1):
                 os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), descriptor)
+            for stream in (sys.stdout, sys.stderr):
+                if isinstance(stream, TextIOWrapper):
+                    stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         os.chdir(order.folder)
 
     def _signal(self, key: int, number: int) -> None:

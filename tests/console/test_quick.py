@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import socket
@@ -148,6 +149,13 @@ def test_what_may_change_something_is_never_asked_of_the_system(words: list[str]
     asked.start()
     asked.join(10)
     assert not asked.is_alive()
+
+
+def test_a_terminal_that_has_other_letters_gets_them_from_here(silent: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    del silent
+    monkeypatch.setattr(quick, "_PATIENCE", 600)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
+    assert quick._asked(["status"]) is None
 
 
 def test_every_command_that_is_asked_of_the_system_is_one() -> None:
