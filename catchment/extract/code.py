@@ -27,6 +27,10 @@ _DEEPEST = 500
 _BRACKETS = re.compile(r"[()\[\]{}]")
 _LONGEST_LINE = 400
 _PIECE = 1 << 16
+_NARROW = frozenset({"bash"})
+"""Grammars that ask C what kind of letter a character is, which reads beyond its table for most of Unicode, and may crash."""
+_ASCII = bytes(range(128)) + b"x" * 128
+"""Any letter in place of each byte of what is not ASCII, so that places stay what they are."""
 _ONLY_A_PLACE = "impl"
 """What has a name, but one that was defined elsewhere."""
 _BEFORE = ("#", "//", "/*", "*", "@", "--", "[")
@@ -220,14 +224,16 @@ def _parsed(data: bytes, languages: Sequence[str]) -> tuple[str, Tree] | None:
 
     end = time.thread_time() + _SECONDS
 
-    def read(place: int, _: object) -> bytes:
-        return data[place : place + _PIECE]
-
     def is_over(*_: object) -> bool:
         return time.thread_time() > end
 
     trees = {}
     for language in languages:
+        source = data.translate(_ASCII) if language in _NARROW else data
+
+        def read(place: int, _: object, source: bytes = source) -> bytes:
+            return source[place : place + _PIECE]
+
         try:
             trees[language] = Parser(_grammar(language)).parse(read, progress_callback=is_over)
         except ValueError:

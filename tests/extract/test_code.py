@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from catchment.extract import extract
@@ -65,3 +68,19 @@ def test_a_variable_that_holds_a_function_is_one_and_others_are_not() -> None:
     found = [(one.name, one.kind) for one in definitions(text, "text/javascript")]
     assert found == [("a", "function"), ("c", "function")]
     assert details(text, EntityKind.SYMBOL) == []
+
+
+def test_no_letter_of_unicode_in_a_script_ends_its_reader() -> None:
+    marks = "".join(
+        f"Z{{{chr(code)} a{chr(code)}=1 ${chr(code)} <<{chr(code)}\n" for code in range(0x10000, 0x110000, 0x1000)
+    )
+    script = f"wehr_öffnen() {{ echo 🌊; }}\n{marks}"
+    (found,) = definitions("wehr_öffnen() { echo 🌊; }\n", "text/x-sh")
+    assert found.name == "wehr_öffnen"
+    read = "import sys; from catchment.extract.code import definitions; definitions(sys.stdin.read(), 'text/x-sh')"
+    # Whether memory beyond a table is there differs from one process to the next.
+    ended = [
+        subprocess.run([sys.executable, "-X", "utf8", "-c", read], input=script.encode(), check=False).returncode
+        for _ in range(4)
+    ]
+    assert ended == [0, 0, 0, 0]
