@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
 from pathlib import Path
 
 from catchment.errors import CatchmentError
@@ -36,12 +35,17 @@ def main() -> int:
 
 
 def _asked(words: Sequence[str]) -> Said | None:
-    if not words or _LOOKING.isdisjoint((words[0], " ".join(words[:2]))) or sys.stdout.encoding.lower() != "utf-8":
+    if not words or _LOOKING.isdisjoint((words[0], " ".join(words[:2]))) or not _takes_utf8():
         return None
     try:
         return ask(Home.default(), Command(["console", *words], str(Path.cwd()), _environment()), _PATIENCE)
     except (CatchmentError, OSError, ValueError):
         return None
+
+
+def _takes_utf8() -> bool:
+    """Whether there is an output, and for errors too, that takes the answer as it comes."""
+    return all(stream is not None and stream.encoding.lower() == "utf-8" for stream in (sys.stdout, sys.stderr))
 
 
 def _environment() -> dict[str, str]:
@@ -56,8 +60,6 @@ def _say(said: Said) -> bool:
     """Whether somebody takes it."""
     try:
         for stream, text in ((sys.stderr, said.errors), (sys.stdout, said.output)):
-            if isinstance(stream, TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")
             stream.write(text)
             stream.flush()
     except OSError:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catchment.errors import CatchmentError, NotFound, TryAgain
+from catchment.errors import BadInput, CatchmentError, NotFound, TryAgain
 from console import render
 
 if TYPE_CHECKING:
@@ -34,7 +34,11 @@ def disk_is_full() -> bool:
     """Whether there is hardly room for one more page of a database where any of the state is."""
     from catchment.ledger.store import sqlite_file
 
-    here, ledger = home(), sqlite_file(home().database_url)
+    here = home()
+    try:
+        ledger = sqlite_file(here.database_url)
+    except BadInput:
+        ledger = None  # Who opens it tells.
     files = [here.cache, *([ledger] if ledger else [])]
     return any(map(_is_full, (here.path, here.prefect, here.run, *(file.resolve().parent for file in files))))
 

@@ -1,4 +1,4 @@
-"""A command in a fork of the running system, which has imported what it needs: a tenth of the time of a new interpreter.
+"""A command in a fork of the running system, which has imported what it needs: a fraction of the time of a new interpreter.
 
 The worker is asked over a socket of the home, by a line of JSON. It answers with how the command ended and what it said, or
 not at all: then whoever asked does it in a process of its own.
@@ -10,6 +10,7 @@ import json
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from catchment.home import Home
 
@@ -32,9 +33,9 @@ class Said:
     errors: str
 
 
-def place(home: Home) -> str:
+def place(home: Home) -> Path:
     """The socket at which a worker is asked."""
-    return str(home.run / "commands")
+    return home.run / "commands"
 
 
 def ask(home: Home, command: Command, seconds: float) -> Said | None:
@@ -42,7 +43,7 @@ def ask(home: Home, command: Command, seconds: float) -> Said | None:
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(seconds)
         try:
-            line.connect(place(home))
+            line.connect(str(place(home)))
             line.sendall(json.dumps(asdict(command)).encode() + b"\n")
             with line.makefile() as answers:
                 answer = answers.read()

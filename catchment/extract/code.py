@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -229,11 +229,7 @@ def _parsed(data: bytes, languages: Sequence[str]) -> tuple[str, Tree] | None:
 
     trees = {}
     for language in languages:
-        source = data.translate(_ASCII) if language in _NARROW else data
-
-        def read(place: int, _: object, source: bytes = source) -> bytes:
-            return source[place : place + _PIECE]
-
+        read = _reader(data.translate(_ASCII) if language in _NARROW else data)
         try:
             trees[language] = Parser(_grammar(language)).parse(read, progress_callback=is_over)
         except ValueError:
@@ -241,6 +237,10 @@ def _parsed(data: bytes, languages: Sequence[str]) -> tuple[str, Tree] | None:
         if not trees[language].root_node.has_error:
             return language, trees[language]
     return languages[0], trees[languages[0]]
+
+
+def _reader(source: bytes) -> Callable[[int, object], bytes]:
+    return lambda place, _: source[place : place + _PIECE]
 
 
 @cache

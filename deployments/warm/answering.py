@@ -8,7 +8,6 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
-from pathlib import Path
 
 from catchment.errors import TryAgain
 from catchment.home import Home
@@ -31,11 +30,10 @@ async def answering(home: Home, execute: Execute, warn: Callable[[str], None]) -
             writer.write(json.dumps(asdict(await _do(home, command, execute))).encode())
             await writer.drain()
 
-    path = Path(place(home))
-    path.unlink(missing_ok=True)
+    place(home).unlink(missing_ok=True)
     async with contextlib.AsyncExitStack() as listening:
         try:
-            await listening.enter_async_context(await asyncio.start_unix_server(answer, path, limit=_LINE_BYTES))
+            await listening.enter_async_context(await asyncio.start_unix_server(answer, place(home), limit=_LINE_BYTES))
         except OSError as error:
             # The path of a home may be longer than that of a socket can be.
             warn(f"Each command takes a new interpreter, for there is no socket for it ({error})")

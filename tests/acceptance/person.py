@@ -130,11 +130,15 @@ class Person:
             return found
 
     def states_of(self, name: str) -> list[str]:
-        """How the runs of a source stand, the latest first; nothing while the server is away."""
+        """How the runs of a source stand, the latest first; nothing while the server is away.
+
+        The server adds those that a schedule foresees at any time: they are left out until they are begun.
+        """
         try:
             runs = self.runs_of(name)
         except TryAgain:
             return []
+        runs = [run for run in runs if not (run["auto_scheduled"] and run["state_type"] == "SCHEDULED")]
         return [run["state_type"] for run in sorted(runs, key=lambda run: str(run["created"]), reverse=True)]
 
     def seem_to_run(self) -> list[str]:

@@ -107,6 +107,18 @@ def test_an_error_is_one_line_with_the_exit_code_of_its_class(
     assert debugged.err.endswith("catchment: it broke; mend it\n")
 
 
+def test_what_is_down_is_said_although_the_address_of_the_ledger_is_none(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise TryAgain("it is down; start it")
+
+    monkeypatch.setattr(session, "running", fail)
+    monkeypatch.setenv("CATCHMENT_DATABASE_URL", "no address")
+    said = cli("status")
+    assert (said.code, said.err) == (10, "catchment: it is down; start it\n")
+
+
 def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ZeroDivisionError("a defect\nof ours \x1b[31m")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,9 @@ from catchment.home import Home
 from console import main, quick
 from deployments import forked
 from deployments.server import Running
-from tests.console.conftest import Said
+from tests.console.conftest import Cli, Said
 
 _NAME = "quick"
-Typed = Callable[..., Said]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def library(server_home: Home, server: Running, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     """A command line, of which nothing is done in this process."""
 
     def run(*words: str) -> Said:
@@ -60,22 +59,9 @@ def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     home = Home(tmp_path / "silent").make()
     monkeypatch.setenv("CATCHMENT_HOME", str(home.path))
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(forked.place(home))
+        listening.bind(str(forked.place(home)))
         listening.listen()
         yield home
-
-
-def _alone(home: Home, *words: str) -> Said:
-    """The same by a process that asks nobody."""
-    done = subprocess.run(
-        [sys.executable, "-m", "console", *words],
-        env={**os.environ, "CATCHMENT_HOME": str(home.path)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Said(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.server
@@ -83,18 +69,18 @@ def _alone(home: Home, *words: str) -> Said:
     "words", [("search", "oak"), ("show", "weir.md", "--json"), ("jobs", "list", "--source", _NAME, "--json")]
 )
 def test_the_running_system_says_what_a_process_of_its_own_says(
-    words: tuple[str, ...], library: Home, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], library: Home, typed: Cli, process: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CATCHMENT_HOME", str(library.path))
     said = typed(*words)
-    assert said == _alone(library, *words)
+    assert said == process(*words)
     assert said.code == 0
     assert "weir" in said.out
 
 
 @pytest.mark.server
 def test_it_is_asked_from_where_the_person_is(
-    library: Home, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: Home, typed: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CATCHMENT_HOME", str(library.path))
     monkeypatch.setenv("CATCHMENT_DATABASE_URL", f"sqlite:///{tmp_path / 'another.db'}")
@@ -158,12 +144,18 @@ def test_a_terminal_that_has_other_letters_gets_them_from_here(silent: Home, mon
     assert quick._asked(["status"]) is None
 
 
-def test_every_command_that_is_asked_of_the_system_is_one() -> None:
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_who_closed_an_output_is_served_from_here(name: str, silent: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    del silent
+    monkeypatch.setattr(quick, "_PATIENCE", 600)
+    monkeypatch.setattr(sys, name, None)
+    assert quick._asked(["status"]) is None
+
+
+def test_every_command_that_is_asked_of_the_system_is_one(process: Cli) -> None:
     for words in quick._LOOKING:
-        done = subprocess.run(
-            [sys.executable, "-m", "console", *words.split(), "--help"], capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, ""), words
+        said = process(*words.split(), "--help")
+        assert (said.code, said.err) == (0, ""), words
 
 
 def _on_terminal(words: list[str]) -> bytes:

@@ -285,7 +285,7 @@ def test_the_worker_runs_the_command_that_deploys_and_without_it_a_new_process_d
     assert alone == []
     found = _deployment(server, "forked")
     monkeypatch.undo()
-    monkeypatch.setattr(forked, "place", lambda home: str(tmp_path / "nobody listens"))
+    monkeypatch.setattr(forked, "place", lambda home: tmp_path / "nobody listens")
     deployed("forked")
     again = _deployment(server, "forked")
     assert again["updated"] > found["updated"]

@@ -134,7 +134,10 @@ def _full_around(
             (person.home / linked).symlink_to(person.home / folder / linked)
         with upright(person):
             _fill_and_make_room(person, folder, notes, verdict)
-    return verdict
+    # A ledger on the small disk went with it; of such a one only its own word was heard.
+    return (
+        verdict if variables else judge(on_disk(notes), held(person, _NAME, lambda locator, _title: locator), verdict)
+    )
 
 
 def _fill_and_make_room(person: Person, folder: str, notes: Path, verdict: Verdict) -> None:
@@ -142,6 +145,7 @@ def _fill_and_make_room(person: Person, folder: str, notes: Path, verdict: Verdi
     fill = person.home / folder / "fill"
     within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
     said = person("sync", _NAME, "--wait")
+    verdict.expect("Traceback" not in said.err, said.err)
     if said.code:
         verdict.expect((said.code, "full" in said.err.splitlines()[-1]) == (10, True), f"{said.code}: {said.err}")
     within(person, "rm", str(fill))
