@@ -31,8 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that need a server: they take longest, and at the end one process would wait for the other."""
-    slow = {item.path for item in items if item.get_closest_marker("server")}
+    """Begin with the files that take longest: at the end one process would wait for the others."""
+    slow = {item.path for item in items if item.get_closest_marker("server") or item.get_closest_marker("long")}
     items.sort(key=lambda item: item.path not in slow)
 
 

@@ -16,14 +16,17 @@ from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from catchment.process import identity
-from tests.acceptance.person import Person
+from tests.acceptance.person import PROJECT, Person
 from tests.waiting import until
 
+UNHURRIED = {"PYTHONPATH": str(PROJECT / "tests" / "unhurried")}
+"""Set for a system in which the sync of a source whose preset is `local` is caught in the middle however small it is."""
 
-def in_the_middle(person: Person, name: str, vault: Path, notes: int) -> None:
+
+def in_the_middle(person: Person, name: str, vault: Path, notes: int, *how: str) -> None:
     """Return in the middle of the first sync of a source: some of its notes are in the library, and some are not."""
     person("up", "--detach").ok()
-    person("sources", "add", "obsidian", vault, "--name", name).ok()
+    person("sources", "add", "obsidian", vault, "--name", name, *how).ok()
     person("sync", name).ok()
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
         brought_in = until(lambda: ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0), bool)

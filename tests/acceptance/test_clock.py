@@ -18,14 +18,14 @@ from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from deployments.api import api
-from tests.acceptance.accidents import saved_and_found
+from tests.acceptance.accidents import UNHURRIED, saved_and_found
 from tests.acceptance.person import Person, upright
 from tests.faults.clock import WallClock
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
-_NOTES = 4_000
+_NOTES = 100
 _SMALL = 40
 _LARGE, _WATCHED = "large", "watched"
 _PLANNED_IN_AN_HOUR = 60
@@ -39,7 +39,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> WallClock:
 @pytest.fixture(scope="module")
 def person(clock: WallClock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     home = tmp_path_factory.mktemp("clock") / "home"
-    with upright(Person(home, variables=clock.variables)) as person:
+    with upright(Person(home, variables=clock.variables | UNHURRIED)) as person:
         yield person
     assert person.left() == []
 
@@ -49,7 +49,7 @@ def large(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vault whose sync takes a while."""
     vault = tmp_path_factory.mktemp("large") / "vault"
     generate(vault, _NOTES)
-    person("sources", "add", "obsidian", vault, "--name", _LARGE).ok()
+    person("sources", "add", "obsidian", vault, "--name", _LARGE, "--set", "preset=local").ok()
     return vault
 
 

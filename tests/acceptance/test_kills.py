@@ -11,15 +11,14 @@ import psutil
 import pytest
 
 from benchmarks.notes import generate
-from tests.acceptance.accidents import executing, in_the_middle, kill, reboot
+from tests.acceptance import accidents
+from tests.acceptance.accidents import UNHURRIED, executing, kill, reboot
 from tests.acceptance.person import Person, upright
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
-_NOTES = 8_000
-"""Seconds after the accident, or the start that follows it, in which all must be on its way again."""
-"""Seconds for the notes themselves, on a machine that has other work."""
+_NOTES = 100
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +30,14 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    with upright(Person(tmp_path_factory.mktemp("kills") / "home")) as person:
+    with upright(Person(tmp_path_factory.mktemp("kills") / "home", variables=UNHURRIED)) as person:
         yield person
     assert person.left() == []
+
+
+def in_the_middle(person: Person, name: str, vault: Path) -> None:
+    """Return in the middle of the first sync of a source."""
+    accidents.in_the_middle(person, name, vault, _NOTES, "--set", "preset=local")
 
 
 def interrupted(person: Person, name: str) -> None:
@@ -64,7 +68,7 @@ def all_is_well(person: Person, name: str) -> None:
 
 
 def test_the_worker_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "worker", vault, _NOTES)
+    in_the_middle(person, "worker", vault)
     os.killpg(person.running.worker_pid, signal.SIGKILL)
     interrupted(person, "worker")
     goes_on(person, "worker")
@@ -72,7 +76,7 @@ def test_the_worker_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_the_fork_server_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "forge", vault, _NOTES)
+    in_the_middle(person, "forge", vault)
     worker = psutil.Process(person.running.worker_pid)
     for process in worker.children():
         kill(process)
@@ -83,7 +87,7 @@ def test_the_fork_server_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_the_server_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "server", vault, _NOTES)
+    in_the_middle(person, "server", vault)
     os.kill(person.running.server_pid, signal.SIGKILL)
     until(lambda: person.states_of("server"), bool)
     until(lambda: person.states_of("server"), lambda found: found[:1] == ["COMPLETED"])
@@ -91,7 +95,7 @@ def test_the_server_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_the_flow_run_alone_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "run", vault, _NOTES)
+    in_the_middle(person, "run", vault)
     for process in executing(person, "run"):
         kill(process)
     interrupted(person, "run")
@@ -100,7 +104,7 @@ def test_the_flow_run_alone_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "parsers", vault, _NOTES)
+    in_the_middle(person, "parsers", vault)
     parsers = [one for one in executing(person, "parsers") if one.parent() in executing(person, "parsers")]
     assert parsers
     for process in parsers:
@@ -110,7 +114,7 @@ def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> No
 
 
 def test_a_run_that_stands_still_is_ended_and_goes_on(person: Person, vault: Path) -> None:
-    in_the_middle(person, "still", vault, _NOTES)
+    in_the_middle(person, "still", vault)
     for process in executing(person, "still"):
         process.suspend()
     interrupted(person, "still")
@@ -119,7 +123,7 @@ def test_a_run_that_stands_still_is_ended_and_goes_on(person: Person, vault: Pat
 
 
 def test_the_supervisor_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "supervisor", vault, _NOTES)
+    in_the_middle(person, "supervisor", vault)
     os.kill(person.running.pid, signal.SIGKILL)
     assert person.left() == []
     interrupted(person, "supervisor")
@@ -131,7 +135,7 @@ def test_the_supervisor_is_killed(person: Person, vault: Path) -> None:
 
 
 def test_everything_is_killed_and_the_machine_starts_anew(person: Person, vault: Path) -> None:
-    in_the_middle(person, "all", vault, _NOTES)
+    in_the_middle(person, "all", vault)
     supervisor = person.running.pid
     for process in sorted(person.processes(), key=lambda process: process.pid != supervisor):
         kill(process)

@@ -15,7 +15,7 @@ from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 RULE = "FREQ=WEEKLY;BYDAY=MO;BYHOUR=6;BYMINUTE=0;BYSECOND=0"
 SCHEDULES = {"by-interval": ("--every", "20m"), "by-cron": ("--cron", "0 7 * * 1-5"), "by-rule": ("--rrule", RULE)}

@@ -20,13 +20,14 @@ from catchment.ledger import Ledger
 from catchment.model import JobState
 from deployments.server import running
 from tests.acceptance import document
-from tests.acceptance.person import COMMAND, PROJECT, Person, upright
+from tests.acceptance.accidents import UNHURRIED
+from tests.acceptance.person import COMMAND, PROJECT, Person, commands, upright
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _NOTES = 20_000
-_MANY = 8_000
+_MANY = 100
 _SMALL = 20
 _SYNCS = 10
 _PATIENCE = 30
@@ -42,14 +43,14 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    with upright(Person(tmp_path_factory.mktemp("recovery") / "home")) as person:
+    with upright(Person(tmp_path_factory.mktemp("recovery") / "home", variables=UNHURRIED)) as person:
         yield person
     assert person.left() == []
 
 
 def working(person: Person, name: str, vault: Path) -> None:
     """Return in the middle of the first sync of a source."""
-    person("sources", "add", "obsidian", vault, "--name", name).ok()
+    person("sources", "add", "obsidian", vault, "--name", name, "--set", "preset=local").ok()
     person("sync", name).ok()
     done = until(lambda: succeeded(person, name), bool)
     assert done < _NOTES
@@ -83,13 +84,14 @@ def test_a_stop_in_the_middle_of_much_work_leaves_nothing_running(
         below = up.children(recursive=True)
         stop(person)
         assert up.wait(_PATIENCE) == 0
-    assert [process.pid for process in below if process.is_running()] == []
+    assert commands(process for process in below if process.is_running()) == []
     assert person.left() == []
     assert running(Home(person.home)) is None
     assert succeeded(person, name) < _NOTES, "the stop came too late"
     assert person.source(name)["jobs"]["running"] == 0
     assert believed_to_run(person) == {"flow_run": 0, "task_run": 0}
     person("ledger", "check").ok()
+    person("sources", "remove", name, "--yes").ok()
 
 
 def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person, tmp_path: Path) -> None:

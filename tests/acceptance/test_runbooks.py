@@ -26,7 +26,7 @@ from tests.connectors.imap.dovecot import USER, message, serving
 from tests.normalize.samples import pdf
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _RUNBOOKS = PROJECT / "docs" / "runbooks.md"
 _ELSEWHERE = ["Too many folders are to be watched"]

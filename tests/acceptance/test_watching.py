@@ -25,7 +25,7 @@ from deployments.watch.question import Server
 from tests.acceptance.person import Person, upright
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _NAME = "notes"
 _SOON = 60

@@ -17,7 +17,7 @@ from tests.acceptance.person import Person, upright
 from tests.faults.clock import WallClock
 from tests.waiting import until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500), pytest.mark.long]
 
 BEYOND_2038 = datetime(2038, 1, 19, 3, 14, 8, tzinfo=UTC)
 _NOTES = 20

@@ -17,11 +17,12 @@ from catchment.ledger import Ledger
 from catchment.model import JobState
 from deployments.api import api
 from deployments.environment import POOL
+from tests.acceptance.accidents import UNHURRIED
 from tests.acceptance.person import PROJECT, Person
 from tests.faults.proxy import Harm, Proxy
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(1_500)
+pytestmark = [pytest.mark.timeout(1_500), pytest.mark.long]
 
 _NOTES = 100
 _SHORT, _LONG = 5, 90
@@ -74,7 +75,7 @@ class Divided:
 @pytest.fixture(scope="module")
 def divided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Divided]:
     with closing(Proxy()) as proxy:
-        variables = {"PYTHONPATH": str(_BETWEEN), "BETWEEN": proxy.url}
+        variables = {"PYTHONPATH": f"{_BETWEEN}:{UNHURRIED['PYTHONPATH']}", "BETWEEN": proxy.url}
         person = Person(tmp_path_factory.mktemp("divided") / "home", variables=variables)
         try:
             person("up", "--detach", "--port", str(proxy.target)).ok()

@@ -1,0 +1,31 @@
+"""Syncs whose preset is `local` deliver five items at a time and rest before, so that they go on for a while and cost little.
+
+In every process that has this folder in PYTHONPATH and executes runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+_BATCH = 5
+_REST_SECONDS = 0.5
+
+
+def _take_time() -> None:
+    from catchment import settings
+    from catchment.ledger.queue import Queue
+
+    settings._PARSERS_AND_BATCH[settings.Preset.LOCAL] = (1, _BATCH)
+    deliver = Queue.deliver
+
+    def unhurried(*arguments: Any) -> Any:
+        time.sleep(_REST_SECONDS)
+        return deliver(*arguments)
+
+    Queue.deliver = unhurried  # type: ignore[method-assign]
+
+
+if {"deployments.zygote", "deployments.warm.forge"} & set(sys.orig_argv):
+    _take_time()
