@@ -24,13 +24,13 @@ test: setup      ## unit, contract, flow and server tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not acceptance and not browser and not faults and not soak"
 
 acceptance: setup  ## the installed command, its server and the UI in a browser, as a person uses them
-	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder -m "acceptance or browser"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "acceptance or browser"
 
 faults: setup    ## kills, bad disks, bad clocks, bad neighbours and bad input (ARGS="--times 3": three times as many)
-	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder -m faults $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m faults $(ARGS)
 
 soak: setup      ## the same ten times as long, the hazards of mail and repositories, and two thousand syncs: hours
-	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder -m "faults or soak" --timeout 0 --times 10
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "faults or soak" --timeout 0 --times 10
 	$(BIN)/python -m benchmarks.soak
 
 fuzz: setup      ## input led by what of our code it reaches, two minutes for each parser (ARGS="note message --seconds 600")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from catchment.settings import Home
 from deployments.supervisor import Running, down, running, up
@@ -18,6 +20,7 @@ from tests.prefect_tables import lay_tables
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _PROJECT = Path(__file__).parents[1]
+_SHARED = "tests/acceptance/shared"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +37,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: at the end one process would wait for the others."""
     slow = {item.path for item in items if item.get_closest_marker("server") or item.get_closest_marker("long")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Let each file be done by one process, and so the folder whose files share a server."""
+    return _ByServer(config, log)
+
+
+class _ByServer(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        folder = str(Path(file).parent)
+        return folder if folder == _SHARED else file
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

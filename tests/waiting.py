@@ -10,6 +10,7 @@ PATIENCE = 400.0
 """Seconds after which what has not come about is believed never to: no machine on which the tests make sense needs them."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.3
+_PAUSES_PER_LOOK = 3
 
 T = TypeVar("T")
 
@@ -20,11 +21,14 @@ def until(
     """What a look shows once it is told, or after so many seconds: then an error, if it must be told."""
     deadline = time.monotonic() + seconds
     pause = _FIRST_PAUSE
-    while not told(seen := look()):
-        if time.monotonic() > deadline:
+    while True:
+        began = time.monotonic()
+        if told(seen := look()):
+            return seen
+        now = time.monotonic()
+        if now > deadline:
             assert not must, f"after {seconds:.0f} s there is still only {seen}"
-            break
-        time.sleep(pause)
-        # Who looks without a pause keeps from work what is waited for.
+            return seen
+        # Who looks all the time keeps from work what is waited for.
+        time.sleep(max(pause, _PAUSES_PER_LOOK * (now - began)))
         pause = min(_LONGEST_PAUSE, pause * 1.3)
-    return seen

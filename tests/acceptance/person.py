@@ -117,28 +117,19 @@ class Person:
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
         """The flow runs of sources that the server has in these states; the daily upkeep is nobody's source."""
-        with api(self.running) as client:
-            query = {"flow_runs": {"state": {"type": {"any_": states}}}}
-            found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-            return [run for run in found if "upkeep" not in run["tags"]]
+        found = self._found("flow_runs", {"flow_runs": {"state": {"type": {"any_": states}}}})
+        return [run for run in found if "upkeep" not in run["tags"]]
 
     def runs_of(self, name: str) -> list[dict[str, Any]]:
         """All flow runs of a source that the server remembers."""
-        with api(self.running) as client:
-            query = {"deployments": {"name": {"any_": [name]}}}
-            found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-            return found
+        return self._found("flow_runs", {"deployments": {"name": {"any_": [name]}}})
 
     def states_of(self, name: str) -> list[str]:
-        """How the runs of a source stand, the latest first; nothing while the server is away.
+        """How the runs of a source stand, the latest first.
 
         The server adds those that a schedule foresees at any time: they are left out until they are begun.
         """
-        try:
-            runs = self.runs_of(name)
-        except TryAgain:
-            return []
-        runs = [run for run in runs if not (run["auto_scheduled"] and run["state_type"] == "SCHEDULED")]
+        runs = [run for run in self.runs_of(name) if not (run["auto_scheduled"] and run["state_type"] == "SCHEDULED")]
         return [run["state_type"] for run in sorted(runs, key=lambda run: str(run["created"]), reverse=True)]
 
     def seem_to_run(self) -> list[str]:
@@ -148,12 +139,24 @@ class Person:
             "type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]},
             "name": {"any_": ["AwaitingRetry"]},
         }
-        with api(self.running) as client:
-            return [
-                run["name"]
-                for kind in ("flow_runs", "task_runs")
-                for run in client.post(f"/{kind}/filter", json={kind: {"state": going}}).raise_for_status().json()
-            ]
+        return [
+            run["name"] for kind in ("flow_runs", "task_runs") for run in self._found(kind, {kind: {"state": going}})
+        ]
+
+    def _found(self, kind: str, query: dict[str, Any]) -> list[dict[str, Any]]:
+        """What the server finds, which is asked again while it is away or too busy to answer."""
+
+        def ask() -> list[dict[str, Any]] | None:
+            try:
+                with api(self.running) as client:
+                    answer: list[dict[str, Any]] = client.post(f"/{kind}/filter", json=query).raise_for_status().json()
+            except TryAgain:
+                return None
+            return answer
+
+        found = until(ask, lambda found: found is not None)
+        assert found is not None
+        return found
 
     def processes(self) -> list[psutil.Process]:
         """All that runs for this home."""

@@ -89,7 +89,6 @@ def test_the_fork_server_is_killed(person: Person, vault: Path) -> None:
 def test_the_server_is_killed(person: Person, vault: Path) -> None:
     in_the_middle(person, "server", vault)
     os.kill(person.running.server_pid, signal.SIGKILL)
-    until(lambda: person.states_of("server"), bool)
     until(lambda: person.states_of("server"), lambda found: found[:1] == ["COMPLETED"])
     all_is_well(person, "server")
 

@@ -102,7 +102,6 @@ def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person,
     server.suspend()
     time.sleep(10)
     server.resume()
-    until(lambda: person.states_of("away"), bool)
     until(lambda: person.states_of("away"), lambda found: found[:1] == ["COMPLETED"])
     assert person.source("away")["documents"] == _MANY
     assert person.running.server_pid == server.pid
