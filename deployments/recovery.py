@@ -238,7 +238,11 @@ def _resume(client: httpx.Client, deployment: str) -> Crashed | None:
         return None
     if len(ended) == GIVEN_UP_AFTER and {run["state_type"] for run in ended} == {"CRASHED"}:
         return Crashed(there["name"], ended[0]["id"], resumed=False)
-    body: dict[str, Any] = {"state": {"type": "SCHEDULED", "message": "The last run crashed; this one goes on"}}
+    body: dict[str, Any] = {
+        "state": {"type": "SCHEDULED", "message": "The last run crashed; this one goes on"},
+        # Whoever else has seen the same crash asks for the same run.
+        "idempotency_key": f"goes on for {ended[0]['id']}",
+    }
     if asked := {name: ended[0]["parameters"][name] for name in ("deep", "plan") if name in ended[0]["parameters"]}:
         body["parameters"] = asked
     client.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()

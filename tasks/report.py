@@ -23,9 +23,13 @@ _EVERY_SECONDS = 2.0
 async def showing_progress(sync: SourceSync) -> AsyncIterator[None]:
     """Keep a progress artifact up to date; a sync that is over in two seconds gets none."""
     shown: list[UUID] = []
-    shower = asyncio.create_task(_show_progress(sync, shown))
+    over = asyncio.Event()
+    shower = asyncio.create_task(_show_progress(sync, shown, over))
     try:
         yield
+        over.set()
+        # What it is telling at the moment must not arrive after the end.
+        await asyncio.wait([shower])
     finally:
         shower.cancel()
         await asyncio.gather(shower, return_exceptions=True)
@@ -33,12 +37,18 @@ async def showing_progress(sync: SourceSync) -> AsyncIterator[None]:
         await aupdate_progress_artifact(artifact, 100.0, description=f"{sync.source.name}: done")
 
 
-async def _show_progress(sync: SourceSync, shown: list[UUID]) -> None:
-    while True:
-        await asyncio.sleep(_EVERY_SECONDS)
+async def _show_progress(sync: SourceSync, shown: list[UUID], over: asyncio.Event) -> None:
+    while not await _happens(over, _EVERY_SECONDS):
         if not shown:
             shown.append(await acreate_progress_artifact(0.0, key=_key(sync, "progress"), description=sync.source.name))
         await aupdate_progress_artifact(shown[0], sync.progress.share() * 100, description=await described(sync))
+
+
+async def _happens(event: asyncio.Event, within: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            return await event.wait()
+    return False
 
 
 async def described(sync: SourceSync) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from catchment.settings import Home
-from deployments import runs
+from deployments import recovery, runs
 from deployments.api import api
 from deployments.deploy import deploy, undeploy
 from deployments.recovery import GIVEN_UP_AFTER, replan, resume, settle
@@ -27,7 +27,7 @@ _SOURCE = """\
     concurrency_limit: {{limit: 1, collision_strategy: ENQUEUE}}
     schedules: []
 """
-_TESTS = 11
+_TESTS = 12
 _TOMORROW = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 T = TypeVar("T")
 
@@ -109,6 +109,16 @@ def test_a_sync_that_crashed_goes_on_in_a_new_run_as_deep_as_it_was(server: Runn
     resume(server)
     latest = until(lambda: of_source(server, source)[0], lambda run: run["state_type"] == "COMPLETED")
     assert latest["parameters"]["deep"] is True
+    resume(server)
+    assert len(of_source(server, source)) == 2
+
+
+def test_two_that_see_the_same_crash_at_once_ask_for_one_run(
+    server: Running, source: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "_is_coming", lambda *_: False)
+    crash(server, source)
+    resume(server)
     resume(server)
     assert len(of_source(server, source)) == 2
 

@@ -8,7 +8,8 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.schemas.objects import State
@@ -17,6 +18,7 @@ from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
 from catchment.pacing import Limits
 from catchment.pacing.rules import Rule
+from catchment.pipeline import SourceSync
 from catchment.settings import Home
 from connectors.local_files import LocalFilesSettings
 from flows.local_files import sync_local_files
@@ -87,6 +89,36 @@ def test_a_long_sync_shows_its_progress_and_tells_when_it_will_be_done(
     sync("long", folder)
     shown = artifact(window, "long-progress")
     assert (shown["data"], shown["description"]) == (100.0, "long: done")
+
+
+async def test_what_is_on_its_way_to_the_server_is_not_shown_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    begun = asyncio.Event()
+    journeys = iter([0.2])
+
+    async def create(*_: Any, **__: Any) -> UUID:
+        return uuid4()
+
+    async def update(_artifact: UUID, _share: float, description: str) -> None:
+        async def arrive() -> None:
+            await asyncio.sleep(next(journeys, 0))
+            shown.append(description)
+
+        begun.set()
+        # What was sent arrives, whether somebody waits for it or not.
+        await asyncio.shield(asyncio.create_task(arrive()))
+
+    monkeypatch.setattr(report, "_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(report, "acreate_progress_artifact", create)
+    monkeypatch.setattr(report, "aupdate_progress_artifact", update)
+    source = SimpleNamespace(name="papers")
+    progress = SimpleNamespace(share=lambda: 0.5)
+    async with report.showing_progress(
+        cast(SourceSync, SimpleNamespace(source=source, progress=progress, foretell=lambda: None))
+    ):
+        await begun.wait()
+    await asyncio.sleep(0.4)
+    assert shown == ["papers", "papers: done"]
 
 
 async def test_the_forecast_is_told_with_the_progress_where_there_is_one() -> None:
