@@ -105,7 +105,7 @@ class Person:
 
     def sync_when_ready(self, name: str) -> None:
         """Sync a source as a person does after an accident: again while it says `try again`."""
-        said = until(lambda: self("sync", name, "--wait"), lambda said: said.code != 10, seconds=90)
+        said = until(lambda: self("sync", name, "--wait"), lambda said: said.code != 10)
         said.ok()
 
     def documents(self, name: str) -> dict[str, int]:
@@ -169,7 +169,7 @@ class Person:
 
     def left(self) -> list[str]:
         """What still runs for this home a moment after it should have ended."""
-        return until(lambda: commands(self.processes()), lambda found: not found, seconds=5, must=False)
+        return until(lambda: commands(self.processes()), lambda found: not found, seconds=20, must=False)
 
 
 def commands(processes: Iterable[psutil.Process]) -> list[str]:
