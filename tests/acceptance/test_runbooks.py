@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import JobState
 from catchment.pipeline import HELD_AFTER
 from tests.acceptance import document
 from tests.acceptance.accidents import executing
@@ -261,6 +264,7 @@ def its_process_stands_still(desk: Desk) -> None:
     for number in range(_MANY):
         desk.file(f"{number}.md", f"# Paper {number}\n\n{'What the paper says. ' * 20}\n")
     desk.person("sync", "papers").ok()
-    until(lambda: desk.person.source("papers")["last_sync"]["outcome"], lambda outcome: outcome is None)
+    with closing(Ledger.inspect(Home(desk.person.home).database_url)) as ledger:
+        until(lambda: ledger.queue.counts()["papers"].get(JobState.RUNNING, 0))
     for process in executing(desk.person, "papers"):
         process.suspend()
