@@ -33,6 +33,8 @@ _FETCHED_AHEAD = 16 * 1024 * 1024
 """Bytes that wait in this process for the parsers, where only this process can fetch them."""
 _PATIENCE = 5
 """So many times as long as an item may stall, a run that reads only this machine's files may get nowhere."""
+_STARTING = 180.0
+"""Seconds that the sandbox may need to begin: it tries three times to start a process."""
 _PATIENCE_WITH_HOSTS = 3_600.0
 """Seconds that a host, or the pace that it asks for, may keep a run waiting."""
 _KEPT_AT_HAND = 32 * 1024
@@ -67,10 +69,10 @@ class Bench:
                 setattr(self.progress, name, getattr(self.progress, name) + n)
 
     def parsed(self, function: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[tuple[int, bytes | Failed]]:
-        """What the sandbox makes of each task; it stops what takes too long, and so a run that waits for it is not stuck."""
+        """What the sandbox makes of each task; it stops what stalls, so that a run that hears nothing for long is stuck."""
         limits = self.policy.limits
-        with self.pulse.patient(limits.total_seconds + limits.stall_seconds):
-            for outcome in self.sandbox.run(function, tasks, limits):
+        with self.pulse.patient(_PATIENCE * limits.stall_seconds + _STARTING):
+            for outcome in self.sandbox.run(function, tasks, limits, self.pulse.beat):
                 self.pulse.beat()
                 yield outcome
 

@@ -43,14 +43,18 @@ class Sandbox:
         self._keeper: Keeper | None = None
         self._closed = False
 
-    def run(self, function: Callable[[T], R], tasks: Sequence[T], limits: Limits) -> Iterator[tuple[int, R | Failed]]:
+    def run(
+        self, function: Callable[[T], R], tasks: Sequence[T], limits: Limits, heard: Callable[[], None] = lambda: None
+    ) -> Iterator[tuple[int, R | Failed]]:
         """Call a module-level function for each task and give (index, result or Failed) as they complete.
 
+        `heard` is called for each sign of life while an outcome is waited for: within `limits.stall_seconds` of the last
+        one, once a process works on one of the tasks.
         Several threads may do so at once and share the workers fairly. The work starts when the first outcome is asked
         for; leaving the iteration early stops what is still running. Raises TryAgain if the sandbox is closed meanwhile
         or no process can be started, Unexpected if a preloaded module cannot be imported.
         """
-        outcomes = self._outcomes(Run(pickle.dumps(function), tasks, limits))
+        outcomes = self._outcomes(Run(pickle.dumps(function), tasks, limits), heard)
         return cast("Iterator[tuple[int, R | Failed]]", outcomes)
 
     def close(self) -> None:
@@ -69,7 +73,7 @@ class Sandbox:
     ) -> None:
         self.close()
 
-    def _outcomes(self, run: Run) -> Iterator[tuple[int, object]]:
+    def _outcomes(self, run: Run, heard: Callable[[], None]) -> Iterator[tuple[int, object]]:
         if not run.tasks:
             return
         keeper = self._submit(run)
@@ -79,6 +83,7 @@ class Sandbox:
                 batch = run.outbox.get()
                 if isinstance(batch, CatchmentError):
                     raise batch
+                heard()
                 for index, outcome, ok in batch:
                     taken += 1
                     yield index, _understand(outcome, ok=ok)

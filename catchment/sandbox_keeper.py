@@ -262,6 +262,8 @@ class Keeper(threading.Thread):
             run.pace += (max(seconds, 1e-6) - run.pace) / 10
             run.put(index, payload, ok=kind == far.RESULT)
             worker.touch()
+        elif kind == far.PROGRESS and worker.queue:
+            worker.queue[0][0].outbox.put([])
         elif kind == far.READY:
             worker.pid, worker.held = far.HELLO.unpack(payload)
             worker.touch()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.pipeline import open_sync
 from catchment.pulse import VARIABLE, Pulse, is_overdue, pulse_file
+from catchment.sandbox import Sandbox
 from catchment.settings import Home, Limits
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.waiting import until
@@ -92,6 +96,33 @@ def test_the_leases_of_a_sync_that_gets_nowhere_are_not_renewed(
             until_overdue(file)
             sync.renew()
             assert until_of(home) == renewed
+
+
+def test_a_run_that_hears_nothing_of_its_parsers_is_stuck_and_not_for_as_long_as_an_item_may_take(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("a")
+    monkeypatch.delenv(VARIABLE, raising=False)
+    stuck: dict[float, bool] = {}
+    clock = time.monotonic
+
+    def silent(_self: Sandbox, _function: object, _tasks: object, _limits: Limits, heard: Callable[[], None]) -> Any:
+        heard()
+        for seconds in (100.0, 600.0):
+            with monkeypatch.context() as later:
+                later.setattr(time, "monotonic", lambda seconds=seconds: clock() + seconds)
+                stuck[seconds] = sync._bench.pulse.is_overdue()
+        return iter(())
+
+    monkeypatch.setattr(Sandbox, "run", silent)
+    connector = LocalFiles(LocalFilesSettings(root=tmp_path / "notes"))
+    with open_sync(home, connector, "notes", LocalFiles.policy, Priority.NORMAL) as sync:
+        sync.discover()
+        token = sync.claim(1)
+        assert token is not None
+        sync.normalize(token)
+    assert stuck == {100.0: False, 600.0: True}
 
 
 def until_of(home: Home) -> float:

@@ -59,7 +59,9 @@ _MISSING = """
 class InProcess(Sandbox):
     """Runs tasks where it is called; that parsers may die is shown elsewhere."""
 
-    def run(self, function: Callable[[T], R], tasks: Sequence[T], limits: Limits) -> Iterator[tuple[int, R | Failed]]:
+    def run(
+        self, function: Callable[[T], R], tasks: Sequence[T], limits: Limits, heard: Callable[[], None] = lambda: None
+    ) -> Iterator[tuple[int, R | Failed]]:
         for index, task in enumerate(tasks):
             try:
                 outcome: R | Failed = function(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,6 +138,14 @@ def test_progress_holds_off_the_stall_limit_but_not_the_total(sandbox: Sandbox) 
     ((_, failed),) = sandbox.run(jobs.advance, [60.0], Limits(stall_seconds=0.7, total_seconds=1))
     assert isinstance(failed, Failed)
     assert "limits.total_seconds" in str(failed.error)
+
+
+def test_signs_of_life_are_told_while_an_outcome_is_waited_for(sandbox: Sandbox) -> None:
+    heard: list[float] = []
+    tasks, limits = [1.0], Limits(stall_seconds=30)
+    ((_, done),) = sandbox.run(jobs.advance, tasks, limits, lambda: heard.append(time.monotonic()))
+    assert done == "done"
+    assert len(heard) >= 3
 
 
 def test_a_process_that_a_dead_task_left_behind_dies_with_it(sandbox: Sandbox, tmp_path: Path) -> None:
