@@ -135,6 +135,8 @@ class Turn:
             self._counted_to += seconds
         elif seconds >= _ACCOUNT_SECONDS:
             self._gives_way = self._turns.account(self._sync.id, seconds, moved=self._moved)
+            # Who waits for the turn to be given away and asked for anew goes on at once where it is kept after all.
+            self._changed.notify_all()
             self._counted_to += seconds
             self._moved = False
 

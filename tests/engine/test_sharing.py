@@ -13,7 +13,7 @@ import pytest
 from catchment import pipeline, process
 from catchment.errors import StaleLease
 from catchment.ledger import Ledger, Source
-from catchment.ledger.turns import Turns
+from catchment.ledger.turns import Standing, Turns
 from catchment.model import JobState, Priority
 from catchment.pipeline import SourceSync, open_sync
 from catchment.places import Places
@@ -21,6 +21,7 @@ from catchment.pulse import Pulse
 from catchment.settings import Home
 from catchment.turn import Turn
 from connectors.local_files import LocalFiles, LocalFilesSettings
+from tests.waiting import until
 
 _SECONDS = 30
 
@@ -177,6 +178,31 @@ def test_a_source_at_work_gives_way_between_two_steps(ledger: Ledger) -> None:
     assert not worker.is_alive()
     assert together == []
     assert ledger.turns.standings() == []
+
+
+def test_who_waits_for_a_turn_that_is_kept_after_all_goes_on(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    another = Standing(9, 9, process.identity(), "local_files", 4, 1, 0, counts_until=1)
+    anothers, entered = threading.Event(), threading.Event()
+    monkeypatch.setattr("catchment.turn._ACCOUNT_SECONDS", 0.0)
+    monkeypatch.setattr("catchment.turn._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(Turn, "_others", lambda _self: [another])
+    monkeypatch.setattr(Turns, "account", lambda *_, **__: anothers.is_set())
+    busy = turn(ledger, "busy")
+
+    def enter() -> None:
+        with busy.taken():
+            entered.set()
+
+    with busy.taken():
+        anothers.set()
+        until(lambda: busy._gives_way)
+        waiting = threading.Thread(target=enter, daemon=True)
+        waiting.start()
+        assert not entered.wait(0.2)
+        anothers.clear()
+        assert entered.wait(_SECONDS)
+    waiting.join(_SECONDS)
+    busy.close()
 
 
 def test_who_waits_for_a_turn_is_told_when_the_sync_ends(ledger: Ledger) -> None:
