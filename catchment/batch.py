@@ -25,7 +25,7 @@ from catchment.parsing import FORMAT, Content, Read, ReadTask, digest, read, tak
 from catchment.privacy import redact
 from catchment.progress import Progress, Trouble
 from catchment.pulse import Pulse
-from catchment.sandbox import Failed, Sandbox
+from catchment.sandbox import STARTING_SECONDS, Failed, Sandbox
 from catchment.settings import Policy
 
 _WORTH_HASHING_FIRST = 64 * 1024
@@ -33,8 +33,6 @@ _FETCHED_AHEAD = 16 * 1024 * 1024
 """Bytes that wait in this process for the parsers, where only this process can fetch them."""
 _PATIENCE = 5
 """So many times as long as an item may stall, a run that reads only this machine's files may get nowhere."""
-_STARTING = 180.0
-"""Seconds that the sandbox may need to begin: it tries three times to start a process."""
 _PATIENCE_WITH_HOSTS = 3_600.0
 """Seconds that a host, or the pace that it asks for, may keep a run waiting."""
 _KEPT_AT_HAND = 32 * 1024
@@ -71,10 +69,8 @@ class Bench:
     def parsed(self, function: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[tuple[int, bytes | Failed]]:
         """What the sandbox makes of each task; it stops what stalls, so that a run that hears nothing for long is stuck."""
         limits = self.policy.limits
-        with self.pulse.patient(_PATIENCE * limits.stall_seconds + _STARTING):
-            for outcome in self.sandbox.run(function, tasks, limits, self.pulse.beat):
-                self.pulse.beat()
-                yield outcome
+        with self.pulse.patient(_PATIENCE * limits.stall_seconds + STARTING_SECONDS):
+            yield from self.sandbox.run(function, tasks, limits, self.pulse.beat)
 
     def report(self, trouble: Trouble) -> None:
         """Note an item that left its batch."""

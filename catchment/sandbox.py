@@ -19,11 +19,11 @@ from types import TracebackType
 from typing import Self, TypeVar, cast
 
 from catchment.errors import CatchmentError, TryAgain, Unexpected
-from catchment.sandbox_keeper import CLOSED, Keeper
+from catchment.sandbox_keeper import CLOSED, STARTING_SECONDS, Keeper
 from catchment.sandbox_run import Failed, Run
 from catchment.settings import Limits
 
-__all__ = ["Failed", "Sandbox"]
+__all__ = ["STARTING_SECONDS", "Failed", "Sandbox"]
 
 T = TypeVar("T")
 R = TypeVar("R")

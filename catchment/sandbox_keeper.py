@@ -33,6 +33,8 @@ _CROWD_BYTES = 1 << 17
 _WATCH_SECONDS = 0.1
 _START_SECONDS = 60
 _VAIN_STARTS = 3
+STARTING_SECONDS = _START_SECONDS * _VAIN_STARTS
+"""Until a sandbox in which no process starts says so."""
 
 
 class Keeper(threading.Thread):

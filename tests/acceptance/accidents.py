@@ -25,7 +25,6 @@ UNHURRIED = {"PYTHONPATH": str(PROJECT / "tests" / "unhurried")}
 
 def in_the_middle(person: Person, name: str, vault: Path, notes: int, *how: str) -> None:
     """Return in the middle of the first sync of a source: some of its notes are in the library, and some are not."""
-    person("up", "--detach").ok()
     person("sources", "add", "obsidian", vault, "--name", name, *how).ok()
     person("sync", name).ok()
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:

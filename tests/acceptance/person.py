@@ -117,12 +117,12 @@ class Person:
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
         """The flow runs of sources that the server has in these states; the daily upkeep is nobody's source."""
-        found = self._found("flow_runs", {"flow_runs": {"state": {"type": {"any_": states}}}})
+        found = self.found("flow_runs", {"flow_runs": {"state": {"type": {"any_": states}}}})
         return [run for run in found if "upkeep" not in run["tags"]]
 
     def runs_of(self, name: str) -> list[dict[str, Any]]:
         """All flow runs of a source that the server remembers."""
-        return self._found("flow_runs", {"deployments": {"name": {"any_": [name]}}})
+        return self.found("flow_runs", {"deployments": {"name": {"any_": [name]}}})
 
     def states_of(self, name: str) -> list[str]:
         """How the runs of a source stand, the latest first.
@@ -140,10 +140,10 @@ class Person:
             "name": {"any_": ["AwaitingRetry"]},
         }
         return [
-            run["name"] for kind in ("flow_runs", "task_runs") for run in self._found(kind, {kind: {"state": going}})
+            run["name"] for kind in ("flow_runs", "task_runs") for run in self.found(kind, {kind: {"state": going}})
         ]
 
-    def _found(self, kind: str, query: dict[str, Any]) -> list[dict[str, Any]]:
+    def found(self, kind: str, query: dict[str, Any]) -> list[dict[str, Any]]:
         """What the server finds, which is asked again while it is away or too busy to answer."""
 
         def ask() -> list[dict[str, Any]] | None:

@@ -17,7 +17,6 @@ from benchmarks.notes import edit, generate
 from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
-from deployments.api import api
 from tests.acceptance.accidents import UNHURRIED, saved_and_found
 from tests.acceptance.person import Person, upright
 from tests.faults.clock import WallClock
@@ -146,11 +145,10 @@ def settled(person: Person) -> None:
 
 def planned_and_done(person: Person) -> list[str]:
     """The runs that the schedule planned and that were completed since the clock was set back."""
-    with api(person.running) as client:
-        query = {
-            "deployments": {"name": {"any_": [_WATCHED]}},
-            # For the system it is an hour earlier than for this test.
-            "flow_runs": {"start_time": {"before_": (datetime.now(UTC) - timedelta(minutes=30)).isoformat()}},
-        }
-        found = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+    query = {
+        "deployments": {"name": {"any_": [_WATCHED]}},
+        # For the system it is an hour earlier than for this test.
+        "flow_runs": {"start_time": {"before_": (datetime.now(UTC) - timedelta(minutes=30)).isoformat()}},
+    }
+    found = person.found("flow_runs", query)
     return [run["id"] for run in found if run["auto_scheduled"] and run["state_type"] == "COMPLETED"]

@@ -37,6 +37,7 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
 
 def in_the_middle(person: Person, name: str, vault: Path) -> None:
     """Return in the middle of the first sync of a source."""
+    person("up", "--detach").ok()
     accidents.in_the_middle(person, name, vault, _NOTES, "--set", "preset=local")
 
 

@@ -20,7 +20,7 @@ from catchment.ledger import Ledger
 from catchment.model import JobState
 from deployments.server import running
 from tests.acceptance import document
-from tests.acceptance.accidents import UNHURRIED
+from tests.acceptance.accidents import UNHURRIED, in_the_middle
 from tests.acceptance.person import COMMAND, PROJECT, Person, commands, upright
 from tests.waiting import until
 
@@ -48,14 +48,6 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     assert person.left() == []
 
 
-def working(person: Person, name: str, vault: Path) -> None:
-    """Return in the middle of the first sync of a source."""
-    person("sources", "add", "obsidian", vault, "--name", name, "--set", "preset=local").ok()
-    person("sync", name).ok()
-    done = until(lambda: succeeded(person, name), bool)
-    assert done < _NOTES
-
-
 def succeeded(person: Person, name: str) -> int:
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
         return ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0)
@@ -80,7 +72,7 @@ def test_a_stop_in_the_middle_of_much_work_leaves_nothing_running(
     name = stop.__name__.replace("_", "-")
     person("down").ok()
     with foreground(person) as up:
-        working(person, name, vault)
+        in_the_middle(person, name, vault, _NOTES, "--set", "preset=local")
         below = up.children(recursive=True)
         stop(person)
         assert up.wait(_PATIENCE) == 0
@@ -97,7 +89,7 @@ def test_a_stop_in_the_middle_of_much_work_leaves_nothing_running(
 def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person, tmp_path: Path) -> None:
     person("up", "--detach").ok()
     generate(tmp_path / "vault", _MANY)
-    working(person, "away", tmp_path / "vault")
+    in_the_middle(person, "away", tmp_path / "vault", _MANY, "--set", "preset=local")
     server = psutil.Process(person.running.server_pid)
     server.suspend()
     time.sleep(10)

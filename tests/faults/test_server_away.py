@@ -12,11 +12,9 @@ import psutil
 import pytest
 
 from benchmarks.notes import generate
-from catchment.home import Home
-from catchment.ledger import Ledger
-from catchment.model import JobState
 from deployments.api import api
 from deployments.environment import POOL
+from tests.acceptance import accidents
 from tests.acceptance.accidents import UNHURRIED
 from tests.acceptance.person import PROJECT, Person
 from tests.faults.proxy import Harm, Proxy
@@ -39,11 +37,7 @@ class Divided:
 
     def in_the_middle(self, name: str, vault: Path, *how: str) -> None:
         """Return in the middle of the first sync of a source."""
-        self.person("sources", "add", "obsidian", vault, "--name", name, "--set", "preset=local", *how).ok()
-        self.person("sync", name).ok()
-        with closing(Ledger.inspect(Home(self.person.home).database_url)) as ledger:
-            brought_in = until(lambda: ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0), bool)
-        assert brought_in < _NOTES
+        accidents.in_the_middle(self.person, name, vault, _NOTES, "--set", "preset=local", *how)
 
     def suffer(self, harm: Harm, seconds: float) -> None:
         """Let so many seconds pass in which this harm is done."""

@@ -135,9 +135,9 @@ def _full_around(
         with upright(person):
             _fill_and_make_room(person, folder, notes, verdict)
     # A ledger on the small disk went with it; of such a one only its own word was heard.
-    return (
-        verdict if variables else judge(on_disk(notes), held(person, _NAME, lambda locator, _title: locator), verdict)
-    )
+    if variables:
+        return verdict
+    return judge(on_disk(notes), held(person, _NAME, lambda locator, _title: locator), verdict)
 
 
 def _fill_and_make_room(person: Person, folder: str, notes: Path, verdict: Verdict) -> None:

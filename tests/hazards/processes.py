@@ -40,6 +40,7 @@ class Machine:
     def after(self, accident: Callable[[Machine, str], None]) -> Verdict:
         """Let an accident happen in the middle of a first sync; what is wrong when it has come to its end."""
         name = f"s{uuid4().hex[:8]}"
+        self.person("up", "--detach").ok()
         in_the_middle(self.person, name, self.vault, _NOTES)
         accident(self, name)
         return self.seen(name)
