@@ -11,6 +11,7 @@ PATIENCE = 400.0
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.3
 _PAUSES_PER_LOOK = 3
+_LONGEST_AFTER_A_LOOK = 3.0
 
 T = TypeVar("T")
 
@@ -29,6 +30,6 @@ def until(
         if now > deadline:
             assert not must, f"after {seconds:.0f} s there is still only {seen}"
             return seen
-        # Who looks all the time keeps from work what is waited for.
-        time.sleep(max(pause, _PAUSES_PER_LOOK * (now - began)))
+        # Who looks all the time keeps from work what is waited for; a look that itself had to wait says nothing of that.
+        time.sleep(max(pause, min(_PAUSES_PER_LOOK * (now - began), _LONGEST_AFTER_A_LOOK)))
         pause = min(_LONGEST_PAUSE, pause * 1.3)

@@ -16,6 +16,7 @@ import pytest
 from catchment.home import Home
 from catchment.places import Places
 from deployments.api import api
+from deployments.warm.admission import HOT_CPU
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person
 from tests.waiting import until
@@ -51,12 +52,13 @@ def test_a_busy_machine_has_fewer_runs_at_once_and_they_still_run(person: Person
     person("sources", "add", "local_files", folder, "--name", "beside").ok()
 
     with _busy_machine():
-        places = until(lambda: Places.read(Home(person.home)), lambda said: said is not None and said.limit < said.cap)
+        # The limit may be low since before; it is this that is to be seen, and told.
+        until(
+            lambda: Places.read(Home(person.home)),
+            lambda said: said is not None and said.cpu > HOT_CPU and 1 <= said.limit < said.cap,
+        )
         done = person.sync("beside")
 
-    assert places is not None
-    assert places.cpu >= 0.8
-    assert places.limit >= 1
     assert done["succeeded"] == 1
     assert "Runs at once: " in (person.home / "logs" / "worker.log").read_text()
 
