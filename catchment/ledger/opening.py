@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, create_engine, insert, inspect, select
+from sqlalchemy import Connection, NullPool, create_engine, insert, inspect, select
 
 from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
 from catchment.ledger import history, schema, search
@@ -87,7 +87,8 @@ def is_as_made(reading: Reading) -> bool:
 
 @cache
 def _new_structure() -> set[tuple[str, ...]]:
-    with create_engine("sqlite://").connect() as connection:
+    # Without a pool the database is closed with its connection, and not by the garbage collector.
+    with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
         make(connection)
         return _structure(connection)
 
