@@ -16,8 +16,6 @@ import pytest
 
 from benchmarks.notes import edit, generate
 from catchment.home import Home
-from catchment.ledger import Ledger
-from catchment.model import JobState
 from deployments.server import running
 from tests.acceptance import document
 from tests.acceptance.accidents import UNHURRIED, in_the_middle
@@ -48,11 +46,6 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     assert person.left() == []
 
 
-def succeeded(person: Person, name: str) -> int:
-    with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
-        return ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0)
-
-
 def by_ctrl_c(person: Person) -> None:
     os.kill(person.running.pid, signal.SIGINT)
 
@@ -79,8 +72,9 @@ def test_a_stop_in_the_middle_of_much_work_leaves_nothing_running(
     assert commands(process for process in below if process.is_running()) == []
     assert person.left() == []
     assert running(Home(person.home)) is None
-    assert succeeded(person, name) < _NOTES, "the stop came too late"
-    assert person.source(name)["jobs"]["running"] == 0
+    jobs = person.source(name)["jobs"]
+    assert jobs["succeeded"] < _NOTES, "the stop came too late"
+    assert jobs["running"] == 0
     assert believed_to_run(person) == {"flow_run": 0, "task_run": 0}
     person("ledger", "check").ok()
     person("sources", "remove", name, "--yes").ok()
