@@ -109,6 +109,9 @@ def main(link: str, listening: str, *logs: str) -> None:
     _end_with_supervisor()
     name_process("zygote")
     os.umask(0o077)
+    thresholds = gc.get_threshold()
+    # What imports make stays: to look through it again and again takes a tenth of their time.
+    gc.set_threshold(50_000, *thresholds[1:])
     ground = forge.Ground.take()
     for name in ("prefect.server.api.server", "uvicorn"):
         importlib.import_module(name)
@@ -119,6 +122,7 @@ def main(link: str, listening: str, *logs: str) -> None:
     role = Zygote(socket.socket(fileno=int(link)), descriptors, ground).serve()
     if role is None:
         return
+    gc.set_threshold(*thresholds)
     _end_with_supervisor()
     name_process(role)
     signal.signal(signal.SIGINT, signal.default_int_handler)

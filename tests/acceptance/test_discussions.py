@@ -131,9 +131,11 @@ def test_a_host_that_wants_a_pause_gets_it_and_the_sync_has_not_failed(
     repo.open("Later", "Moss grows on it.")
     proxy.harm = lambda exchange: exchange.say(403, {"message": "secondary rate limit"}, Retry_After="8")
     try:
-        assert person("sync", "weir", "--wait").code == 0
+        said = person("sync", "weir", "--wait")
     finally:
         proxy.harm = None
+    # Another sync, that the webhook asked for, may be the one that is told to wait.
+    assert said.code == 0 or "because the host asked to wait" in said.err
     assert person.source("weir")["state"] == "active"
     assert "FAILED" not in person.states_of("weir")
     assert until(lambda: items(person, "moss"), bool), "it goes on by itself when the time has come"
