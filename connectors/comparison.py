@@ -239,6 +239,8 @@ class Comparison:
             key = _mark(container)
             if closed == _UNREADABLE or (closed == _EXCLUDED and self._marks.get(key) == _EXCLUDED):
                 continue
+            # A checkpoint may come in between: what it has of the folder must not be passed over when that comes back.
+            self._ready[key] = None
             for locator, old in sorted(self._known.within(container).items()):
                 if closed:
                     yield from _now_excluded(locator, container, old)

@@ -164,6 +164,10 @@ class Code:
             before, _, rules = marks.get(_mark(prefix), "").partition(" ")
             if marks.get(_mark(prefix)) == told and not deep:
                 continue
+            if marks.get(_mark(prefix), told) != told:
+                # What is told by a listing that is cut short may be taken back by the commit after it, and between that one
+                # and the commit of the mark there is no difference.
+                yield Checkpoint({_mark(prefix): None})
             listed = _Listed(self._copy.objects, commit, prefix, self._rules)
             differences = None if deep or rules != self._rules.digest else self._since(before, commit)
             said = listed.all(known) if differences is None else listed.changed(differences)

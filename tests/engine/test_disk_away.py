@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from catchment import process
+from catchment.errors import SourceUnavailable
 from catchment.ledger import Ledger
+from catchment.model import Change
 from tests.engine.disk import Disk
 from tests.engine.whole import Engine
 
@@ -75,3 +77,22 @@ def test_what_waited_is_read_though_its_deletion_was_held_and_the_hold_dropped(e
     disk.bring_back()
     engine.sync("papers")
     assert engine.shelf("papers").keys() == {"a.md", "b.md"}
+
+
+def broken_off(changes: Iterator[Change]) -> Iterator[Change]:
+    """A listing that cannot go on after its last checkpoint."""
+    yield from changes
+    raise SourceUnavailable("the disk does not answer any more")
+
+
+def test_a_folder_that_was_renamed_only_while_a_sync_broke_off_keeps_its_documents(engine: Engine, disk: Disk) -> None:
+    disk.write("sub/b.md", "")
+    engine.sync("papers")
+    before = engine.shelf("papers")
+    (disk.root / "sub").rename(disk.root / "other")
+    with engine.syncing("papers") as sync, pytest.raises(SourceUnavailable):
+        sync.discovery.through = broken_off
+        sync.discover()
+    (disk.root / "other").rename(disk.root / "sub")
+    engine.sync("papers")
+    assert engine.shelf("papers") == before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import BadInput, Skipped, SourceUnavailable
-from catchment.model import Skip, SkipReason, Upsert
+from catchment.model import Skip, SkipReason, Tombstone, Upsert
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.repository import Repository
@@ -278,6 +278,24 @@ def test_a_listing_cut_short_in_a_large_repository_goes_on(root: Path, ledger: M
     assert len(report.new) == 100
     assert len(ledger.present()) == 1_100
     connector.close()
+
+
+@pytest.mark.parametrize("back", [("reset", "--hard", "HEAD~1"), ("revert", "--no-edit", "HEAD")])
+def test_what_was_told_before_a_listing_was_cut_short_is_looked_at_again_when_it_was_taken_back(
+    work: Repository, github: GitHub, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch, back: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("connectors.github.code._CHANGES_PER_CHECKPOINT", 1)
+    ledger.sync(github)
+    before = ledger.documents()
+    work.write(one="changed")
+    (work.path / "a/two.md").unlink()
+    work.commit()
+    told = [isinstance(change, (Tombstone, Upsert)) for change in github.changes(ledger.known())]
+    ledger.sync(github, cut=len(told) - told[::-1].index(True) + 1)
+    assert ledger.documents().keys() == before.keys() - {"project:a/two.md"}
+    work.git(*back)
+    ledger.sync(github)
+    assert ledger.documents() == before
 
 
 def test_a_clone_is_not_held_to_what_a_host_allows(github: GitHub) -> None:
