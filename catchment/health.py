@@ -89,6 +89,9 @@ def disk(path: Path) -> Finding:
     """Whether there is room where the state is."""
     try:
         free = shutil.disk_usage(path).free
+    except FileNotFoundError:
+        remedy = "catchment up --detach makes it; if it was there before, mount its disk first"
+        return Finding("disk", Verdict.FAIL, "the home folder is not there", remedy)
     except OSError as error:
         return Finding("disk", Verdict.FAIL, f"the home folder cannot be read: {error.strerror}", "mount its disk")
     said = f"{free / 1e9:.1f} GB free where Catchment keeps its state"

@@ -184,7 +184,7 @@ def _row(consent: Consent) -> dict[str, Any]:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    until = row["until"] if row["until"] or row["consent"] != "given" else "it is withdrawn"
+    until = row["until"] if row["until"] or row["consent"] != "given" else "for good"
     return (row["source"], row["scope"], row["consent"], until, row["given"], row["by"])
 
 

@@ -107,8 +107,8 @@ def related(document: Document, as_json: values.Json = False) -> None:
     if as_json:
         render.show_json(relations)
     elif relations:
-        headers = ("RELATION", "DOCUMENT", "TITLE", "ITEM")
-        render.show_table(headers, [tuple(relation.values())[:4] for relation in relations])
+        headers = ("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM")
+        render.show_table(headers, [tuple(relation.values()) for relation in relations])
     else:
         render.note("nothing is related")
 
@@ -122,7 +122,13 @@ def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> l
     sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)
     found = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
     return [
-        {"relation": how, "document": named[item].document, "title": named[item].title, "item": item}
+        {
+            "relation": how,
+            "document": named[item].document,
+            "title": named[item].title,
+            "source": shown.source,
+            "item": item,
+        }
         for how, item in found
         if item in named and item != shown.item
     ]
@@ -131,7 +137,7 @@ def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> l
 def _same(shown: Shown) -> list[dict[str, Any]]:
     same = [place for place in shown.places if place != (shown.source, shown.item)]
     return [
-        {"relation": "same content", "document": None, "title": shown.title, "item": f"{source}: {item}"}
+        {"relation": "same content", "document": None, "title": shown.title, "source": source, "item": item}
         for source, item in same
     ]
 

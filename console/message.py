@@ -63,18 +63,20 @@ def show_thread(shown: Shown) -> None:
 def relations(shown: Shown) -> list[dict[str, Any]]:
     """What a message, or a file in one, belongs to, as `related --json` prints it."""
     found = []
+
+    def add(how: str, document: int | None, title: str, item: str, source: str = shown.source) -> None:
+        found.append({"relation": how, "document": document, "title": title, "source": source, "item": item})
+
     if is_message(shown):
         here = [one.document for one in shown.thread].index(shown.document)
         for place, one in enumerate(shown.thread):
             if place != here:
                 how = "earlier in the thread" if place < here else "later in the thread"
-                found.append({"relation": how, "document": one.document, "title": one.title, "item": one.item})
+                add(how, one.document, one.title, one.item, one.source)
     if shown.carrier is not None:
-        message = shown.item.rpartition(PART)[0]
-        found.append({"relation": "attached to", "document": shown.carrier, "title": "", "item": message})
+        add("attached to", shown.carrier, "", shown.item.rpartition(PART)[0])
     for file in shown.attached:
-        item = f"{shown.item}{PART}{file.part}"
-        found.append({"relation": "attached", "document": file.document, "title": file.name, "item": item})
+        add("attached", file.document, file.name, f"{shown.item}{PART}{file.part}")
     return found
 
 

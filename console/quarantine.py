@@ -58,7 +58,7 @@ def show_entry(job: Job, as_json: values.Json = False) -> None:
             "reason": entry.reason,
             "message": entry.message,
             "error": entry.error,
-            "attempts": entry.attempts,
+            "tried": entry.attempts,
             "first failed": entry.first_failed,
             "last failed": entry.last_failed,
             "a retry": "can help" if entry.retry_helps else "will not help until the item or the program changes",

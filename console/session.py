@@ -60,7 +60,7 @@ def ledger_is_damaged() -> bool:
             return ledger.is_damaged()
     except LedgerCorrupt:
         return True
-    except CatchmentError:
+    except Exception:  # noqa: BLE001 - it is asked because of an error, and whatever it is that error's own cause is told
         return False
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -19,6 +20,9 @@ from console import adding, render, session, values
 if TYPE_CHECKING:
     from catchment.ledger import Source, SyncRow
     from deployments.runs import RunView
+
+
+_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def sync(
@@ -162,7 +166,7 @@ class _Progress:
             self._write("")
 
     def _show(self, view: RunView) -> None:
-        state = view.state_name.lower()
+        state = in_words(view.state_name)
         if state == "late" and session.disk_is_full():
             # Nothing can be written of it, so it does not begin, and nobody else would say why.
             raise TryAgain(session.DISK_IS_FULL)
@@ -187,6 +191,11 @@ class _Progress:
             self._most = max(self._most, left)
             return how_far(left, self._most, last.expected if last and last.outcome is None else None)
         return ""
+
+
+def in_words(state: str) -> str:
+    """The name of a state of Prefect's as a person writes it: "awaiting concurrency slot"."""
+    return _CAPITAL.sub(" ", state).lower()
 
 
 def how_far(left: int, most: int, expected: datetime | None) -> str:

@@ -70,16 +70,17 @@ def show_config(as_json: values.Json = False) -> None:
 
     home = session.home()
     entries = SourcesFile.load(home.sources_file).entries
-    shown: dict[str, dict[str, Any]] = {
-        entry.name: {"kind": entry.kind, "settings": entry.settings.model_dump(mode="json")} for entry in entries
-    }
+    shown: list[dict[str, Any]] = [
+        {"name": entry.name, "kind": entry.kind, "settings": entry.settings.model_dump(mode="json")}
+        for entry in entries
+    ]
     if as_json:
         render.show_json({"home": str(home.path), "ledger": _without_password(home.database_url), "sources": shown})
         return
     render.show_fields({"home": home.path, "ledger": _without_password(home.database_url)})
-    for name, entry in shown.items():
+    for entry in shown:
         render.say()
-        render.show_fields({"source": name, "kind": entry["kind"], **values.flat(entry["settings"])})
+        render.show_fields({"source": entry["name"], "kind": entry["kind"], **values.flat(entry["settings"])})
 
 
 @config_app.command()

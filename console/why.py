@@ -180,7 +180,7 @@ def _print(told: Mapping[str, Any]) -> None:
             "first seen": told["first_seen"],
             "changed": told["changed"],
             "gone": told["gone"],
-            "attempts": told["attempts"],
+            "tried": told["attempts"],
             "next attempt": told["next_attempt"],
             "seen by sync": told["sync"],
             "run": session.run_address(told["run"]),

@@ -246,6 +246,8 @@ def _locked() -> dict[str, str]:
 def port(home: Home, is_up: bool, others: Mapping[Path, Any]) -> Finding:
     """Whether the port of this home is its own. `others` are the homes that are up besides this one."""
     number = kept_port(home)
+    if number is None:
+        return Finding("port", Verdict.OK, "this home had none yet; it takes a free one")
     if is_up or is_free(number):
         return Finding("port", Verdict.OK, f"port {number} is this home's" if is_up else f"port {number} is free")
     if any(kept_port(Home(other)) == number for other in others):

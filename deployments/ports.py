@@ -24,7 +24,7 @@ def listen(home: Home, wanted: int | None) -> socket.socket:
         if listening is None:
             raise TryAgain(f"port {wanted} is taken by another program; choose another with --port, or leave it out")
     else:
-        listening = _listening(kept_port(home)) or _listening(0)
+        listening = _listening(kept_port(home) or _FIRST) or _listening(0)
         if listening is None:
             raise TryAgain("no port is free on the loopback; end other programs and try again")
     durable.write(_kept(home), f"{listening.getsockname()[1]}\n".encode())
@@ -39,12 +39,12 @@ def is_free(port: int) -> bool:
     return listening is not None
 
 
-def kept_port(home: Home) -> int:
-    """The port that this home had before, or would take first."""
+def kept_port(home: Home) -> int | None:
+    """The port that this home had before; None if it had none."""
     try:
         return int(_kept(home).read_text())
     except (FileNotFoundError, ValueError):
-        return _FIRST
+        return None
 
 
 def _kept(home: Home) -> Path:

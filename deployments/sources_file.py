@@ -25,7 +25,7 @@ from deployments.timing import local_zone, seconds
 
 _HEADER = """\
 # The sources of Catchment, in the format of prefect.yaml. `catchment sources add` writes here, and so may you:
-# check an edit with `catchment config validate`, and put it into force with `catchment up` or `prefect deploy`.
+# check an edit with `catchment config validate`, and put it into force with `catchment down` and `catchment up`.
 
 # Of the format; a newer Catchment leads the file forward, and keeps it as it was.
 version: 1

@@ -304,13 +304,12 @@ def _parse(url: str | URL) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise BadInput(
-            "The ledger's address is not a database URL; use sqlite:///PATH or postgresql+psycopg://…"
-        ) from error
+        raise BadInput("The ledger's address is not a database URL; use sqlite:///PATH or postgresql://…") from error
+    if parsed.get_backend_name() in ("postgresql", "postgres"):
+        # As other programs write it, without the driver; there is one.
+        parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise BadInput(
-            f"A ledger cannot be kept in {parsed.get_backend_name()}; use sqlite:///PATH or postgresql+psycopg://…"
-        )
+        raise BadInput(f"A ledger cannot be kept in {parsed.get_backend_name()}; use sqlite:///PATH or postgresql://…")
     if parsed.get_backend_name() == "sqlite" and not parsed.database:
         raise BadInput("The ledger needs a file; use sqlite:///PATH")
     return parsed
@@ -318,7 +317,12 @@ def _parse(url: str | URL) -> URL:
 
 def _engine(url: URL, alone: bool) -> Engine:
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
+        try:
+            return create_engine(url, pool_pre_ping=True)
+        except ImportError as error:
+            raise BadInput(
+                "A ledger on PostgreSQL needs psycopg, which is not installed; pip install 'psycopg[binary]'"
+            ) from error
     only = {"pool_size": 1, "max_overflow": 0} if alone else {}
     file = Path(str(url.database))
     if fixed := _is_fixed(file):

@@ -81,7 +81,7 @@ def test_only_what_the_source_is_set_to_read_is_agreed_to(cli: Cli, answering: N
 def test_of_files_on_this_machine_adding_them_is_the_consent(filled: Path, cli: Cli) -> None:
     [row] = cli("consent", "list", "--json").json
     assert (row["source"], row["scope"], row["consent"], row["until"]) == ("notes", "content", "given", None)
-    assert "it is withdrawn" in cli("consent", "list").out
+    assert "for good" in cli("consent", "list").out
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 5)])

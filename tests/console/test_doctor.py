@@ -144,6 +144,7 @@ def test_a_port_that_another_program_took_is_told(home: Home, tmp_path: Path) ->
         other.bind(("127.0.0.1", 0))
         other.listen()
         number = other.getsockname()[1]
+        assert machine.port(home, False, {}).verdict is OK, "it had no port that anybody could have taken"
         (home.path / "port").write_text(f"{number}\n")
         assert machine.port(home, True, {}).verdict is OK
         assert machine.port(home, False, {}).said.startswith("another program is on port")

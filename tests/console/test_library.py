@@ -86,6 +86,7 @@ def test_related_follows_links_both_ways(filled: Path, cli: Cli) -> None:
         ("linked from", "Bees/Swarm.md")
     ]
     assert "Bees/Swarm.md" in cli("related", "Hive.md").out
+    assert cli("related", "Hive.md", "--json").json[0]["source"] == "notes"
 
 
 def test_a_vault_is_reported_with_what_is_broken_in_it(filled: Path, cli: Cli) -> None:

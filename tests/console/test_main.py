@@ -131,6 +131,18 @@ def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(cli: Cli, mon
     )
 
 
+def test_an_unexpected_error_is_one_line_although_the_ledger_cannot_even_be_asked(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("a defect of ours")
+
+    monkeypatch.setattr(session, "home", fail)
+    said = cli("status")
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert said.err.startswith("catchment: unexpected ZeroDivisionError: a defect of ours")
+
+
 def test_ctrl_c_ends_quietly_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from console.render import clock
-from console.syncs import how_far
+from console.syncs import how_far, in_words
 
 
 def test_a_sync_that_is_waited_for_shows_how_far_it_is_and_when_it_will_be_done() -> None:
@@ -14,3 +14,10 @@ def test_a_sync_that_is_waited_for_shows_how_far_it_is_and_when_it_will_be_done(
     assert how_far(75, 100, soon) == f" [#####---------------] 25 of 100, done about {clock(soon)}"
     assert how_far(75, 100, soon - timedelta(hours=1)) == how_far(75, 100, None), "it was wrong"
     assert how_far(0, 100, soon) == ""
+
+
+def test_a_state_is_told_in_words() -> None:
+    assert [in_words(name) for name in ("AwaitingConcurrencySlot", "Running")] == [
+        "awaiting concurrency slot",
+        "running",
+    ]

@@ -6,6 +6,7 @@ import re
 import shutil
 import sqlite3
 import stat
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -71,9 +72,16 @@ def test_an_address_that_cannot_hold_a_ledger_is_refused(url: str) -> None:
         Ledger.open(url)
 
 
-def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg", "postgresql+psycopg2"])
+def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path, scheme: str) -> None:
     with pytest.raises(LedgerUnavailable, match="CATCHMENT_DATABASE_URL"):
-        Ledger.open(f"postgresql+psycopg://postgres@/x?host={tmp_path}")
+        Ledger.open(f"{scheme}://postgres@/x?host={tmp_path}")
+
+
+def test_a_driver_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(BadInput, match="pip install"):
+        Ledger.open(f"postgresql://postgres@/x?host={tmp_path}")
 
 
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
