@@ -101,20 +101,19 @@ def list_sources(as_json: values.Json = False) -> None:
 def show_source(name: Name, as_json: values.Json = False) -> None:
     """Show the settings, the next run and the last syncs."""
     entry = adding.entry(name)
-    server = session.running()
-    next_run = None
-    if server:
-        from deployments import runs
+    shown = _row(entry, _states())
+    planned = None
+    if server := session.running():
+        from deployments.planned import planned as runs_to_come
 
-        with suppress(NotFound):
-            next_run = runs.next_run(server, entry.kind, name)
-    shown: dict[str, Any] = {**_row(entry, _states()), "next_run": next_run}
+        planned = next(iter(runs_to_come(server, name, 1) or ()), None)
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
     recent = _recent(name)
     if as_json:
-        render.show_json({**shown, "settings": settings, "syncs": [_sync(row) for row in recent]})
+        next_run = {"at": planned.at, "why": planned.why} if planned else None
+        render.show_json({**shown, "next_run": next_run, "settings": settings, "syncs": [_sync(row) for row in recent]})
         return
-    render.show_fields({**shown, **values.flat(settings)})
+    render.show_fields({**shown, "next run": planned and planned.at, **values.flat(settings)})
     if recent:
         render.say()
         headers = ("SYNC", "BEGAN", "OUTCOME", "SUMMARY")

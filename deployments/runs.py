@@ -1,11 +1,10 @@
-"""The runs of a source's deployment: start one, wait for it, see the next; pause and resume. Imports no Prefect."""
+"""The runs of a source's deployment: start one, wait for it; pause and resume. Imports no Prefect."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import httpx
@@ -96,19 +95,6 @@ def pause(running: Running, kind: str, name: str) -> None:
 def resume(running: Running, kind: str, name: str) -> None:
     """Let a source's schedules run again. May be called again."""
     _switch(running, kind, name, "resume_deployment")
-
-
-def next_run(running: Running, kind: str, name: str) -> datetime | None:
-    """When a source's schedules start it next, aware; None when none will."""
-    with api(running) as client:
-        query = {
-            "deployments": {"id": {"any_": [_deployment(client, kind, name)["id"]]}},
-            "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
-            "sort": "EXPECTED_START_TIME_ASC",
-            "limit": 1,
-        }
-        found = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-        return datetime.fromisoformat(found[0]["expected_start_time"]) if found else None
 
 
 def _switch(running: Running, kind: str, name: str, action: str) -> None:

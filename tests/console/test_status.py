@@ -46,6 +46,9 @@ def test_status_says_when_a_source_runs_next(cli: Cli, server: Standin) -> None:
     [source] = cli("status", "--json").json["sources"]
     assert source["next_run"]["why"] == "schedule"
     assert "in 9 min" in cli("status").out
+    server.answers["/flow_runs/filter"] = [run("notes", 600)]
+    assert cli("sources", "show", "notes", "--json").json["next_run"]["why"] == "schedule"
+    assert "in 9 min" in cli("sources", "show", "notes").out
 
 
 def test_status_says_how_a_source_is_watched(cli: Cli, server: Standin, filled: Path) -> None:

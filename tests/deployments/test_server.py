@@ -24,6 +24,7 @@ from deployments import deploy_command, forked, runs
 from deployments.api import api
 from deployments.deploy import deploy, undeploy
 from deployments.environment import auth_string, child_environment
+from deployments.planned import planned
 from deployments.server import Running, record, running, state_file, ui_login
 from deployments.sources_file import SourceEntry, SourcesFile, schedule_of
 from deployments.supervisor import down, up
@@ -231,11 +232,10 @@ def test_a_schedule_that_left_the_file_leaves_the_server(server: Running, deploy
 @pytest.mark.server
 def test_a_schedule_plans_the_next_run(server: Running, deployed: Callable[..., None]) -> None:
     deployed("planned", schedules=_HOURLY)
-    until(lambda: runs.next_run(server, "standin", "planned") is not None)
-    planned = runs.next_run(server, "standin", "planned")
-    assert planned is not None
-    assert planned.tzinfo is not None
-    assert planned > _now()
+    [run] = until(lambda: planned(server, "planned", 1))
+    assert run.why == "schedule"
+    assert run.at.tzinfo is not None
+    assert run.at > _now()
 
 
 @pytest.mark.server

@@ -19,6 +19,7 @@ from catchment.settings import Home
 from deployments import runs
 from deployments.api import api
 from deployments.deploy import deploy
+from deployments.planned import planned
 from deployments.server import Running, running
 from deployments.supervisor import down
 from tests.prefect_tables import lay_tables
@@ -87,7 +88,7 @@ def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
     start()
     state = _running(home)
     assert runs.view(state, run).state_type == "CANCELLED"
-    assert runs.next_run(state, "standin", "long") is not None
+    assert planned(state, "long", 1)
     with api(state) as client:
         there = [client.get(f"/flow_runs/{one}").is_success for one in overdue]
     assert there.count(True) == 1
@@ -111,7 +112,7 @@ def _long_run(home: Home, state: Running, folder: Path) -> str:
     file = folder / "prefect.yaml"
     file.write_text(_FILE)
     deploy(home, state, file=file)
-    until(lambda: runs.next_run(state, "standin", "long") is not None)
+    until(lambda: planned(state, "long", 1))
     run = runs.start_sync(state, "standin", "long")
     until(lambda: runs.view(state, run).state_type == "RUNNING")
     return run
