@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -158,7 +158,7 @@ def _connector(entry: SourceEntry) -> Connector:
 
 
 def _until(length: str | None) -> datetime | None:
-    return None if length is None else datetime.now(UTC) + values.length(length)
+    return None if length is None else values.end(length)
 
 
 def _all(name: str | None) -> list[Consent]:

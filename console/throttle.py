@@ -47,9 +47,15 @@ def set_rule(
     *,
     scope: Scope,
     profile: Annotated[Profile | None, typer.Option(help="At most this fast: requests a second to one host.")] = None,
-    at_once: Annotated[int | None, typer.Option(min=1, help="At most so many transfers to one host at once.")] = None,
-    active: Annotated[int | None, typer.Option(min=1, help="At most so many jobs at work at once.")] = None,
-    per_hour: Annotated[int | None, typer.Option(min=1, help="At most so many jobs begun in an hour.")] = None,
+    at_once: Annotated[
+        int | None, typer.Option(min=1, max=values.LARGEST, help="At most so many transfers to one host at once.")
+    ] = None,
+    active: Annotated[
+        int | None, typer.Option(min=1, max=values.LARGEST, help="At most so many jobs at work at once.")
+    ] = None,
+    per_hour: Annotated[
+        int | None, typer.Option(min=1, max=values.LARGEST, help="At most so many jobs begun in an hour.")
+    ] = None,
     blackout: Annotated[
         list[str] | None,
         typer.Option(metavar="WINDOW", help='Read nothing then: "22:00-06:00 mon-fri Europe/Berlin"; may be repeated.'),

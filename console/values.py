@@ -47,6 +47,14 @@ def length(text: str) -> timedelta:
     return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
 
 
+def end(text: str) -> datetime:
+    """The moment when so much time has passed from now. Raises BadInput."""
+    try:
+        return datetime.now(UTC) + length(text)
+    except OverflowError:
+        raise BadInput(f"{text!r} is longer than there is a calendar for; give less, or nothing for good") from None
+
+
 def moment(text: str) -> datetime:
     """A moment in the past: a length of time before now, or an ISO date or time (local where it names no zone)."""
     try:

@@ -118,6 +118,7 @@ def test_on_a_terminal_it_is_asked_in_plain_words(state: Path, answer: str, code
         (("show", "nail"), 4, "did you mean mail"),
         (("revoke", "nail", "--yes"), 4, "did you mean mail"),
         (("give", "mail", "--for", "ever"), 2, "15m, 2h or 30d"),
+        (("give", "mail", "--for", "999999w"), 2, "nothing for good"),
         (("revoke", "mail"), 2, "--yes"),
         (("revoke", "mail", "--scope", "drafts", "--yes"), 4, "there are: attachments, messages"),
     ],

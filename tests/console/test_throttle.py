@@ -57,6 +57,7 @@ def test_a_kind_and_all_are_paused_and_resumed(filled: Path, cli: Cli) -> None:
     ("arguments", "code"),
     [
         (("set", "notes"), 2),
+        (("set", "notes", "--per-hour", f"{2**64}"), 2),
         (("set", "notes", "--blackout", "at night"), 2),
         (("set", "notes", "--profile", "fast"), 2),
         (("set", "nots", "--at-once", "1"), 4),
