@@ -58,9 +58,12 @@ def known(ledger: Ledger, entry: SourceEntry) -> Source:
 def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timing: Timing) -> SourceEntry:
     """Make a source of what was typed. Nothing is written; raises BadInput with the remedy."""
     from connectors import connector_class
-    from deployments.sources_file import SourceEntry, schedule_of
+    from deployments.sources_file import QUIET_AT_MOST, SourceEntry, schedule_of
 
     connector = connector_class(kind)
+    if not location.strip():
+        # As a path it would be the folder that the command is given in, and all that is below it.
+        raise BadInput("the location is empty; say where the source is, as `catchment sources add --help` shows")
     located = connector.settings.located(location)
     for key in located:
         if key in given:
@@ -68,6 +71,8 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
     settings = values.typed(connector.settings, {**given, **located})
     if timing.debounce is not None and not timing.watch:
         raise BadInput("--debounce is for a source that is watched; give --watch too")
+    if timing.debounce is not None and not 0 <= timing.debounce <= QUIET_AT_MOST:
+        raise BadInput(f"--debounce is a number of seconds from 0 to {QUIET_AT_MOST:g}")
     quiet = None if timing.debounce is None else round(timing.debounce, 3)
     every = timing.every
     if timing.watch and not (every or timing.cron or timing.rrule):

@@ -27,7 +27,7 @@ class Schedule(Strict):
     """When a deployment runs. The slug is its identity: with it, a switch turned in the UI survives the next deploy."""
 
     cron: Annotated[str, AfterValidator(check_cron)] | None = None
-    interval: Annotated[timedelta, Field(ge=timedelta(seconds=10))] | None = None
+    interval: Annotated[timedelta, Field(ge=timedelta(seconds=10), le=timedelta(days=3_650))] | None = None
     rrule: Annotated[str, AfterValidator(check_rrule)] | None = None
     timezone: Annotated[str, AfterValidator(check_zone)]
     slug: Annotated[str, Field(min_length=1)]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_LONGEST = 3_650 * 86_400
+"""Seconds; ten years. The server finds no date for an interval that leads beyond the calendar."""
+_RULE_PART = re.compile(r"\b(FREQ|INTERVAL)=([^;\s]+)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS = (
@@ -22,8 +26,8 @@ _FIELDS = (
 def seconds(every: str) -> int:
     """The length of an interval such as "90s", "15m", "2h", "1d". Raises ValueError with the remedy."""
     match = re.fullmatch(r"(\d{1,6})\s*([smhdw])", every.strip().lower())
-    if match is None or int(match[1]) * _SECONDS[match[2]] < 10:
-        raise ValueError("an interval is a number and a unit, at least 10s: 90s, 15m, 2h, 1d")
+    if match is None or not 10 <= int(match[1]) * _SECONDS[match[2]] <= _LONGEST:
+        raise ValueError("an interval is a number and a unit, at least 10s and at most 3650d: 90s, 15m, 2h, 1d")
     return int(match[1]) * _SECONDS[match[2]]
 
 
@@ -39,13 +43,24 @@ def check_cron(line: str) -> str:
 
 
 def check_rrule(rule: str) -> str:
-    """A recurrence rule (RFC 5545), as it is. Raises ValueError."""
+    """A recurrence rule (RFC 5545), as it is. Raises ValueError.
+
+    The server counts every time of a rule from its beginning, or from 2020, in its only thread: a rule that stays where it is
+    would stop it for good, and one of each minute for most of a minute, again and again.
+    """
     from dateutil.rrule import rrulestr
 
     try:
-        rrulestr(rule)
+        # With a beginning, as the server has one: else an end in UTC (`UNTIL=…Z`) is held against nothing.
+        rrulestr(rule, dtstart=datetime(2020, 1, 1))  # noqa: DTZ001 - the server's has no zone either
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
-        raise ValueError("this is no recurrence rule (RFC 5545); as in FREQ=WEEKLY;BYDAY=MO") from None
+        example = "FREQ=WEEKLY;BYDAY=MO, and where it ends UNTIL=20301231T000000, in the schedule's time zone"
+        raise ValueError(f"this is no recurrence rule (RFC 5545); as in {example}") from None
+    for name, value in _RULE_PART.findall(rule.upper()):
+        if name == "FREQ" and value in ("SECONDLY", "MINUTELY"):
+            raise ValueError("a recurrence rule is of hours at least; for less give an interval: --every 15m")
+        if name == "INTERVAL" and int(value) < 1:
+            raise ValueError("the INTERVAL of a recurrence rule is 1 at least")
     return rule
 
 

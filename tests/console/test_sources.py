@@ -64,6 +64,8 @@ def test_a_priority_may_be_set_like_any_other_setting(cli: Cli, state: Path, fol
         ({"kind": "local-files"}, 2, "did you mean local_files"),
         ({"kind": "obsidian"}, 2, "open it once in Obsidian, or add it as local_files"),
         ({"location": "/no/such/folder"}, 2, "is not there"),
+        ({"location": ""}, 2, "the location is empty"),
+        ({"options": ["--watch", "--debounce", "nan"]}, 2, "0 to 120"),
         ({"name": "Papers!"}, 2, "lower-case letters"),
         ({"options": ["--every", "often"]}, 2, "15m"),
         ({"options": ["--every", "15m", "--cron", "0 7 * * *"]}, 2, "one of"),

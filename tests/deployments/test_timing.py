@@ -61,11 +61,36 @@ def test_each_way_of_saying_when_gives_one_schedule_with_the_same_slug_and_a_tim
 
 @pytest.mark.parametrize(
     "asked",
-    [{"every": "5"}, {"cron": "x"}, {"rrule": "FREQ=NEVER"}, {"rrule": "?"}, {"every": "5m", "cron": "* * * * *"}],
+    [
+        {"every": "5"},
+        {"every": "999999w"},
+        {"cron": "x"},
+        {"rrule": "FREQ=NEVER"},
+        {"rrule": "?"},
+        {"rrule": "FREQ=DAILY;INTERVAL=0"},
+        {"rrule": "RRULE:FREQ=DAILY\nEXRULE:freq=daily;interval=-1"},
+        {"rrule": "FREQ=SECONDLY"},
+        {"rrule": "FREQ=MINUTELY;INTERVAL=5"},
+        {"rrule": "FREQ=DAILY;UNTIL=20301231T000000Z"},
+        {"every": "5m", "cron": "* * * * *"},
+    ],
 )
 def test_a_wrong_schedule_is_bad_input(asked: dict[str, str]) -> None:
     with pytest.raises(BadInput):
         schedule_of(**asked)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "FREQ=HOURLY;INTERVAL=2",
+        "FREQ=DAILY;UNTIL=20301231T000000",
+        "DTSTART:20260101T070000Z\nRRULE:FREQ=DAILY;UNTIL=20301231T000000Z",
+        "DTSTART;TZID=Europe/Berlin:20260101T070000\nRRULE:FREQ=WEEKLY;BYDAY=MO",
+    ],
+)
+def test_a_rule_that_the_server_finds_dates_for_is_taken_as_it_is(rule: str) -> None:
+    assert schedule_of(rrule=rule)[0].rrule == rule
 
 
 def test_the_time_zone_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
