@@ -17,6 +17,7 @@ from catchment.model import Priority
 __all__ = [
     "CachePolicy",
     "Home",
+    "LimitChanges",
     "Limits",
     "PlanId",
     "Policy",
@@ -68,13 +69,32 @@ class CachePolicy(Strict):
     days: float = Field(7, ge=0, le=365)
 
 
+Stall = Annotated[float, Field(gt=0, le=3_600, description="Seconds that an item may take without getting on")]
+Total = Annotated[float, Field(gt=0, le=86_400, description="Seconds that an item may take in all")]
+ItemMemory = Annotated[int, Field(ge=64, le=65_536, description="MB of memory that reading one item may take")]
+ItemSize = Annotated[float, Field(gt=0, le=10_240, description="MB that an item may have; a larger one is skipped")]
+
+
 class Limits(Strict):
     """What one item may take before it is stopped, in seconds and megabytes."""
 
-    stall_seconds: float = Field(60, gt=0, le=3_600)
-    total_seconds: float = Field(3_600, gt=0, le=86_400)
-    memory_mb: int = Field(1_024, ge=64, le=65_536)
-    max_mb: float = Field(100, gt=0, le=10_240)
+    stall_seconds: Stall = 60
+    total_seconds: Total = 3_600
+    memory_mb: ItemMemory = 1_024
+    max_mb: ItemSize = 100
+
+
+class LimitChanges(Strict):
+    """Where a source differs from its connector's `Limits`; what is left out stays as it is there."""
+
+    stall_seconds: Stall | None = None
+    total_seconds: Total | None = None
+    memory_mb: ItemMemory | None = None
+    max_mb: ItemSize | None = None
+
+    def on(self, limits: Limits) -> Limits:
+        """The limits with these changes."""
+        return limits.model_copy(update=self.model_dump(exclude_none=True))
 
 
 Cores = Annotated[float, Field(ge=0, le=64, description="Cores that one sync keeps busy on average")]
@@ -139,7 +159,7 @@ class SourceSettings(Strict):
     priority: Priority = Priority.NORMAL
     retry: RetryPolicy | None = Field(None, description="Overrides the connector's retry policy")
     cache: CachePolicy | None = Field(None, description="Overrides the connector's caching policy")
-    limits: Limits | None = Field(None, description="Overrides the connector's limits for one item")
+    limits: LimitChanges | None = Field(None, description="What one item of this source may take")
     resources: ResourceChanges | None = Field(None, description="What one sync of this source may take of the machine")
     preset: Preset = Field(Preset.STANDARD, description="How many parsers and how large batches a sync works with")
 
@@ -154,7 +174,7 @@ class SourceSettings(Strict):
         return Policy(
             retry=self.retry or default.retry,
             cache=self.cache or default.cache,
-            limits=self.limits or default.limits,
+            limits=(self.limits or LimitChanges()).on(default.limits),
             resources=(self.resources or ResourceChanges()).on(default.resources),
             parsers=parsers,
             batch=batch,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from catchment.errors import AccessDenied, BadInput, FetchFailed, LoginFailed, Skipped, SourceUnavailable, Vanished
 from catchment.model import Item, SkipReason
-from catchment.settings import Limits
+from catchment.settings import LimitChanges
 from connectors.files import to_locator, to_path
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.memory_ledger import MemoryLedger
@@ -121,7 +121,7 @@ def test_a_file_that_is_too_large_is_skipped_by_its_listing(ledger: MemoryLedger
 
 def test_another_limit_is_applied_to_files_that_did_not_change(ledger: MemoryLedger, root: Path) -> None:
     (root / "file").write_bytes(b"x" * 2_000)
-    small = Limits(max_mb=0.001)
+    small = LimitChanges(max_mb=0.001)
     ledger.sync(source(root))
     assert ledger.sync(source(root, limits=small)).skipped == {"file": SkipReason.TOO_LARGE}
     assert ledger.documents() == {}
@@ -133,7 +133,7 @@ def test_a_file_over_the_limit_is_not_read_even_when_asked_for(ledger: MemoryLed
     (root / "file").write_bytes(b"x" * 2_000)
     ledger.sync(source(root), fetch=False)
     with pytest.raises(Skipped):
-        source(root, limits=Limits(max_mb=0.001)).fetch(ledger.rows["file"].item)
+        source(root, limits=LimitChanges(max_mb=0.001)).fetch(ledger.rows["file"].item)
 
 
 def test_pipes_sockets_and_links_are_skipped_and_never_opened(ledger: MemoryLedger, root: Path) -> None:

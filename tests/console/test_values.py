@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catchment.errors import BadInput
-from catchment.settings import Limits, SourceSettings
+from catchment.settings import LimitChanges, SourceSettings
 from connectors.local_files import LocalFilesSettings
 from console import values
 
@@ -115,7 +115,7 @@ def test_a_wrong_setting_is_named_with_what_is_right(given: dict[str, Any], said
 
 
 def test_settings_are_shown_as_they_are_set() -> None:
-    settings = SourceSettings(limits=Limits(max_mb=20)).model_dump(mode="json", exclude_defaults=True)
+    settings = SourceSettings(limits=LimitChanges(max_mb=20)).model_dump(mode="json", exclude_defaults=True)
     assert values.flat(settings)["limits.max_mb"] == 20
 
 

@@ -1,4 +1,4 @@
-"""Presets: one setting of a source that says how much of the machine its syncs take at once."""
+"""What a source sets of its policy: a preset, how much of the machine its syncs take at once; and limits of one item."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pydantic import ValidationError
 
 from benchmarks.notes import generate
 from catchment.pipeline import open_sync
-from catchment.settings import Home, Policy
+from catchment.settings import Home, Limits, Policy
+from connectors.github import GitHub
+from connectors.github.settings import GitHubSettings
 from connectors.obsidian import Obsidian, ObsidianSettings
 
 
@@ -27,6 +29,14 @@ def test_local_takes_less_than_standard_and_high_throughput_no_less() -> None:
 
     assert local.parsers < standard.parsers < high.parsers
     assert local.batch < standard.batch <= high.batch
+
+
+def test_a_limit_that_a_source_does_not_set_stays_its_connectors() -> None:
+    settings = GitHubSettings.model_validate({"repositories": ("ada/weir",), "limits": {"stall_seconds": 120}})
+    limits = settings.policy(GitHub.policy).limits
+
+    assert (limits.stall_seconds, limits.max_mb) == (120, GitHub.policy.limits.max_mb)
+    assert GitHub.policy.limits.max_mb < Limits().max_mb, "else this shows nothing"
 
 
 def test_another_preset_is_refused_with_those_that_there_are() -> None:

@@ -12,7 +12,7 @@ import psutil
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.pipeline import open_sync
-from catchment.settings import Home, Limits, Policy, RetryPolicy
+from catchment.settings import Home, LimitChanges, Limits, Policy, RetryPolicy
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 _EVERY = 0.02
@@ -22,7 +22,7 @@ _AT_ONCE = 10
 def become(home: Home, folder: Path, limits: Limits) -> dict[str, str]:
     """What became of each file: "document", "skipped", or the reason of its one entry in quarantine."""
     policy = Policy(retry=RetryPolicy(backoff="immediate", attempts=2), limits=limits)
-    connector = LocalFiles(LocalFilesSettings(root=folder, limits=limits))
+    connector = LocalFiles(LocalFilesSettings(root=folder, limits=LimitChanges(**limits.model_dump())))
     with open_sync(home, connector, "bombs", policy, Priority.NORMAL) as sync:
         sync.discover()
         while (token := sync.claim(_AT_ONCE)) is not None:
