@@ -75,10 +75,15 @@ class Comparison:
             waiting.extend(self._below(folder, listing))
             self._closed.update((to_locator(folder.child(name)), _EXCLUDED) for name in listing.closed)
             yield from self._if_changed(folder, listing)
+        self._hold_to_root()
+        yield from self._gone_folders()
+        if self._late:
+            yield from self._late_comers()
+            self._hold_to_root()
+
+    def _hold_to_root(self) -> None:
         if self._tree.identity() != self.root:
             raise SourceUnavailable(f"the folder {self._tree.name!r} was replaced while it was listed; sync again")
-        yield from self._gone_folders()
-        yield from self._late_comers()
 
     @cached_property
     def _containers(self) -> frozenset[str]:
@@ -124,6 +129,9 @@ class Comparison:
                 listing = self._lister.list(folder)
             except OSError:
                 continue  # It goes on changing; without a mark the next sync looks again.
+            if self._lost_its_disk(folder, listing):
+                yield from self._unmounted(folder.container)
+                continue
             here = self._known.within(folder.container)
             left = here.keys() - listing.locators(folder) - said
             yield from self._departed(folder, listing, here, left)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from pydantic import ValidationError
 
-from catchment.model import SkipReason
+from catchment.contracts import Known
+from catchment.errors import SourceUnavailable
+from catchment.model import Change, SkipReason, Tombstone
 from connectors.ignore import Rules
 from connectors.listing import Lister
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -174,6 +178,59 @@ def test_a_folder_that_lost_its_disk_keeps_what_is_known_of_it(tree: Path, ledge
     assert {"src/a.txt", "src/build/kept.md"} <= set(ledger.documents())
     (tree / "src").rmdir()
     assert ledger.sync(source(tree)).gone == {"src/", "src/a.txt", "src/build/kept.md"}
+
+
+class Unplugged(LocalFiles):
+    """A source whose disk, which is mounted on `place`, goes away when the last file is told to be gone."""
+
+    settings: ClassVar = LocalFilesSettings
+    place: Path
+
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        for change in super().changes(known, deep=deep):
+            yield change
+            if change == Tombstone("z/last.md"):
+                self.place.rename(self._tree.root.with_name("disk"))
+                self.place.mkdir()
+
+
+def unplugged(root: Path, place: Path) -> Unplugged:
+    connector = Unplugged(LocalFilesSettings(root=root))
+    connector.place = place
+    return connector
+
+
+@pytest.fixture
+def last(tree: Path) -> Path:
+    """The file that is listed last."""
+    last = tree / "z/last.md"
+    last.parent.mkdir()
+    last.write_text("last")
+    return last
+
+
+def test_a_disk_that_goes_away_while_its_folder_is_looked_at_again_keeps_what_is_known_of_it(
+    tree: Path, last: Path, ledger: MemoryLedger
+) -> None:
+    ledger.sync(source(tree))
+    ledger.marks["src/"] += "@"
+    (tree / "src/new.md").write_text("new")
+    last.unlink()
+    report = ledger.sync(unplugged(tree, tree / "src"))
+    assert (set(report.failed), report.gone) == ({"src/"}, {"z/last.md"})
+    assert ledger.sync(source(tree)).said == []
+    assert {"src/a.txt", "src/build/kept.md"} <= set(ledger.documents())
+
+
+def test_a_root_that_is_replaced_while_it_is_looked_at_again_ends_the_listing(
+    tree: Path, last: Path, ledger: MemoryLedger
+) -> None:
+    ledger.sync(source(tree))
+    (tree / "new.md").write_text("new")
+    last.unlink()
+    last.parent.rmdir()
+    with pytest.raises(SourceUnavailable, match="was replaced while it was listed"):
+        ledger.sync(unplugged(tree, tree))
 
 
 def test_a_mounted_disk_is_recognised_as_one() -> None:
