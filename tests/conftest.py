@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,21 @@ def pytest_configure(config: pytest.Config) -> None:
     """Have an ordinary run draw the same examples each time, so that no chance decides; a longer one draws others."""
     settings.register_profile("catchment", derandomize=config.getoption("times") == 1, deadline=None)
     settings.load_profile("catchment")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files without a test of the suite that is asked for: each process of it would import them all."""
+    if collection_path.match("test_*.py") and config.option.markexpr:
+        return is_of_another_suite(collection_path.read_text(), config.option.markexpr) or None
+    return None
+
+
+def is_of_another_suite(text: str, markers: str) -> bool:
+    """Whether the words of a file of tests rule out that `markers`, all wanted ("a or b") or all not, selects one of them."""
+    names = "|".join(set(re.findall(r"\w+", markers)) - {"and", "or", "not"})
+    if re.fullmatch(r"not \w+( and not \w+)*", markers):
+        return bool(re.search(rf"^pytestmark = .*\bmark\.({names})\b", text, re.MULTILINE))
+    return bool(re.fullmatch(r"\w+( or \w+)*", markers)) and not re.search(rf"\bmark\.({names})\b", text)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
