@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="See, give and take back consent to read a source.", rich_markup_mode=None)
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The name of the source.", autocompletion=session.source_names)
-]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)]
 HowLong = Annotated[
     str | None, typer.Option("--for", metavar="LENGTH", help="How long it holds: 90d. For good if not given.")
 ]

@@ -68,7 +68,7 @@ def show_job(
             "error": row.error,
             "tried": row.attempt,
             "enqueued": row.enqueued,
-            "next attempt": row.not_before if row.state is JobState.RETRYING else None,
+            "next attempt": _job(row)["next_attempt"],
             "finished": row.finished,
         }
     )
@@ -103,6 +103,6 @@ def _job(row: JobRow) -> dict[str, Any]:
         "attempts": row.attempt,
         "error": row.error,
         "enqueued": row.enqueued,
-        "not_before": row.not_before,
+        "next_attempt": row.not_before if row.state is JobState.RETRYING else None,
         "finished": row.finished,
     }

@@ -117,7 +117,7 @@ def discard(jobs: Jobs, reason: Annotated[str, typer.Option("--reason", help="Wh
 def purge(
     older_than: Annotated[str, typer.Option(help="Only entries whose last failure is older: 30d, 12w.")],
 ) -> None:
-    """Give up all entries that nobody looked at for long."""
+    """Give up all entries that failed last long ago."""
     age = values.length(older_than)
     with session.writing() as ledger:
         number = ledger.quarantine.purge(age, session.operator())

@@ -19,9 +19,9 @@ def up(
         int | None, typer.Option(min=1, max=65_535, help="The port; otherwise the last one, or a free one.")
     ] = None,
 ) -> int:
-    """Start the server and the worker and deploy the sources.
+    """Start server, worker and watcher, and deploy the sources.
 
-    Keeps both alive until Ctrl-C, or with --detach until `catchment down`.
+    Keeps them alive until Ctrl-C, or with --detach until `catchment down`.
     """
     from deployments import supervisor
 
@@ -41,7 +41,7 @@ def up(
 
 
 def down() -> None:
-    """Stop the server and the worker.
+    """Stop the server, the worker and the watcher.
 
     A sync that runs is handed back; the next one goes on where it was.
     """

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Add, see and steer what is read.", rich_markup_mode=None)
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The name of the source.", autocompletion=session.source_names)
-]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)]
 Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
 
@@ -54,7 +52,11 @@ def add(
     ] = None,
     secrets: Annotated[
         list[str] | None,
-        typer.Option("--secret", metavar="NAME=REF", help="Where a secret is kept: env:VAR, file:PATH, keyring:S/U."),
+        typer.Option(
+            "--secret",
+            metavar="NAME=REF",
+            help="Where a secret is kept: env:VAR, file:PATH, keyring:S/U, block:NAME; may be repeated.",
+        ),
     ] = None,
     agreed: Annotated[
         bool,

@@ -37,7 +37,7 @@ def sync(
     """Bring a source up to date now.
 
     With --wait the exit code says how it went: 0 done (items in quarantine are told, and are no error), 1 failed,
-    10 the source is held.
+    10 the source is held or rests. A source that is paused, or that nobody agreed to have read, is refused with 5.
     """
     entry = adding.entry(name)
     _may_run(name)

@@ -172,7 +172,7 @@ def overview(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
                 "tokens": round(b.tokens, 1),
                 "multiplier": round(b.multiplier, 2),
                 "not_before": b.not_before,
-                "per_hour": b.allowed,
+                "allowed": b.allowed,
                 "left": b.left,
                 "until": b.until,
             }
@@ -256,7 +256,7 @@ def _rule(row: Mapping[str, Any]) -> str:
 
 def _host(row: Mapping[str, Any], busy: Mapping[str, dict[str, Any]]) -> tuple[object, ...]:
     place = busy.get(row["host"].partition("#")[0])
-    left = "-" if row["per_hour"] is None else f"{row['left']} of {row['per_hour']}"
+    left = "-" if row["allowed"] is None else f"{row['left']} of {row['allowed']}"
     transfers = f"{place['transferring']} of {place['at_once']}, {place['waiting']} waiting" if place else "-"
     return (row["host"], row["rate"], row["tokens"], row["multiplier"], left, transfers, row["not_before"])
 

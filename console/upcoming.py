@@ -11,9 +11,7 @@ from console import adding, render, session, values
 
 
 def preview(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The name of the source.", autocompletion=session.source_names)
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)],
     most: Annotated[int, typer.Option("--limit", min=1, max=100, help="How many runs at most.")] = 5,
     as_json: values.Json = False,
 ) -> None:

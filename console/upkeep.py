@@ -15,7 +15,9 @@ config_app = typer.Typer(help="Examine the configuration.", rich_markup_mode=Non
 
 @ledger_app.command()
 def check(
-    deep: Annotated[bool, typer.Option("--deep", help="Also compare the search index with every document.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also read every text, and compare tables, index and counters.")
+    ] = False,
     as_json: values.Json = False,
 ) -> int:
     """Prove that every invariant holds.

@@ -17,7 +17,10 @@ app = typer.Typer(help="Hear from GitHub when something happens.", rich_markup_m
 def serve(
     *,
     secret: Annotated[
-        str, typer.Option("--secret", metavar="REF", help="Where the webhook's secret is kept: env:VAR, file:PATH.")
+        str,
+        typer.Option(
+            "--secret", metavar="REF", help="Where the webhook's secret is kept: env:VAR, file:PATH, keyring:S/U."
+        ),
     ],
     port: Annotated[int, typer.Option(min=0, max=65_535, help="The port on this machine's own address.")] = 8_571,
 ) -> None:

@@ -90,7 +90,7 @@ def test_a_sync_without_changes_asks_three_questions_that_cost_nothing(person: P
 
 def test_what_is_left_of_the_hour_is_shown(person: Person, proxy: Proxy) -> None:
     (host,) = person("throttle", "show", "--json").ok().json["hosts"]
-    assert host["per_hour"] == 5_000
+    assert host["allowed"] == 5_000
     assert 4_400 < host["left"] <= 4_500, "a tenth is left to others"
     assert TOKEN not in json.dumps(host)
 

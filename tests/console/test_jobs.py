@@ -42,7 +42,9 @@ def test_jobs_are_listed_in_the_shape_that_scripts_rely_on(filled: Path, cli: Cl
 
 
 def test_jobs_can_be_narrowed_by_state_source_and_time(filled: Path, cli: Cli) -> None:
-    assert [row["item"] for row in cli("jobs", "list", "--state", "retrying", "--json").json] == ["later.md"]
+    [later] = cli("jobs", "list", "--state", "retrying", "--json").json
+    assert later["item"] == "later.md"
+    assert later["next_attempt"] == cli("why", "later.md", "--json").json["items"][0]["next_attempt"] is not None
     assert len(cli("jobs", "list", "--since", "1h", "--source", "notes", "--json").json) == 6
     assert cli("jobs", "list", "--since", "2030-01-01", "--json").json == []
     assert cli("jobs", "list", "--since", "soon").code == 2
