@@ -32,18 +32,27 @@ def scopes_of(connector: Connector) -> Mapping[str, str]:
 
 
 class Permit:
-    """Consent to all that a source is set to read. It may end at any time, so whoever reads asks again whether it holds."""
+    """Consent to all that a source is set to read. It may end at any time, so whoever reads asks again whether it holds.
+
+    It ends with the `sync` that it is for, once there is one: a source that was removed closes that.
+    """
 
     def __init__(self, ledger: Ledger, source: Source, scopes: frozenset[str]) -> None:
         self.ended = False
+        self.sync: int | None = None
         self._ledger = ledger
         self._source = source
         self._scopes = scopes
 
     def holds(self) -> bool:
         """Whether a person still agrees; once it has ended, it has for good."""
-        self.ended = self.ended or not self._scopes <= self._ledger.consents.valid(self._source.id)
+        self.ended = self.ended or not self._stands()
         return not self.ended
+
+    def _stands(self) -> bool:
+        if self.sync is not None and not self._ledger.syncs.is_open(self.sync):
+            return False
+        return self._scopes <= self._ledger.consents.valid(self._source.id)
 
 
 def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:

@@ -57,6 +57,7 @@ def begin(
     sync = ledger.syncs.begin(
         source.id, run=run, owner=process.identity(), code_version=__version__, alive=process.alive, circumstances=now
     )
+    permit.sync = sync.id
     if now is not None:
         ledger.quarantine.heal(source.id, now)
     return Begun(source, sync, before, permit)

@@ -21,7 +21,7 @@ from catchment.circumstances import Circumstances
 from catchment.contracts import Connector, Paced
 from catchment.dirty import DirtyFile
 from catchment.discovery import Discovery
-from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited
+from catchment.errors import CatchmentError, IllegalTransition, LedgerUnavailable, LoginFailed, RateLimited
 from catchment.forecast import Pace, forecast
 from catchment.gates import Permit, limits_of, paced
 from catchment.ledger import Ledger, Source, Sync, SyncRow
@@ -281,7 +281,8 @@ class SourceSync:
             self._end("yielded", redact(str(error)))
             return False
         failures = self.source.failures + 1
-        held = isinstance(error, LoginFailed) or failures >= HELD_AFTER
+        # Of a source that was removed meanwhile another may have the name by now.
+        held = (isinstance(error, LoginFailed) or failures >= HELD_AFTER) and self.permit.holds()
         message = redact(str(error))
         self._end("quarantined" if held else "failed", message)
         if held:
@@ -323,7 +324,9 @@ class SourceSync:
             self.foretell()
         self.progress.requests = self._requests_before + self._requests()
         self.progress.caches_thrown_away = self._caches_before + self._bench.cache.thrown_away
-        self._ledger.syncs.end(self.sync.id, outcome, self.progress.summary(), error)
+        # Whoever removed the source has closed its sync; there is nothing more to say of it then.
+        with suppress(IllegalTransition):
+            self._ledger.syncs.end(self.sync.id, outcome, self.progress.summary(), error)
         self._ended = True
 
 

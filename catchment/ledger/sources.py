@@ -10,7 +10,7 @@ from sqlalchemy import delete, insert, select, update
 from catchment.errors import NotFound, Refused
 from catchment.ledger import breakers, consents, removal
 from catchment.ledger.rows import Source, SourceState
-from catchment.ledger.schema import formers, holds, items, jobs, marks, sources, throttles
+from catchment.ledger.schema import formers, holds, items, jobs, marks, sources, syncs, throttles
 from catchment.ledger.store import AnyRow, Reading, Store, Writing
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, move
 from catchment.model import Priority
@@ -84,7 +84,10 @@ class Sources:
                 writing.record(event, actor=actor, source_id=source.id, reason=reason)
 
     def remove(self, name: str, actor: str, reason: str) -> None:
-        """Forget this source: its jobs, its documents and its cursor are gone for good; only the history tells of them."""
+        """Forget this source: its jobs, its documents and its cursor are gone for good; only the history tells of them.
+
+        A sync of it that is at work has ended by that, and does nothing more.
+        """
         with self._store.write() as writing:
             source = find(writing, name)
             mine = jobs.c.source_id == source.id
@@ -96,6 +99,10 @@ class Sources:
             writing.execute(delete(throttles).where(throttles.c.scope == f"source:{name}"))
             writing.execute(delete(marks).where(marks.c.source_id == source.id))
             consents.forget(writing, source.id)
+            # What is at work may not notice before there is another source of this name, which is none of its business.
+            open_one = (syncs.c.source_id == source.id) & syncs.c.outcome.is_(None)
+            closed = {"outcome": "cancelled", "ended_at": writing.now, "error": "its source was removed"}
+            writing.execute(update(syncs).where(open_one).values(closed))
             writing.execute(
                 update(holds)
                 .where(holds.c.source_id == source.id, holds.c.resolved_at.is_(None))

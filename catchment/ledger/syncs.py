@@ -109,6 +109,12 @@ class Syncs:
             elif outcome in ("failed", "quarantined"):
                 writing.execute(update(sources).where(mine).values(failures=sources.c.failures + 1))
 
+    def is_open(self, sync_id: int) -> bool:
+        """Whether nobody has closed it yet."""
+        with self._store.read() as reading:
+            found = reading.execute(select(syncs.c.id).where(syncs.c.id == sync_id, syncs.c.outcome.is_(None)))
+            return found.first() is not None
+
     def circumstances(self, source_id: int) -> Mapping[str, str]:
         """Those of the last sync of a source that began with any; empty where there is none."""
         mine = (syncs.c.source_id == source_id) & syncs.c.circumstances.is_not(None)

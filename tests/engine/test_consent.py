@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from catchment.contracts import Guarded, Known, Paced
-from catchment.errors import NoConsent
+from catchment.errors import LoginFailed, NoConsent
 from catchment.gates import WHOLE, consented, scopes_of
 from catchment.ledger import Ledger
 from catchment.model import Change, Item, Priority, RawContent
@@ -148,6 +148,43 @@ def test_of_files_on_this_machine_adding_them_is_the_consent(home: Home, tmp_pat
     ledger.consents.withdraw(ledger.sources.get("letters").id, {WHOLE}, "operator:anna")
     with pytest.raises(NoConsent, match="is being purged"):
         full_sync(home, folder)
+
+
+def test_a_sync_of_a_source_that_was_removed_ends_also_when_there_is_another_of_its_name(
+    home: Home, tmp_path: Path, ledger: Ledger
+) -> None:
+    for name in ("wrong", "right"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.md").write_text(f"the {name} letters")
+    wrong, right = (LocalFiles(LocalFilesSettings(root=tmp_path / name)) for name in ("wrong", "right"))
+    with open_sync(home, wrong, "letters", Policy(), Priority.NORMAL) as sync:
+        ledger.sources.remove("letters", "operator:anna", "the wrong folder")
+        again = ledger.sources.put("letters", right.kind, Priority.NORMAL)
+        ledger.consents.give(again.id, {WHOLE}, "operator:anna", None)
+        sync.discover()
+        assert sync.claim(10) is None
+        assert sync.permit.ended
+        assert sync.end_withdrawn()["jobs"] == 0
+    assert full_sync(home, right)["succeeded"] == 1
+    assert [hit.item for hit in ledger.library.search("letters")] == ["right.md"]
+    assert ledger.intake.holds() == []
+
+
+def test_a_sync_whose_source_is_removed_may_end_in_any_way(home: Home, tmp_path: Path, ledger: Ledger) -> None:
+    folder = LocalFiles(LocalFilesSettings(root=tmp_path))
+    with open_sync(home, folder, "letters", Policy(), Priority.NORMAL) as sync:
+        ledger.sources.remove("letters", "operator:anna", "not wanted")
+        sync.end()
+    with open_sync(home, folder, "letters", Policy(), Priority.NORMAL):
+        ledger.sources.remove("letters", "operator:anna", "not wanted")
+    last = ledger.syncs.recent(limit=1)[0]
+    assert (last.outcome, last.error) == ("cancelled", "its source was removed")
+    with open_sync(home, folder, "letters", Policy(), Priority.NORMAL) as sync:
+        ledger.sources.remove("letters", "operator:anna", "not wanted")
+        again = ledger.sources.put("letters", folder.kind, Priority.NORMAL)
+        ledger.consents.give(again.id, {WHOLE}, "operator:anna", None)
+        assert not sync.end_failed(LoginFailed("the password was changed"))
+    assert ledger.sources.get("letters").state == "active"
 
 
 class Unspoken(LocalFiles):
