@@ -81,7 +81,7 @@ class Discovery:
                     late += maybe_moved
                     if late:
                         late_marks.update(marks)
-                        marks = _taken_back(marks)
+                        marks = taken_back(marks)
                     self._record(now, marks)
                     pending = []
                     # What compares contents would begin anew each time.
@@ -128,20 +128,20 @@ class Discovery:
         parts = list(recordable(changes))
         for number, part in enumerate(parts, 1):
             with self._turn.taken():
-                now = marks if number == len(parts) else _taken_back(marks)
+                now = marks if number == len(parts) else taken_back(marks)
                 counts = self._intake.record(self._sync.id, part, now)
             self._bench.add(listed=len(part), jobs=counts.enqueued, moved=counts.moved, skipped=counts.skipped)
         if marks and not parts:
             self._intake.record(self._sync.id, (), marks)
 
 
-def _taken_back(marks: Mapping[str, str | None]) -> dict[str, str | None]:
+def recordable(changes: Iterable[Change]) -> Iterator[Sequence[Upsert | Tombstone | Skip | Failure]]:
+    """The changes that the ledger records, in parts that bound the memory and the time of one transaction."""
+    return in_parts((c for c in changes if isinstance(c, (Upsert, Tombstone, Skip, Failure))), _FLUSH)
+
+
+def taken_back(marks: Mapping[str, str | None]) -> dict[str, str | None]:
     """The marks that are no more: they promise nothing, so they may go at once. They have to, for a folder that is missed and
     then comes back as it was would be passed over if its mark were still there.
     """
     return {key: None for key, value in marks.items() if value is None}
-
-
-def recordable(changes: Iterable[Change]) -> Iterator[Sequence[Upsert | Tombstone | Skip | Failure]]:
-    """The changes that the ledger records, in parts that bound the memory and the time of one transaction."""
-    return in_parts((c for c in changes if isinstance(c, (Upsert, Tombstone, Skip, Failure))), _FLUSH)

@@ -21,6 +21,7 @@ from catchment import __version__, durable, process
 from catchment.batch import Bench
 from catchment.cache import Cache
 from catchment.contracts import Connector
+from catchment.discovery import taken_back
 from catchment.errors import BadInput, NotFound
 from catchment.forecast import budget_of, done_at, learned
 from catchment.gates import Permit, admitted, consented, limits_of, paced
@@ -113,8 +114,10 @@ class Followed:
         """The changes that were planned. A mark is kept only while nothing was left, or the rest would not be seen again."""
         for change in changes:
             said = _said(change)
-            if said is None:
-                yield Checkpoint() if self._different and isinstance(change, Checkpoint) else change
+            if self._different and isinstance(change, Checkpoint):
+                yield Checkpoint(taken_back(change.marks))
+            elif said is None:
+                yield change
             elif said in self._planned:
                 self._unsaid.discard(said)
                 yield change

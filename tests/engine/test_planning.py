@@ -106,6 +106,22 @@ def test_a_sync_by_a_plan_leaves_what_changed_since_to_the_next_one(papers: Pape
     assert papers.ledger.check(deep=True) == []
 
 
+def test_a_folder_that_was_renamed_only_while_a_plan_was_followed_keeps_its_documents(papers: Papers) -> None:
+    papers.write("sub/kept.md", "what is kept")
+    papers.sync()
+    before = papers.documents()
+    (papers.folder / "sub").rename(papers.folder / "other")
+    plan = papers.plan()
+    papers.write("0/later.md", "after the plan")
+    papers.write("other/later.md", "after the plan")
+    assert papers.sync(plan)["left"] == 2
+    (papers.folder / "other/later.md").unlink()
+    (papers.folder / "0/later.md").unlink()
+    (papers.folder / "other").rename(papers.folder / "sub")
+    papers.sync()
+    assert papers.documents() == before
+
+
 def test_a_sync_by_a_plan_that_still_holds_does_all_of_it(papers: Papers) -> None:
     change_much(papers)
     summary = papers.sync(Plan.from_json(_written(papers.plan())))
