@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -59,6 +59,8 @@ class Plan:
     done: datetime | None = None
     changes: tuple[Change, ...] = field(default=(), compare=False, repr=False)
     """What was said, as it was said; only in the process that made the plan."""
+    marks: Mapping[str, str | None] = field(default_factory=dict, compare=False, repr=False)
+    """The cursor that goes with what was said; there, too."""
 
     @property
     def totals(self) -> dict[Deed, tuple[int, int]]:
@@ -133,10 +135,13 @@ class _Heard:
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
+        self.marks: dict[str, str | None] = {}
 
     def __call__(self, changes: Iterator[Change]) -> Iterator[Change]:
         for change in changes:
-            if not isinstance(change, Checkpoint):
+            if isinstance(change, Checkpoint):
+                self.marks.update(change.marks)
+            else:
                 self.changes.append(change)
             yield change
 
@@ -192,6 +197,7 @@ def _rehearsed(
         steps=steps,
         waiting=waiting.ready + waiting.later,
         changes=tuple(heard.changes),
+        marks=heard.marks,
     )
 
 

@@ -139,6 +139,10 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
         ledger.proof.read_again(proven.unsound, proven.damaged, actor)
         roots = [change.identity for change in proven.plan.changes if isinstance(change, Root)]
         root_changed = any(ledger.sources.root_changed(source.id, identity) for identity in roots)
+        # A mark is of another time than what is recorded now: what it promised is looked at again.
+        marks = ledger.intake.known(source.id).marks()
+        outdated = {key: None for key, value in proven.plan.marks.items() if marks.get(key) != value}
+        ledger.intake.record(sync.id, (), outdated)
         # What is gone comes first, for that is what moved things are known by.
         for part in recordable(sorted(proven.plan.changes, key=lambda change: not isinstance(change, Tombstone))):
             ledger.intake.record(sync.id, part, {})

@@ -44,6 +44,15 @@ def test_a_sound_library_is_proved_folder_by_folder(papers: Papers) -> None:
     assert all(folder.digest for folder in proven.folders)
 
 
+def test_a_folder_that_was_renamed_only_while_a_repair_was_made_keeps_its_documents(papers: Papers) -> None:
+    before = papers.documents()
+    (papers.folder / "sub").rename(papers.folder / "other")
+    papers.repair(papers.prove())
+    (papers.folder / "other").rename(papers.folder / "sub")
+    papers.sync()
+    assert papers.documents() == before
+
+
 def test_what_happened_at_the_source_since_is_found_and_queued(papers: Papers) -> None:
     papers.write("new.md", "New")
     papers.write("1.md", "Another text")
