@@ -15,6 +15,7 @@ from sqlalchemy import Select, select, text, update
 
 from catchment.ledger import pairs, removal, search
 from catchment.ledger.check import check_words
+from catchment.ledger.failing import resolve
 from catchment.ledger.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.store import AnyRow, Store, Writing, among, from_json, maybe_time
 from catchment.ledger.transitions import SUPERSEDED, UNFINISHED, in_parts, move
@@ -204,7 +205,8 @@ def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
     mine = among(writing, items.c.id, item_ids) & (items.c.state == "present")
     rows = writing.execute(select(items.c.id, items.c.source_id, items.c.version).where(mine)).all()
     current = among(writing, jobs.c.item_id, [row.id for row in rows]) & jobs.c.current
-    move(writing, current, UNFINISHED | {JobState.QUARANTINED}, SUPERSEDED, actor=actor, reason="read again")
+    stopped = move(writing, current, UNFINISHED | {JobState.QUARANTINED}, SUPERSEDED, actor=actor, reason="read again")
+    resolve(writing, [row.id for row in stopped], "read again")
     writing.execute(update(jobs).where(current).values(current=False))
     numbers = writing.ids("jobs", len(rows)) if rows else range(0)
     moments = dict.fromkeys(("due", "enqueued_at", "not_before"), writing.now)

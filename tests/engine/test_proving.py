@@ -170,3 +170,24 @@ def test_nothing_is_repaired_beside_a_running_sync(papers: Papers) -> None:
     papers.ledger.syncs.begin(papers.source.id, run=None, owner=identity(), code_version="1", alive=alive)
     with pytest.raises(TryAgain):
         papers.repair(proven)
+
+
+def test_what_is_read_again_is_in_quarantine_no_more(papers: Papers) -> None:
+    papers.write("board.canvas", '{"nodes": [{"id": "1", "type": "text", "text": "What the board says"}], "edges": []}')
+    papers.sync()
+    papers.write("board.canvas", "{no board any more")
+    papers.sync()
+    papers.repair(papers.prove())
+    papers.sync()
+    [entry] = papers.ledger.quarantine.list()
+    harm(
+        papers,
+        "UPDATE chunks SET start = start + 1 WHERE content_id = "
+        f"(SELECT content_id FROM documents WHERE id = {entry.document})",
+    )
+    proven = papers.prove()
+    assert found(proven) == {"board.canvas": "damaged"}
+    papers.repair(proven)
+    assert (papers.ledger.quarantine.list(), papers.ledger.check()) == ([], [])
+    papers.sync()
+    assert [entry.item for entry in papers.ledger.quarantine.list()] == ["board.canvas"]
