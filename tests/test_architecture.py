@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,3 +87,20 @@ def test_every_package_is_listed_in_the_distribution() -> None:
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     there = {str(p.parent.relative_to(ROOT)).replace("/", ".") for folder in MAY_IMPORT for p in _modules(folder)}
     assert listed == there
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """`(…)*+` matches wrongly before Python 3.11.5, which Debian 12 does not have; `(?>(…)*)` says the same."""
+    escaped_or_class = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+    possessive = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
+    assert possessive.search(escaped_or_class.sub("x", r"\[((?:[^)]|\))*+)"))
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for folder in MAY_IMPORT
+        for path in _modules(folder)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and possessive.search(escaped_or_class.sub("x", node.value))
+    ]
+    assert wrong == []

@@ -15,7 +15,7 @@ FILLER = "\x00"
 _MARKS = ("`", "$", "%%", "~~~", "<!--")
 _INDENTED = ("\n    ", "\n\t")
 _OPENING = re.compile(r"([`~$%<\\])\1*+")
-_LEAD = re.compile(r"(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]))*+[ \t]*+\Z")
+_LEAD = re.compile(r"(?>(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]))*)[ \t]*+\Z")
 _LONGEST_LEAD = 100
 _BACKTICKS = re.compile(r"`+")
 _BLANK_LINE = re.compile(r"\n[ \t>]*(?=\n)")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from catchment.model import Entity, EntityKind, Link, LinkKind
 
 # A single bracket does not end a wikilink: `[[Sq]uare]]` leads to `Sq]uare`.
-_WIKILINK = re.compile(r"\[\[(?!\[)((?:[^\[\]\n]++|\](?!\])|\[(?!\[))++)\]\]")
+_WIKILINK = re.compile(r"\[\[(?!\[)((?>(?:[^\[\]\n]++|\](?!\])|\[(?!\[))+))\]\]")
 # The characters that end a tag are Obsidian's: ASCII punctuation but `_-/`, and the Unicode blocks of punctuation; the
 # joiner U+200D stays, since it holds emoji together.
 _TAG = re.compile(r"#([^\s\x00\u2000-\u200c\u200e-\u206f\u2e00-\u2e7f'!\"#$%&()*+,.:;<=>?@^`{|}~\[\]\\]++)")
@@ -16,13 +16,13 @@ _CALLOUT = re.compile(r"\n[ \t]*>[ \t>]*\[!([^\]\n]+)\][+-]?[ \t]*([^\n]*)")
 _TASK = re.compile(r"\n[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[([^\]\n])\][ \t]+([^\n]*)")
 _BLOCK = re.compile(r"\^([A-Za-z0-9-]+)[ \t]*(?=\n|\Z)")
 _FOOTNOTE = re.compile(r"\n[ \t>]*\[\^([^\]\s]+)\]:")
-_INLINE_FOOTNOTE = re.compile(r"\^\[((?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\]")
+_INLINE_FOOTNOTE = re.compile(r"\^\[((?>(?:[^\[\]\n]++|\[[^\[\]\n]*+\])*))\]")
 _FIELD_LINE = re.compile(
     r"\n[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+(?:\[[^\]\n]\][ \t]+)?)?"
     r"([^\[\](){}<>:|#\x00\n]{1,60})::(?:[ \t]+([^\n]*)|(?=\n|\Z))"
 )
 _FIELD_BRACKETED = re.compile(
-    r"[\[(]([^\[\](){}<>:|#\x00\n]{1,60})::[ \t]*((?:[^\[\]()\n]++|\[[^\[\]\n]*+\]|\([^()\n]*+\))*+)[\])]"
+    r"[\[(]([^\[\](){}<>:|#\x00\n]{1,60})::[ \t]*((?>(?:[^\[\]()\n]++|\[[^\[\]\n]*+\]|\([^()\n]*+\))*))[\])]"
 )
 
 

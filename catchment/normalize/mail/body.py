@@ -15,7 +15,7 @@ from catchment.normalize.mail.sealed import signed_content, unarmored
 
 _MAX_TEXT = 20 * 1024 * 1024
 _MAX_ATTACHED = 5
-_ENRICHED = re.compile(r"<param>(?:[^<]|<(?!/?param>))*+(?:</param>|\Z)|</?[A-Za-z][^<>]{0,60}>", re.IGNORECASE)
+_ENRICHED = re.compile(r"<param>(?>(?:[^<]++|<(?!/?param>))*)(?:</param>|\Z)|</?[A-Za-z][^<>]{0,60}>", re.IGNORECASE)
 _REPORTS = frozenset(
     {
         "message/delivery-status",

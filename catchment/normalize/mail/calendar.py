@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _FOLD = re.compile(r"\r?\n[ \t]")
-_LINE = re.compile(r"([A-Za-z-]{1,40})((?:;(?:[^:;\"]++|\"[^\"\n]*+\")*+)*+):(.*)")
+_LINE = re.compile(r"([A-Za-z-]{1,40})((?>(?:;(?>(?:[^:;\"]++|\"[^\"\n]*+\")*))*)):(.*)")
 _TIME = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?$")
 _NAME = re.compile(r";CN=(?:\"([^\"]*)\"|([^;:]*))", re.IGNORECASE)
 _ZONE = re.compile(r";TZID=\"?([^;:\"]{1,80})", re.IGNORECASE)

@@ -26,7 +26,7 @@ _FIRST_HEADER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _TYPE = re.compile(r"\s*([\w!#$&^.+*-]+)\s*/\s*([\w!#$&^.+*-]+)")
-_PARAMETER = re.compile(r";\s*([^\s=;\"]{1,100})\s*=\s*(\"(?:[^\"\\]|\\.)*+(?:\"|$)|[^;]*+)", re.DOTALL)
+_PARAMETER = re.compile(r";\s*([^\s=;\"]{1,100})\s*=\s*(\"(?>(?:[^\"\\]++|\\.)*)(?:\"|$)|[^;]*+)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SECTION = re.compile(r"(.+?)(?:\*(\d{1,3}))?(\*)?$", re.DOTALL)
 _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
