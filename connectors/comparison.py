@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Skip, SkipReason, Tombstone, Upsert
-from connectors.files import Entry, identity, item_error, opened, sha256, to_locator
+from connectors.files import Entry, identity, item_error, opened, sha256, tells_every_change, to_locator
 from connectors.listing import Folder, Lister, Listing
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ _SKIPPED = frozenset(SkipReason)
 _EXCLUDED, _UNREADABLE = "excluded", "unreadable"
 # Ends the mark of a folder on which another disk is mounted.
 _MOUNTED = "@"
+# Begins what the mark of a folder says of the week, where the file system does not tell every change.
+_WEEK = "~"
+_SECONDS_A_WEEK = 7 * 24 * 3_600
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -46,6 +50,7 @@ class Comparison:
         self._visited: set[str] = set()
         self._compared = 0
         self._closed: dict[str, str] = {}
+        self._telling: dict[int, bool] = {}
         self._late: list[tuple[Folder, frozenset[str]]] = []
         self._lister = Lister(Path(os.path.realpath(tree.root)), tree.follow_links)
 
@@ -109,7 +114,7 @@ class Comparison:
         if self._marks.get(key) == digest and not self._deep:
             return
         if not self._marks and not self._containers:
-            yield from self._present(folder, listing, {})
+            yield from self._present(folder, listing, {}, deep=False)
             self._ready[key] = digest
             return
         here = self._known.within(folder.container)
@@ -117,7 +122,7 @@ class Comparison:
         left = frozenset(here.keys() - names)
         yield from self._departed(folder, listing, here, left)
         if names <= here.keys():
-            yield from self._present(folder, listing, here)
+            yield from self._present(folder, listing, here, deep=self._is_due(key, digest))
             self._ready[key] = digest
         else:
             self._late.append((folder, left))
@@ -135,14 +140,25 @@ class Comparison:
             here = self._known.within(folder.container)
             left = here.keys() - listing.locators(folder) - said
             yield from self._departed(folder, listing, here, left)
-            yield from self._present(folder, listing, here)
-            self._ready[_mark(folder.container)] = self._digest(folder, listing)
+            key, digest = _mark(folder.container), self._digest(folder, listing)
+            yield from self._present(folder, listing, here, deep=self._is_due(key, digest))
+            self._ready[key] = digest
 
     def _digest(self, folder: Folder, listing: Listing) -> str:
         digest = listing.digest(self._tree.max_bytes)
+        if listing.device not in self._telling:
+            self._telling[listing.device] = tells_every_change(folder.path)
+        if not self._telling[listing.device]:
+            digest = f"{digest}{_WEEK}{int(time.time() // _SECONDS_A_WEEK)}"
         return f"{digest}{_MOUNTED}" if folder.device not in (None, listing.device) else digest
 
-    def _present(self, folder: Folder, listing: Listing, here: Mapping[str, KnownItem]) -> Iterator[Change]:
+    def _is_due(self, key: str, digest: str) -> bool:
+        """Whether the contents of a folder are compared: if that is asked for, or in a week that its mark is not of."""
+        return self._deep or _week(self._marks.get(key, "")) != _week(digest)
+
+    def _present(
+        self, folder: Folder, listing: Listing, here: Mapping[str, KnownItem], *, deep: bool
+    ) -> Iterator[Change]:
         container = folder.container
         for file in map(Entry._make, listing.files):
             locator = to_locator(folder.child(file.name))
@@ -150,7 +166,7 @@ class Comparison:
             reason = self._unwanted(file)
             version = f"{file.fingerprint}+{reason}" if reason else file.fingerprint
             if old and _stands(old, file.fingerprint, reason):
-                if self._deep and not reason:
+                if deep and not reason:
                     yield from self._compare_content(locator, container, file, old)
                     self._compared += 1
                     if self._compared % _UNCHANGED_PER_CHECKPOINT == 0:
@@ -331,6 +347,10 @@ class ComparisonAt(Comparison):
 def _mark(container: str) -> str:
     """The mark of a folder, which is also the locator of the folder itself where it stands as an item."""
     return f"{container}/"
+
+
+def _week(mark: str) -> str:
+    return mark.removesuffix(_MOUNTED).partition(_WEEK)[2]
 
 
 def _stands(old: KnownItem, fingerprint: str, reason: SkipReason | None) -> bool:

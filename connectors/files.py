@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -218,6 +219,24 @@ _STATX_BTIME = 0x800
 _AT_FDCWD = -100
 _AT_SYMLINK_NOFOLLOW = 0x100
 _statx = getattr(ctypes.CDLL(None), "statx", None)
+_STATFS_SIZE = 512
+_FAT, _EXFAT = 0x4D44, 0x2011BAB0
+
+
+def file_system(path: str | Path) -> int | None:
+    """The number that Linux has for the file system that a path is on (statfs(2)); None if the system cannot tell."""
+    if not sys.platform.startswith("linux"):
+        return None
+    answer = ctypes.create_string_buffer(_STATFS_SIZE)
+    if ctypes.CDLL(None).statfs(os.fsencode(path), answer):
+        return None
+    # The first field is a long on every common Linux.
+    return ctypes.c_long.from_buffer(answer).value & 0xFFFFFFFF
+
+
+def tells_every_change(path: str | Path) -> bool:
+    """Whether the file system under a path notes when a file was last changed, so that nobody can set that back."""
+    return file_system(path) not in (_FAT, _EXFAT)
 
 
 def birth_time(path: str, inode: int) -> int:

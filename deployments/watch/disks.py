@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
 from pathlib import Path
+
+from connectors.files import file_system
 
 # statfs(2): the numbers of file systems whose files another computer may change without this kernel being told.
 _NETWORK = {
@@ -23,23 +22,11 @@ _NETWORK = {
     0x47504653: "GPFS",
     0x0BD00BD0: "Lustre",
 }
-_ROOM = 512
-
-
-def network_name(magic: int) -> str | None:
-    """What a network's file system of this number is called; None for a disk of this machine."""
-    return _NETWORK.get(magic & 0xFFFFFFFF)
 
 
 def network_disk(path: Path) -> str | None:
     """The name of the network file system that a path is on; None if it is on none, or if the system cannot tell."""
-    if not sys.platform.startswith("linux"):
-        return None
-    answer = ctypes.create_string_buffer(_ROOM)
-    if ctypes.CDLL(None).statfs(os.fsencode(path), answer):
-        return None
-    # The first field is a long on every common Linux.
-    return network_name(ctypes.c_long.from_buffer(answer).value)
+    return _NETWORK.get(file_system(path) or 0)
 
 
 def same_disk(path: Path) -> tuple[int, int] | None:

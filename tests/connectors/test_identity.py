@@ -267,6 +267,24 @@ def test_a_deep_listing_finds_what_no_time_tells_and_a_later_listing_keeps_it(fo
     assert folder.sync().fetched == {"a.md"}
 
 
+@pytest.mark.parametrize("way", ["whole", "late"])
+def test_where_times_of_change_are_not_kept_contents_are_compared_each_week(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    week = 7 * 24 * 3_600
+    monkeypatch.setattr("connectors.files.file_system", lambda path: 0x4D44)
+    monkeypatch.setattr("connectors.comparison.time.time", lambda: 3_000.5 * week)
+    assert folder.sync().said == [], "the first look compares all once"
+    folder.ledger.rows["sub/c.md"].content_hash = "0" * 64
+    monkeypatch.setattr("connectors.comparison.time.time", lambda: 3_000.9 * week)
+    assert folder.sync().said == []
+    monkeypatch.setattr("connectors.comparison.time.time", lambda: 3_001.1 * week)
+    if way == "late":
+        folder.write("sub/new.md", "a new file has its folder listed twice")
+    assert folder.sync().changed == {"sub/c.md"}
+    assert folder.sync().said == []
+
+
 def test_an_emptied_root_is_told_apart_from_another_disk(folder: Folder) -> None:
     before = folder.ledger.root
     for path in sorted(folder.root.rglob("*"), reverse=True):

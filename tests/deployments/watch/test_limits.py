@@ -15,7 +15,7 @@ from watchdog.observers.inotify_c import CallbackId, InotifyFD, Mask, WatchCallb
 from catchment.home import Home
 from deployments.watch import source as source_module
 from deployments.watch import watcher as watcher_module
-from deployments.watch.disks import network_disk, network_name
+from deployments.watch.disks import network_disk
 from deployments.watch.report import Watching
 from deployments.watch.tree import Sign, Tree
 from tests.deployments.watch.conftest import StandinServer, add_source, state_of, watching
@@ -208,10 +208,13 @@ def test_a_network_disk_is_told(
 
 
 @pytest.mark.parametrize(
-    ("magic", "name"), [(0x6969, "NFS"), (-11317950, "SMB"), (0xFF534D42, "SMB"), (0xEF53, None), (0x9123683E, None)]
+    ("number", "name"), [(0x6969, "NFS"), (0xFF534D42, "SMB"), (0xEF53, None), (0x9123683E, None), (None, None)]
 )
-def test_network_file_systems_are_known_by_their_number(magic: int, name: str | None) -> None:
-    assert network_name(magic) == name
+def test_network_file_systems_are_known_by_their_number(
+    number: int | None, name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deployments.watch.disks.file_system", lambda path: number)
+    assert network_disk(tmp_path) == name
 
 
 def test_a_disk_of_this_machine_is_no_network_disk(tmp_path: Path) -> None:
