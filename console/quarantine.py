@@ -62,6 +62,7 @@ def show_entry(job: Job, as_json: values.Json = False) -> None:
             "first failed": entry.first_failed,
             "last failed": entry.last_failed,
             "a retry": "can help" if entry.retry_helps else "will not help until the item or the program changes",
+            "last good version": _last_good(entry.document),
             "notes": "; ".join(entry.notes),
             "run": session.run_address(entry.run),
         }
@@ -153,6 +154,12 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     }
 
 
+def _last_good(document: int | None) -> str:
+    if document is None:
+        return "none; nothing of it is in the library"
+    return f"stays in the library; to see it: catchment show {document}"
+
+
 def _entry(entry: Entry, *, whole: bool = False) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "job": entry.job,
@@ -166,5 +173,6 @@ def _entry(entry: Entry, *, whole: bool = False) -> dict[str, Any]:
         "last_failed": entry.last_failed,
         "retry_helps": entry.retry_helps,
         "cluster": entry.cluster,
+        "document": entry.document,
     }
     return {**shown, "traceback": entry.traceback, "notes": entry.notes, "run": entry.run} if whole else shown

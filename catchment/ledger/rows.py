@@ -241,7 +241,10 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A quarantined item: what failed, how often, since when, and what the operator noted."""
+    """A quarantined item: what failed, how often, since when, and what the operator noted.
+
+    `document` is the last good version of the item, if one is in the library.
+    """
 
     job: int
     source: str

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 from unicodedata import normalize
 
 import pytest
 
 from catchment.home import Home
-from catchment.ledger import Ledger
-from catchment.model import Item, Tombstone, Upsert
+from catchment.ledger import FailureInfo, Ledger
+from catchment.model import FailureClass, Item, Reason, Tombstone, Upsert
 from catchment.process import alive, identity
 from console import session
 
@@ -74,6 +75,22 @@ def test_an_entry_is_shown_with_its_traceback_and_notes(filled: Path, cli: Cli) 
     assert "asked for a whole copy" in out
     assert out.endswith("at parse\n")
     assert cli("quarantine", "show", str(_job(cli, "Hive.md"))).code == 4
+
+
+def test_an_entry_leads_to_the_last_good_version(filled: Path, cli: Cli) -> None:
+    assert "nothing of it is in the library" in cli("quarantine", "show", str(_job(cli, "broken.pdf"))).out
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        source = ledger.sources.get("notes").id
+        sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="0.1.0", alive=alive)
+        ledger.intake.record(sync.id, [Upsert(Item("Hive.md", "", "v2", identity="Hive.md"))], {})
+        batch = ledger.queue.claim(source, 10, owner=identity())
+        [job] = [job.id for job in batch.jobs if job.item.locator == "Hive.md"]
+        error = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", "it was cut off")
+        ledger.queue.fail(batch.token, job, error, retry_at=None)
+        ledger.syncs.end(sync.id, "completed", {})
+    shown = cli("quarantine", "show", str(job), "--json").json
+    assert cli("show", str(shown["document"]), "--json").json["item"] == "Hive.md"
+    assert f"catchment show {shown['document']}\n" in cli("quarantine", "show", str(job)).out
 
 
 @pytest.mark.parametrize("choice", ["by number", "--all", "--reason"])
