@@ -77,7 +77,10 @@ def revoke(
         told(items)
     if extent.whole:
         purging.rest(source.id)
-    _forget_files(home, source.name)
+    # Nobody has to know whose an entry is, and it is only a cache.
+    with closing(Cache(home.cache)) as cache:
+        cache.clear()
+    forget_files(home, source.name)
     purging.erase()
     proof = _prove(home, ledger, source, extent, items, passages)
     if proof.holds:
@@ -97,10 +100,8 @@ def _wait_for_sync(ledger: Ledger, source: Source) -> None:
         ledger.syncs.close_dead(process.alive)
 
 
-def _forget_files(home: Home, source: str) -> None:
-    """What is kept beside the ledger. The cache is emptied: nobody has to know whose an entry is, and it is only a cache."""
-    with closing(Cache(home.cache)) as cache:
-        cache.clear()
+def forget_files(home: Home, source: str) -> None:
+    """Remove what is kept of a source beside the ledger and the cache: copies, what its watcher saw, plans."""
     shutil.rmtree(home.copies(source), ignore_errors=True)
     DirtyFile(home, source).forget()
     for file in home.plans.glob("*.json"):

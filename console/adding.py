@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -138,6 +137,8 @@ def require_consent(entry: SourceEntry) -> None:
 
 def withdraw(name: str, actor: str, reason: str) -> None:
     """Take a source out of the file, the server and the library."""
+    from catchment.purge import forget_files
+
     home, server = session.home(), session.running()
     with session.writing() as ledger:
         if server:
@@ -151,7 +152,7 @@ def withdraw(name: str, actor: str, reason: str) -> None:
         # A source that a person wrote into the file and that was never synced is not in the ledger.
         with suppress(NotFound):
             ledger.sources.remove(name, actor, reason)
-        shutil.rmtree(home.copies(name), ignore_errors=True)
+        forget_files(home, name)
 
 
 def _file() -> SourcesFile:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catchment.dirty import Dirty, DirtyFile
 from catchment.home import Home
 from catchment.process import identity
 from deployments.server import Running, record
@@ -147,11 +148,18 @@ def test_a_pause_lasts_until_it_is_resumed(filled: Path, cli: Cli) -> None:
 
 
 def test_a_removed_source_leaves_the_file_and_the_library(filled: Path, cli: Cli) -> None:
+    DirtyFile(Home(filled), "notes").tell(Dirty(frozenset({"Hive.md"}), 0.0))
+    (filled / "plans").mkdir()
+    plan = filled / "plans" / "notes.json"
+    plan.write_text('{"source": "notes"}')
+    other = filled / "plans" / "other.json"
+    other.write_text('{"source": "other"}')
     assert cli("sources", "remove", "notes").code == 2, "nobody is there to ask"
     assert len(cli("search", "hive", "--json").json) == 2
     assert cli("sources", "remove", "notes", "--yes").out == "removed notes\n"
     assert cli("search", "hive", "--json").json == []
     assert cli("sources", "list", "--json").json == []
+    assert (plan.exists(), other.exists(), list(filled.rglob("dirty-*"))) == (False, True, [])
     assert cli("sources", "remove", "notes", "--yes").code == 4
 
 
