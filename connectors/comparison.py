@@ -117,6 +117,9 @@ class Comparison:
             yield from self._present(folder, listing, {}, deep=False)
             self._ready[key] = digest
             return
+        if not self._was_mounted(key) and key in self._marks:
+            # A checkpoint may come before all is told: what it has of the folder must not be passed over if all is as it was.
+            self._ready[key] = None
         here = self._known.within(folder.container)
         names = listing.locators(folder)
         left = frozenset(here.keys() - names)
@@ -243,8 +246,11 @@ class Comparison:
 
     def _lost_its_disk(self, folder: Folder, listing: Listing) -> bool:
         """Whether a disk was mounted here last time, and now there is only the empty folder for it."""
-        was_mounted = self._marks.get(_mark(folder.container), "").endswith(_MOUNTED)
+        was_mounted = self._was_mounted(_mark(folder.container))
         return was_mounted and listing.is_empty and folder.device == listing.device
+
+    def _was_mounted(self, key: str) -> bool:
+        return self._marks.get(key, "").endswith(_MOUNTED)
 
     def _unmounted(self, container: str) -> Iterator[Change]:
         """A folder without its disk keeps what is known below it; it stands as a failed item until the disk is back."""

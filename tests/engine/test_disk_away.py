@@ -10,7 +10,7 @@ import pytest
 from catchment import process
 from catchment.errors import SourceUnavailable
 from catchment.ledger import Ledger
-from catchment.model import Change
+from catchment.model import Change, Checkpoint, Skip
 from tests.engine.disk import Disk
 from tests.engine.whole import Engine
 
@@ -94,5 +94,31 @@ def test_a_folder_that_was_renamed_only_while_a_sync_broke_off_keeps_its_documen
         sync.discovery.through = broken_off
         sync.discover()
     (disk.root / "other").rename(disk.root / "sub")
+    engine.sync("papers")
+    assert engine.shelf("papers") == before
+
+
+def test_a_rule_that_held_only_while_a_sync_broke_off_leaves_nothing_out(
+    engine: Engine, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def until_some_is_left_out(changes: Iterator[Change]) -> Iterator[Change]:
+        left_out = False
+        for change in changes:
+            yield change
+            left_out = left_out or isinstance(change, Skip)
+            if left_out and isinstance(change, Checkpoint):
+                raise SourceUnavailable("the disk does not answer any more")
+
+    monkeypatch.setattr("connectors.tree._CHANGES_PER_CHECKPOINT", 1)
+    for name in ("b.md", "c.md"):
+        disk.write(f"sub/{name}", "")
+    engine.sync("papers")
+    before = engine.shelf("papers")
+    rules = disk.root / ".catchmentignore"
+    rules.write_text("sub/*.md\n")
+    with engine.syncing("papers") as sync, pytest.raises(SourceUnavailable):
+        sync.discovery.through = until_some_is_left_out
+        sync.discover()
+    rules.unlink()
     engine.sync("papers")
     assert engine.shelf("papers") == before
