@@ -101,6 +101,7 @@ class _Prefect:
         self.environment = person.environment | {
             "PREFECT_API_URL": running.api_url,
             "PREFECT_API_AUTH_STRING": running.login,
+            "TMPDIR": str(folder),
         }
 
     def __call__(self, *words: str) -> None:

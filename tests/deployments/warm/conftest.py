@@ -112,6 +112,8 @@ def _pool(name: str, server: Running, home: Home, folders: pytest.TempPathFactor
         "CATCHMENT_HOME": str(own_home.path),
         "PYTHONPATH": str(folder),
         "CATCHMENT_PRELOAD": "warm_flows",
+        # Prefect's process worker keeps a folder there that only the first user of a machine may write to.
+        "TMPDIR": str(folder),
         # So that no test passes because of a look that would have come anyway.
         "PREFECT_WORKER_QUERY_SECONDS": "60",
     }
