@@ -142,7 +142,7 @@ def _show(names: Sequence[str], searches: Sequence[str]) -> None:
                 for r in rows
             ],
         )
-        if entries := ledger.quarantine.list():
+        if entries := [entry for entry in ledger.quarantine.list() if entry.source in names]:
             render.say("\nIn quarantine:")
             render.show_table(
                 ("ITEM", "SOURCE", "REASON", "MESSAGE"), [(e.item, e.source, e.reason, e.message) for e in entries]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -85,14 +86,17 @@ def test_nothing_is_left_running(second: Said, newcomer: Person) -> None:
     assert newcomer.left() == []
 
 
-def test_a_folder_of_the_persons_own_is_taken_instead(tmp_path: Path) -> None:
+def test_a_folder_of_the_persons_own_is_taken_instead(second: Said, newcomer: Person, tmp_path: Path) -> None:
+    # Made up here: the demo has read this file as well.
+    word = f"w{uuid4().hex}"
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "bees.md").write_text("# Bees\n\nThe excluder stays in.\n")
-    person = Person(tmp_path / "state")
-    said = person("demo", "--exit", "--home", person.home, "--source", tmp_path / "mine").ok()
+    (tmp_path / "mine" / "bees.md").write_text(f"# Bees\n\nThe {word} stays in.\n")
+    said = newcomer("demo", "--exit", "--home", newcomer.home, "--source", tmp_path / "mine").ok()
     assert re.search(r"→ mine-[0-9a-f]{4}: 1 in the library", said.out)
-    assert [hit["item"] for hit in person("search", "excluder", "--json").ok().json] == ["bees.md"]
-    assert person.left() == []
+    assert "In quarantine" in second.out
+    assert "In quarantine" not in said.out, "that is of the example"
+    assert [hit["item"] for hit in newcomer("search", word, "--json").ok().json] == ["bees.md"]
+    assert newcomer.left() == []
 
 
 def test_a_folder_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
