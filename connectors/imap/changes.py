@@ -7,7 +7,7 @@ those whose flags changed, then the new ones in rising order, with a checkpoint 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import islice
 from typing import TypeVar
@@ -16,7 +16,7 @@ from catchment.contracts import Known
 from catchment.errors import FetchFailed, ItemError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, SkipReason, Tombstone, Upsert
 from connectors.imap.answers import Message
-from connectors.imap.folders import TROUBLED, Mark, Status, chosen
+from connectors.imap.folders import Mark, Status, chosen
 from connectors.imap.login import MARK, Login
 from connectors.imap.names import Place, identity, place
 from connectors.imap.pool import Ask
@@ -38,6 +38,8 @@ _EXCLUDED = f"{_VERSION}+{SkipReason.EXCLUDED}"
 _GENERATION = "generation"
 _FOLDER = "folder "
 _CLOSED = "excluded"
+_ACCOUNT = ""
+"""The container of the folders that could not be read, each an item of its own; no folder has an empty name."""
 
 
 class Changes:
@@ -68,7 +70,8 @@ class Changes:
         for name, status in statuses.items():
             if isinstance(status, ItemError):
                 yield from self._in_trouble(name, status)
-            elif self._deep or self._marks.get(_mark(name)) != status.mark():
+            # A mark alone does not tell: that of a listing which was broken off may not have been kept.
+            elif self._deep or _trouble(name) in self._troubled or self._marks.get(_mark(name)) != status.mark():
                 yield from self._tell_folder(name, status)
         yield Checkpoint()
 
@@ -116,9 +119,10 @@ class Changes:
 
     # Folders that are not read
 
-    def _gone(self, there: Set[str], wanted: Container[str]) -> Iterator[Change]:
+    def _gone(self, there: Set[str], wanted: Collection[str]) -> Iterator[Change]:
         """What is known in folders that are not there any more, or not wanted any more."""
-        known = self._known.containers()
+        yield from (Tombstone(trouble) for trouble in sorted(self._troubled - set(map(_trouble, wanted))))
+        known = self._containers - {_ACCOUNT}
         for name in sorted(known):
             if name in wanted:
                 continue
@@ -136,16 +140,22 @@ class Changes:
 
     def _in_trouble(self, name: str, error: ItemError) -> Iterator[Change]:
         """A folder that cannot be opened keeps what is known of it, and stands as a failed item of its own."""
-        yield Failure(Item(f"{name};", name, "closed"), error)
-        mark = self._marks.get(_mark(name), "")
-        yield Checkpoint({_mark(name): mark if mark.endswith(TROUBLED) else mark + TROUBLED})
+        yield Failure(Item(_trouble(name), _ACCOUNT, "closed"), error)
+        yield Checkpoint()
+
+    @cached_property
+    def _containers(self) -> Set[str]:
+        return self._known.containers()
+
+    @cached_property
+    def _troubled(self) -> Set[str]:
+        """What stands for the folders that could not be read the last time."""
+        return self._known.within(_ACCOUNT).keys() if _ACCOUNT in self._containers else set()
 
     # One folder
 
     def _tell_folder(self, name: str, status: Status) -> Iterator[Change]:
         mark = Mark.read(self._marks.get(_mark(name)))
-        if self._marks.get(_mark(name), "").endswith(TROUBLED) and f"{name};" in self._known.within(name):
-            yield Tombstone(f"{name};")
         telling = _Telling(self, name, status, None if mark is None or mark.validity != status.validity else mark)
         try:
             yield from telling.tell()
@@ -154,6 +164,8 @@ class Changes:
         except ItemError as error:
             yield from self._in_trouble(name, error)
             return
+        if _trouble(name) in self._troubled:
+            yield Tombstone(_trouble(name))
         yield Checkpoint({_mark(name): status.mark()})
 
     def ask(self, name: str, status: Status, question: Callable[[Session], T]) -> T:
@@ -221,7 +233,8 @@ class _Telling:
             return
         flagged, gone = self._told_since(mark)
         new = [uid for uid in self._uids(mark.next, status.next - 1) if uid >= mark.next]
-        if gone is None:
+        # Of a listing that was cut short the mark may end before what is known: what vanished behind it is told by nobody.
+        if gone is None or mark.messages is None:
             explained = mark.messages is not None and status.messages == mark.messages + len(new)
             yield from () if explained else self._not_among(self._present(status.next - 1))
         else:
@@ -320,3 +333,8 @@ def _parts(all_of: Sequence[T], most: int) -> Iterator[list[T]]:
 
 def _mark(name: str) -> str:
     return f"{_FOLDER}{name}"
+
+
+def _trouble(name: str) -> str:
+    """The locator of a folder that cannot be read; `place` knows it for none of a message."""
+    return f"{name};"

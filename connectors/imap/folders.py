@@ -12,8 +12,6 @@ _ALL = frozenset({"\\All"})
 _TRASH = frozenset({"\\Trash", "\\Junk"})
 _NO_MESSAGES = frozenset({"\\Noselect", "\\NonExistent"})
 _UNFINISHED = -1
-TROUBLED = "!"
-"""Ends the mark of a folder that could not be read the last time."""
 
 
 class Folder(NamedTuple):
@@ -80,7 +78,7 @@ class Mark(NamedTuple):
     def read(cls, text: str | None) -> Mark | None:
         """The mark in this form; None where there is none."""
         try:
-            validity, following, modseq, messages, _ = map(int, (text or "").removesuffix(TROUBLED).split(";"))
+            validity, following, modseq, messages, _ = map(int, (text or "").split(";"))
         except ValueError:
             return None
         return cls(validity, following, modseq, None if messages == _UNFINISHED else messages)

@@ -198,6 +198,19 @@ def test_a_first_listing_that_is_cut_short_goes_on_where_it_was(
     assert ledger.marks == fresh.marks
 
 
+def test_what_is_deleted_after_a_second_listing_of_all_was_cut_short_leaves(
+    mail: Imap, person: IMAPClient, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.imap.changes._PART", 8)
+    ledger.sync(mail)
+    ledger.sync(mail, deep=True, cut=14)
+    assert ledger.marks["folder INBOX"].endswith(";-1;0"), "the first messages were told again, the last were not"
+    person.delete_messages([person.search()[-1]])
+    person.expunge()
+    ledger.sync(mail)
+    assert len(ledger.documents()) == COUNT
+
+
 def test_messages_without_an_identifier_are_told_apart(home: Home, mail: Imap, server: Dovecot) -> None:
     with server.person() as person:
         for number in range(3):

@@ -194,6 +194,19 @@ def test_a_folder_that_may_not_be_opened_is_one_failed_item_until_it_can_be(
     same(ledger, everything(account))
 
 
+def test_a_folder_that_can_be_opened_again_is_no_failed_item_also_when_the_marks_of_its_listing_were_lost(
+    mail: Imap, proxy: Proxy, account: Callable[..., Imap]
+) -> None:
+    ledger = everything(account)
+    marks = dict(ledger.marks)
+    proxy.harm = lambda exchange: exchange.answer("{tag} NO [NOPERM] No") if b"Kept" in exchange.line else None
+    assert list(ledger.sync(mail, deep=True).failed) == ["Kept;"]
+    ledger.marks = marks  # as a listing leaves them that found a move and was broken off afterwards
+    proxy.harm = None
+    ledger.sync(mail)
+    same(ledger, everything(account))
+
+
 def test_one_message_that_cannot_be_listed_leaves_the_others_alone(mail: Imap, proxy: Proxy, server: Dovecot) -> None:
     with server.person() as person:
         person.select_folder("INBOX")
