@@ -52,6 +52,7 @@ class Comparison:
         self._closed: dict[str, str] = {}
         self._telling: dict[int, bool] = {}
         self._late: list[tuple[Folder, frozenset[str]]] = []
+        self._mounted: list[tuple[Folder, int]] = []
         self._lister = Lister(Path(os.path.realpath(tree.root)), tree.follow_links)
 
     def checkpoint(self) -> Checkpoint:
@@ -75,12 +76,15 @@ class Comparison:
                 yield from self._unmounted(folder.container)
                 continue
             self._visited.add(folder.container)
+            if _is_mounted(folder, listing):
+                self._mounted.append((folder, listing.device))
             if len(self._visited) % _UNCHANGED_PER_CHECKPOINT == 0:
                 yield self.checkpoint()
             waiting.extend(self._below(folder, listing))
             self._closed.update((to_locator(folder.child(name)), _EXCLUDED) for name in listing.closed)
             yield from self._if_changed(folder, listing)
         self._hold_to_root()
+        yield from self._unmounted_meanwhile()
         yield from self._gone_folders()
         if self._late:
             yield from self._late_comers()
@@ -112,6 +116,8 @@ class Comparison:
         digest = self._digest(folder, listing)
         key = _mark(folder.container)
         if self._marks.get(key) == digest and not self._deep:
+            if digest.endswith(_MOUNTED) and key in self._known.within(folder.container):
+                yield Tombstone(key)  # Its disk was away, and is back as it was.
             return
         if not self._marks and not self._containers:
             yield from self._present(folder, listing, {}, deep=False)
@@ -153,7 +159,7 @@ class Comparison:
             self._telling[listing.device] = tells_every_change(folder.path)
         if not self._telling[listing.device]:
             digest = f"{digest}{_WEEK}{int(time.time() // _SECONDS_A_WEEK)}"
-        return f"{digest}{_MOUNTED}" if folder.device not in (None, listing.device) else digest
+        return f"{digest}{_MOUNTED}" if _is_mounted(folder, listing) else digest
 
     def _is_due(self, key: str, digest: str) -> bool:
         """Whether the contents of a folder are compared: if that is asked for, or in a week that its mark is not of."""
@@ -262,6 +268,16 @@ class Comparison:
             )
             yield Failure(Item(locator, container, "unmounted"), error)
 
+    def _unmounted_meanwhile(self) -> Iterator[Change]:
+        """The folders that lost their disk after they were listed: what was below them and not listed yet is not gone."""
+        for folder, device in self._mounted:
+            try:
+                is_there = self._lister.list(folder).device == device
+            except OSError:
+                is_there = False
+            if not is_there:
+                yield from self._unmounted(folder.container)
+
     def _gone_folders(self) -> Iterator[Change]:
         """What is known below folders that are not there any more, or that a rule has closed since."""
         for container in sorted(filter(self._concerns, self._containers - self._visited)):
@@ -353,6 +369,11 @@ class ComparisonAt(Comparison):
 def _mark(container: str) -> str:
     """The mark of a folder, which is also the locator of the folder itself where it stands as an item."""
     return f"{container}/"
+
+
+def _is_mounted(folder: Folder, listing: Listing) -> bool:
+    """Whether another disk is mounted on a folder than on the one that it is in."""
+    return folder.device not in (None, listing.device)
 
 
 def _week(mark: str) -> str:

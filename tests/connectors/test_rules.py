@@ -13,7 +13,7 @@ from catchment.contracts import Known
 from catchment.errors import SourceUnavailable
 from catchment.model import Change, SkipReason, Tombstone
 from connectors.ignore import Rules
-from connectors.listing import Lister
+from connectors.listing import Folder, Lister, Listing
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.memory_ledger import MemoryLedger
 
@@ -181,15 +181,16 @@ def test_a_folder_that_lost_its_disk_keeps_what_is_known_of_it(tree: Path, ledge
 
 
 class Unplugged(LocalFiles):
-    """A source whose disk, which is mounted on `place`, goes away when the last file is told to be gone."""
+    """A source whose disk, which is mounted on `place`, goes away when the `last` file is told to be gone."""
 
     settings: ClassVar = LocalFilesSettings
     place: Path
+    last = "z/last.md"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         for change in super().changes(known, deep=deep):
             yield change
-            if change == Tombstone("z/last.md"):
+            if change == Tombstone(self.last):
                 self.place.rename(self._tree.root.with_name("disk"))
                 self.place.mkdir()
 
@@ -218,6 +219,47 @@ def test_a_disk_that_goes_away_while_its_folder_is_looked_at_again_keeps_what_is
     last.unlink()
     report = ledger.sync(unplugged(tree, tree / "src"))
     assert (set(report.failed), report.gone) == ({"src/"}, {"z/last.md"})
+    assert ledger.sync(source(tree)).said == []
+    assert {"src/a.txt", "src/build/kept.md"} <= set(ledger.documents())
+
+
+@pytest.fixture
+def disk(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder `src`, as if another disk were mounted on it as long as there is something in it."""
+    src, listed = tree / "src", Lister.list
+
+    def list_there(lister: Lister, folder: Folder) -> Listing:
+        listing = listed(lister, folder)
+        if Path(folder.path).is_relative_to(src) and any(src.iterdir()):
+            listing.device += 1
+        return listing
+
+    monkeypatch.setattr(Lister, "list", list_there)
+    return src
+
+
+def test_a_disk_that_is_back_as_it_was_is_no_failed_item(tree: Path, disk: Path, ledger: MemoryLedger) -> None:
+    ledger.sync(source(tree))
+    disk.rename(tree.parent / "disk")
+    disk.mkdir()
+    assert set(ledger.sync(source(tree)).failed) == {"src/"}
+    disk.rmdir()
+    (tree.parent / "disk").rename(disk)
+    assert ledger.sync(source(tree)).gone == {"src/"}
+    assert ledger.sync(source(tree)).said == []
+
+
+def test_a_disk_that_goes_away_while_it_is_listed_keeps_what_is_below_it(
+    tree: Path, disk: Path, ledger: MemoryLedger
+) -> None:
+    ledger.sync(source(tree))
+    (disk / "last.md").write_text("last")
+    ledger.sync(source(tree))
+    (disk / "last.md").unlink()
+    connector = unplugged(tree, disk)
+    connector.last = "src/last.md"
+    report = ledger.sync(connector)
+    assert (set(report.failed), report.gone) == ({"src/"}, {"src/last.md"})
     assert ledger.sync(source(tree)).said == []
     assert {"src/a.txt", "src/build/kept.md"} <= set(ledger.documents())
 
