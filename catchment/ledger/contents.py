@@ -20,6 +20,7 @@ from catchment.model import Document, Entity, EntityKind, Extraction, Link
 
 _MOST_PROPERTIES = 50_000
 """How many characters of properties are indexed; PostgreSQL refuses to index very long texts at once."""
+_LONGEST_NAME = 255
 
 
 class Content(NamedTuple):
@@ -161,8 +162,12 @@ def _add_entities(writing: Writing, extractions: _Extractions) -> None:
 
 
 def file_name(locator: str) -> str:
-    """What a path or a link calls its target: the last part, lower-cased, without `.md`, its characters composed."""
-    name = locator.rstrip("/").rpartition("/")[2].lower().removesuffix(".md")
+    """What a path or a link calls its target: the last part, lower-cased, without `.md`, its characters composed.
+
+    Of one that is longer than a file's name can be (a picture that is written into a note), the beginning: it is indexed, and
+    PostgreSQL refuses what is long.
+    """
+    name = locator.rstrip("/").rpartition("/")[2][:_LONGEST_NAME].lower().removesuffix(".md")
     return name if name.isascii() else unicodedata.normalize("NFC", name.replace("\xa0", " "))
 
 

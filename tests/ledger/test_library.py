@@ -375,6 +375,14 @@ def test_what_no_database_can_keep_is_replaced_letter_by_letter(world: World) ->
     assert world.ledger.check(deep=True) == []
 
 
+def test_a_link_of_any_length_is_kept(world: World) -> None:
+    """A picture that is written into a note is a link as long as the picture; PostgreSQL indexes 2704 bytes."""
+    picture = Link(LinkKind.EMBED, "data:image/png;base64," + "".join(content(str(n)) for n in range(200)))
+    put(world, "a.md", "a map", links=[picture])
+    assert world.ledger.library.show("a.md").links == (picture,)
+    assert world.found("map") == ["a.md"]
+
+
 def test_an_empty_document_is_a_document(world: World) -> None:
     put(world, "Empty.md", "")
     assert world.found("empty") == ["Empty.md"]
