@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from calendar import monthrange
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -13,6 +14,7 @@ _LONGEST = 3_650 * 86_400
 """Seconds; ten years. The server finds no date for an interval that leads beyond the calendar."""
 _RULE_PART = re.compile(r"\b(FREQ|INTERVAL)=([^;\s]+)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_LEAP_YEAR = 2024
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS = (
     ("minute", 0, 59, ()),
@@ -32,13 +34,17 @@ def seconds(every: str) -> int:
 
 
 def check_cron(line: str) -> str:
-    """A cron line of five fields, as it is. Raises ValueError naming the field that is wrong."""
+    """A cron line of five fields, as it is. Raises ValueError naming the field that is wrong, or for days that never come."""
     given = line.split()
     if len(given) != len(_FIELDS):
         raise ValueError('a cron line has five fields: minute, hour, day, month, day of the week, as in "0 7 * * 1-5"')
     for field, (name, low, high, names) in zip(given, _FIELDS, strict=True):
         if not all(_in_field(part, low, high, names) for part in field.lower().split(",")):
             raise ValueError(f"the {name} of the cron line is not in {low}-{high}; see crontab(5)")
+    _, _, days, months, weekdays = given
+    # A day of the week besides is enough (crontab(5)).
+    if weekdays == "*" and not _have_a_day(days, months.lower()):
+        raise ValueError("the days of the cron line never come, such as 30 February; correct the day or the month")
     return line
 
 
@@ -94,6 +100,25 @@ def _in_field(part: str, low: int, high: int, names: tuple[str, ...]) -> bool:
         return match[2] is None
     ends = [_number(end, low, names) for end in (match[1], match[2]) if end is not None]
     return all(end is not None and low <= end <= high for end in ends)
+
+
+def _have_a_day(days: str, months: str) -> bool:
+    """Whether one of these months ever has one of these days."""
+    longest = max(monthrange(_LEAP_YEAR, month)[1] for month in range(1, 13) if _is_in(month, months, 1, 12, _MONTHS))
+    return any(_is_in(day, days, 1, 31, ()) for day in range(1, longest + 1))
+
+
+def _is_in(number: int, field: str, low: int, high: int, names: tuple[str, ...]) -> bool:
+    """Whether a field, which is well-formed, means a number."""
+    for part in field.split(","):
+        ends, _, step = part.partition("/")
+        first, dash, last = ends.partition("-")
+        start = low if first == "*" else _number(first, low, names) or low
+        stop = (_number(last, low, names) or high) if dash else high if first == "*" or step else start
+        # One that ends before it begins goes round.
+        if stop < start or (start <= number <= stop and (number - start) % int(step or 1) == 0):
+            return True
+    return False
 
 
 def _number(text: str, low: int, names: tuple[str, ...]) -> int | None:

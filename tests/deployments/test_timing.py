@@ -21,7 +21,17 @@ def test_what_is_no_interval_is_refused_with_examples(written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["* * * * *", "0 7 * * 1-5", "*/15 0,12 1 jan-mar MON", "5/10 4 L 1 1".replace("L", "31"), "0 0 * * 7"]
+    "line",
+    [
+        "* * * * *",
+        "0 7 * * 1-5",
+        "*/15 0,12 1 jan-mar MON",
+        "5/10 4 L 1 1".replace("L", "31"),
+        "0 0 * * 7",
+        "0 0 29 2 *",
+        "0 0 31 */3 *",
+        "0 0 30 feb MON",
+    ],
 )
 def test_cron_lines_are_read(line: str) -> None:
     assert check_cron(line) == line
@@ -39,6 +49,8 @@ def test_cron_lines_are_read(line: str) -> None:
         ("1- * * * *", "minute"),
         ("* * * *", "five fields"),
         ("@daily", "five fields"),
+        ("0 0 30 2 *", "never come"),
+        ("0 0 31 2,apr,JUN-6,9/5 *", "never come"),
     ],
 )
 def test_a_wrong_cron_line_is_refused_by_the_name_of_its_field(line: str, field: str) -> None:
