@@ -6,6 +6,7 @@ does not have. A ledger on PostgreSQL is backed up by what PostgreSQL has for it
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -47,10 +48,11 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
         raise Refused(
             "The ledger is on a PostgreSQL server, which is backed up by its own means; use pg_dump, and copy sources.yaml"
         )
-    if target.exists():
-        raise BadInput(f"There is a file {target.name} already; name another, or a folder")
+    _require_free(target)
+    made = None
     try:
         with until_whole(target) as unfinished:
+            made = unfinished.stat()
             with store.translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
                 source.execute("VACUUM INTO ?", (str(unfinished),))
             with store.translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
@@ -60,11 +62,19 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
             with store.translated(), closing(sqlite3.connect(unfinished)) as copy:
                 # One file, which can also be read where nothing may be written.
                 copy.execute("PRAGMA journal_mode = DELETE")
+            # Another backup may have taken the name meanwhile.
+            _require_free(target)
     except BaseException:
         # It may have its name, and it is not known whether the disk knows it.
-        target.unlink(missing_ok=True)
+        if made and target.exists() and os.path.samestat(made, target.stat()):
+            target.unlink()
         raise
     return broken
+
+
+def _require_free(target: Path) -> None:
+    if target.exists():
+        raise BadInput(f"There is a file {target.name} already; name another, or a folder")
 
 
 def restore(target: Path, backup: Path) -> Restored:

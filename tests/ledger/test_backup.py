@@ -8,6 +8,8 @@ import stat
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -56,6 +58,26 @@ def test_a_backup_that_cannot_be_finished_leaves_no_file(sqlite_world: World, tm
     with pytest.raises(LedgerCorrupt, match="catchment restore"):
         sqlite_world.ledger.back_up(tmp_path / "copy.db", FILES)
     assert list(tmp_path.glob("*copy*")) == []
+
+
+def test_two_backups_to_one_name_leave_the_one_that_was_whole_first(sqlite_world: World, tmp_path: Path) -> None:
+    sqlite_world.ingest(*notes(3))
+    target = tmp_path / "copy.db"
+
+    class Meanwhile(dict[str, bytes]):
+        """Files that are read when another backup has just taken the name."""
+
+        def items(self) -> Any:
+            other = Thread(target=sqlite_world.ledger.back_up, args=(target, {"first": b"1"}))
+            other.start()
+            other.join()
+            return super().items()
+
+    with pytest.raises(BadInput, match=r"There is a file copy\.db already"):
+        sqlite_world.ledger.back_up(target, Meanwhile())
+    with closing(sqlite3.connect(target)) as kept:
+        assert kept.execute("SELECT name FROM backup").fetchall() == [("first",)]
+    assert list(tmp_path.glob("*copy*")) == [target]
 
 
 def _damaged(file: Path) -> None:
