@@ -35,7 +35,8 @@ class Releases:
             yield from self._tell(known, None if deep else etag)
         except (AccessDenied, Vanished) as error:
             yield Failure(Item(self._closed, self._container, "closed"), error)
-            yield Checkpoint()
+            # Without its mark they are all told when they may be seen again, and this is none of them.
+            yield Checkpoint({self._container: None})
 
     def expect(self, items: Sequence[Item]) -> None:
         """Nothing: all releases are remembered when one has to be read again."""

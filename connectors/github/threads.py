@@ -57,7 +57,7 @@ class Threads:
         except SwitchedOff:
             return
         except (AccessDenied, Vanished) as error:
-            yield Failure(Item(f"{self._repository}#{_CLOSED}", self._container(self._wanted[0]), _CLOSED), error)
+            yield Failure(Item(f"{self._repository}#{_CLOSED}", self._key(_CLOSED), _CLOSED), error)
             yield Checkpoint()
 
     def expect(self, items: Sequence[Item]) -> None:
@@ -91,10 +91,11 @@ class Threads:
         if deep:
             for feed in (threads, *others):
                 feed.everything()
-        if not threads.look() and checked:
+        is_new = threads.look()
+        # In a container of its own, for here nothing else need be read where nothing is new.
+        yield from map(Tombstone, known.within(self._key(_CLOSED)))
+        if not is_new and checked:
             return
-        if f"{self._repository}#{_CLOSED}" in here.items:
-            yield Tombstone(f"{self._repository}#{_CLOSED}")
         told: set[str] = set()
         counts: dict[int, int] = {}
         for page in threads.pages():
@@ -217,7 +218,7 @@ class _Here:
 
     def of(self, kind: Kind) -> dict[str, KnownItem]:
         """Of one kind."""
-        return {at: item for at, item in self.items.items() if not at.endswith(_CLOSED) and place(at).kind is kind}
+        return {at: item for at, item in self.items.items() if place(at).kind is kind}
 
 
 def _node(identity: str | None) -> str:

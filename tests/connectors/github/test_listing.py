@@ -354,6 +354,20 @@ def test_what_the_token_may_not_see_is_one_failed_item_until_it_may(
     assert (report.new, report.gone) == ({"ada/weir#6"}, {"ada/weir#closed"})
 
 
+@pytest.mark.parametrize(("part", "entry"), [("/issues", "ada/weir#closed"), ("/releases", "ada/weir#release/")])
+def test_what_the_token_may_see_again_is_no_failed_item_also_where_nothing_is_new(
+    part: str, entry: str, github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    ledger.sync(github)
+    count = len(ledger.documents())
+    proxy.harm = lambda exchange: exchange.say(403, {"message": "No"}) if part in exchange.path else None
+    assert set(ledger.sync(github).failed) == {entry}
+    proxy.harm = None
+    assert ledger.sync(github).gone == {entry}
+    assert ledger.sync(github).said == []
+    assert len(ledger.documents()) == count
+
+
 def test_what_was_listed_before_is_read_again_by_the_page(
     reading: Callable[..., GitHub], large: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
