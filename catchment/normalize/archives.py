@@ -19,6 +19,8 @@ MAX_BYTES = 512 * 1024 * 1024
 MAX_INFLATED = 64 * 1024 * 1024
 _RATIO, _RATIO_FROM = 200, 10 * 1024 * 1024
 _DIRECTORY_ENTRY = 46
+_GZIP = b"\x1f\x8b"
+_PIECE = 65_536
 _TOO_LARGE = "it unpacks to far more than its size; unpack it by hand if you trust it"
 
 
@@ -40,17 +42,28 @@ def archive(data: bytes, media_type: str) -> Document:
 
 
 def inflated(data: bytes) -> bytes:
-    """What a gzip file holds. Raises ResourceExhausted beyond 64 MB, ParseError for a damaged one."""
-    machine = zlib.decompressobj(wbits=31)
-    try:
-        content = machine.decompress(data, MAX_INFLATED)
-    except zlib.error as error:
-        raise ParseError("the compressed file is damaged; fetch it again") from error
-    if machine.unconsumed_tail:
-        raise ResourceExhausted(_TOO_LARGE)
-    if not machine.eof:
-        raise ParseError("the compressed file ends too early; fetch it again")
-    return content
+    """What a gzip file holds, in all its members (RFC 1952, 2.2). Raises ResourceExhausted beyond 64 MB or 10 000 members,
+    ParseError for a damaged one."""
+    parts: list[bytes] = []
+    room, at, members = MAX_INFLATED, 0, 0
+    while not members or data.startswith(_GZIP, at):
+        members += 1
+        if members > MAX_MEMBERS:
+            raise ResourceExhausted(f"it is made of more than {MAX_MEMBERS} files; unpack it by hand if you trust it")
+        machine = zlib.decompressobj(wbits=31)
+        while not machine.eof:
+            # In pieces: what lies behind a member is copied at its end.
+            if not (piece := data[at : at + _PIECE]):
+                raise ParseError("the compressed file ends too early; fetch it again")
+            try:
+                parts.append(machine.decompress(piece, room + 1))
+            except zlib.error as error:
+                raise ParseError("the compressed file is damaged; fetch it again") from error
+            room -= len(parts[-1])
+            if room < 0:
+                raise ResourceExhausted(_TOO_LARGE)
+            at += len(piece) - len(machine.unused_data)
+    return b"".join(parts)
 
 
 def _directory(data: bytes) -> list[zipfile.ZipInfo]:

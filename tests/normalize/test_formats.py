@@ -172,6 +172,8 @@ def test_archives_are_listed_and_one_compressed_file_is_read() -> None:
     assert _read(held.getvalue()).text == "- folder/file.txt"
     assert _read(gzip.compress(held.getvalue(), mtime=0), "a.tgz").text == "- folder/file.txt"
     assert _read(gzip.compress(b"# Head", mtime=0), "note.md.gz").title == "Head"
+    parts = gzip.compress(b"# Head\n", mtime=0) + gzip.compress(b"Tail", mtime=0)
+    assert _read(parts, "log.md.gz").text == _read(parts + bytes(512), "log.md.gz").text == "# Head\nTail"
     twice = gzip.compress(gzip.compress(gzip.compress(b"x", mtime=0), mtime=0), mtime=0)
     with pytest.raises(Skipped):
         _read(twice, "a.gz.gz.gz")
