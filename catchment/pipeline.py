@@ -217,11 +217,16 @@ class SourceSync:
         return connector.pace.requests if isinstance(connector, Paced) else 0
 
     def next_retry(self) -> datetime | None:
-        """When there is more to do: a job may be tried again, a quota lets more begin, the host may be asked; None if never."""
+        """When there is more to do: a job may be tried again, a quota lets more begin, the host may be asked; None if never.
+
+        At once, where more could be tried again now than one sync does, and nothing forbids it.
+        """
         waiting = self._ledger.queue.waiting(self.source.id)
         quota = self._ledger.throttles.next_allowed(self.source.id) if waiting.ready else None
-        room = self._ledger.pacing.room(self._limits)[1] if waiting.ready and self._limits else None
-        return min(filter(None, (waiting.next_at, quota, room, self._asked_back)), default=None)
+        left, room = self._ledger.pacing.room(self._limits) if waiting.ready and self._limits else (None, None)
+        forbidden = left == 0 or any((quota, room, self._asked_back))
+        now = self._ledger.now() if waiting.ready and not forbidden and self.tried_before(1) else None
+        return min(filter(None, (now, waiting.next_at, quota, room, self._asked_back)), default=None)
 
     # Parts of the work
 

@@ -96,7 +96,8 @@ async def schedule_next(name: str, moment: datetime | None) -> None:
             UUID(deployment.id),
             name=f"{name}: retries",
             state=Scheduled(scheduled_time=moment),
-            idempotency_key=f"{name}:{moment:%Y-%m-%dT%H:%M:%S}",
+            # To the microsecond: what is due later in the second of this very run is another's to do.
+            idempotency_key=f"{name}:{moment.isoformat()}",
         )
 
 

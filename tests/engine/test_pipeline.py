@@ -167,6 +167,26 @@ def test_a_long_wait_is_left_to_a_later_sync(home: Home, folder: Path, reads: Ca
         assert sync.end()["retrying"] == 1
 
 
+def test_what_one_sync_has_no_room_to_try_again_is_asked_for_by_it(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    for n in range(3):
+        (folder / f"flaky {n}.md").write_text(f"It works the second time, {n}")
+    at_once = Policy(retry=RetryPolicy(backoff="immediate", attempts=3))
+    with syncing(home, folder, at_once) as sync:
+        sync.discover()
+        work(sync)
+        sync.end()
+    with syncing(home, folder, at_once) as sync:
+        (job,) = sync.tried_before(1)
+        assert sync.process_alone(job) is None
+        left = sync.next_retry()
+        assert left is not None and left <= datetime.now(UTC)
+        for job in sync.tried_before(10):
+            assert sync.process_alone(job) is None
+        assert sync.next_retry() is None
+
+
 def test_a_copy_is_parsed_once_and_found_in_both_places(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:

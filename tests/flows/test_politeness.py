@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,6 +119,26 @@ async def test_what_is_on_its_way_to_the_server_is_not_shown_after_the_end(monke
         await begun.wait()
     await asyncio.sleep(0.4)
     assert shown == ["papers", "papers: done"]
+
+
+async def test_what_is_due_later_in_the_second_of_a_run_has_a_run_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: dict[str, datetime] = {}
+
+    @asynccontextmanager
+    async def server() -> AsyncIterator[Any]:
+        async def create(_deployment: UUID, *, state: State, idempotency_key: str, **_: Any) -> None:
+            # As the server does: a key that it knows makes no other run.
+            runs.setdefault(idempotency_key, state.state_details.scheduled_time)
+
+        yield SimpleNamespace(create_flow_run_from_deployment=create)
+
+    monkeypatch.setattr(report, "deployment", SimpleNamespace(id=str(uuid4())))
+    monkeypatch.setattr(report, "get_client", server)
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    later = noon + timedelta(milliseconds=900)
+    for moment in (noon, noon, later):
+        await report.schedule_next("papers", moment)
+    assert list(runs.values()) == [noon, later]
 
 
 async def test_the_forecast_is_told_with_the_progress_where_there_is_one() -> None:
