@@ -14,6 +14,8 @@ from catchment.model import Chunk, Entity
 SMALLEST = 500
 LARGEST = 4_000
 OVERLAP = 200
+_LONGEST_LABEL = 1_000
+"""Characters of a heading path; each passage has one, so that a heading of a megabyte would be there hundreds of times."""
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s|[。！？]|\n")
 _JOINERS = "\u200d\ufe0e\ufe0f"
@@ -38,7 +40,7 @@ def chunks(text: str, headings: Sequence[Entity]) -> tuple[Chunk, ...]:
 
 def _path_at(text: str, headings: Sequence[Entity]) -> str:
     """The heading that a short text opens with, if it opens with one."""
-    return headings[0].value if headings and not text[: headings[0].start].strip() else ""
+    return headings[0].value[:_LONGEST_LABEL] if headings and not text[: headings[0].start].strip() else ""
 
 
 def _sections(text: str, headings: Sequence[Entity]) -> list[tuple[int, int, str]]:
@@ -51,7 +53,7 @@ def _sections(text: str, headings: Sequence[Entity]) -> list[tuple[int, int, str
             sections.append((start, heading.start, label))
         level = int(heading.detail)
         path = [(above, name) for above, name in path if above < level] + [(level, heading.value)]
-        start, label = heading.start, " > ".join(name for _, name in path)
+        start, label = heading.start, " > ".join(name for _, name in path)[:_LONGEST_LABEL]
     sections.append((start, len(text), label))
     return sections
 

@@ -19,7 +19,7 @@ from catchment.ledger.transitions import in_parts
 from catchment.model import Document, Entity, EntityKind, Extraction, Link
 
 _MOST_PROPERTIES = 50_000
-"""How many characters of properties are indexed; PostgreSQL refuses to index very long texts at once."""
+"""How many characters of properties, and of aliases, are indexed; PostgreSQL refuses to index very long texts at once."""
 _LONGEST_NAME = 255
 
 
@@ -81,7 +81,7 @@ def _names(outcome: Delivered) -> tuple[str, str]:
     aliases = [entity.value for entity in named if entity.kind is EntityKind.ALIAS]
     said = dict.fromkeys(_texts(outcome.document.properties if outcome.document else {}))
     others = "\n".join(text for text in said if text not in aliases)
-    return "\n".join(aliases), _replaced(others[:_MOST_PROPERTIES])
+    return "\n".join(aliases)[:_MOST_PROPERTIES], _replaced(others[:_MOST_PROPERTIES])
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -21,6 +21,9 @@ from catchment.model import JobState, SkipReason
 
 _Outcome = Delivered | SkippedOutcome
 
+_LONGEST_TITLE = 1_000
+"""Characters; a text of one line that begins like a heading is no title, and PostgreSQL refuses to index it."""
+
 
 def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     """See `Queue.deliver`. A job whose content was purged meanwhile goes back to the queue, and counts as stale."""
@@ -136,7 +139,7 @@ def _put_documents(
             "item_id": mine[n].item_id,
             "source_id": mine[n].source_id,
             "content_id": content[n].id,
-            "title": outcome.title,
+            "title": outcome.title[:_LONGEST_TITLE],
             "aliases": content[n].aliases,
             "properties": content[n].properties,
             "path": mine[n].locator,

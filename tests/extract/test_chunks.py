@@ -52,6 +52,13 @@ def test_a_long_text_is_cut_at_its_headings() -> None:
     assert [text[chunk.start :].split("\n")[0] for chunk in chunks] == ["# Plan", "## Costs", "# Notes"]
 
 
+def test_a_line_that_is_no_heading_to_anyone_is_not_told_with_each_passage() -> None:
+    found = of("# " + "line " * 20_000 + "\n" + "Text. " * 20_000).chunks
+    assert len(found) > 20
+    assert sum(len(chunk.heading) for chunk in found) <= 1_000 * len(found)
+    assert all(chunk.heading.startswith("line line") for chunk in found)
+
+
 def test_small_sections_are_joined() -> None:
     text = "".join(f"# Day {number}\n\n{_SENTENCE * 2}\n\n" for number in range(60))
     chunks = of(text).chunks

@@ -383,6 +383,17 @@ def test_a_link_of_any_length_is_kept(world: World) -> None:
     assert world.found("map") == ["a.md"]
 
 
+def test_a_title_of_any_length_is_kept_and_found_by_its_beginning(world: World) -> None:
+    """PostgreSQL indexes a megabyte of words at once."""
+    title = " ".join(f"word{number}" for number in range(150_000))
+    put(world, "a.md", "a map", title=title)
+    assert world.found("word7") == ["a.md"]
+    assert world.found("map") == ["a.md"]
+    put(world, "a.md", "another map", title="short")
+    assert world.found("word7") == []
+    assert world.ledger.check(deep=True) == []
+
+
 def test_an_empty_document_is_a_document(world: World) -> None:
     put(world, "Empty.md", "")
     assert world.found("empty") == ["Empty.md"]
