@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
@@ -91,13 +91,14 @@ async def schedule_next(name: str, moment: datetime | None) -> None:
     """Have the next sync of a source at the moment when there is more to do, unless it is scheduled for then already."""
     if moment is None or deployment.id is None:
         return
+    # One run for what is due within a second, at its end: what is due later in the second of this very run is another's to do.
+    second = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
     async with get_client() as client:
         await client.create_flow_run_from_deployment(
             UUID(deployment.id),
             name=f"{name}: retries",
-            state=Scheduled(scheduled_time=moment),
-            # To the microsecond: what is due later in the second of this very run is another's to do.
-            idempotency_key=f"{name}:{moment.isoformat()}",
+            state=Scheduled(scheduled_time=second),
+            idempotency_key=f"{name}:{second.isoformat()}",
         )
 
 

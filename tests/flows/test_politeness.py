@@ -135,10 +135,9 @@ async def test_what_is_due_later_in_the_second_of_a_run_has_a_run_of_its_own(mon
     monkeypatch.setattr(report, "deployment", SimpleNamespace(id=str(uuid4())))
     monkeypatch.setattr(report, "get_client", server)
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
-    later = noon + timedelta(milliseconds=900)
-    for moment in (noon, noon, later):
-        await report.schedule_next("papers", moment)
-    assert list(runs.values()) == [noon, later]
+    for milliseconds in (0, 0, 100, 900):
+        await report.schedule_next("papers", noon + timedelta(milliseconds=milliseconds))
+    assert list(runs.values()) == [noon, noon + timedelta(seconds=1)]
 
 
 async def test_the_forecast_is_told_with_the_progress_where_there_is_one() -> None:
