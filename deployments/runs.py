@@ -16,6 +16,9 @@ from deployments.server import Running
 _SOON = 2.0
 """Seconds in which an end is looked for often; each look costs the server 10 ms."""
 
+_SILENCE = 60.0
+"""Seconds for which a server may say nothing to who waits for a run: what was killed is back by then, and the run goes on."""
+
 HANDED_ON = "Handed on"
 """The state of a run that another one stands for, as `tasks.handing_on` names it; its message ends with the id of that one."""
 
@@ -67,14 +70,24 @@ def wait(
 ) -> RunView:
     """Wait until a run has ended, telling each change; after `timeout` seconds raises TryAgain, and the run goes on.
 
-    Where another run stands for it, that one is waited for.
+    Where another run stands for it, that one is waited for. A server that does not answer for a while is asked again,
+    as long as its supervisor lives.
     """
-    begun = time.monotonic()
+    begun = heard = time.monotonic()
     deadline = None if timeout is None else time.monotonic() + timeout
     last: RunView | None = None
     with api(running) as client:
         while True:
-            now = _view(running, client, run_id)
+            try:
+                now = _view(running, client, run_id)
+            except httpx.TransportError:
+                import psutil
+
+                if time.monotonic() - heard > _SILENCE or not psutil.pid_exists(running.pid):
+                    raise
+                time.sleep(0.5)
+                continue
+            heard = time.monotonic()
             if on_progress is not None and now != last:
                 on_progress(now)
             if now.ended and now.state_name == HANDED_ON:

@@ -1,0 +1,63 @@
+"""Waiting for a run whose server is away for a while."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from catchment.errors import TryAgain
+from deployments import runs
+from deployments.server import Running
+
+_NOBODY = 1 << 30
+_RUN = b'{"id": "1", "name": "papers: 1", "state": {"type": "COMPLETED", "name": "Completed", "message": ""}}'
+
+
+class _Server(ThreadingHTTPServer):
+    away = 0
+    """How many questions get no answer."""
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        if self.server.away:
+            self.server.away -= 1
+            self.close_connection = True
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(_RUN)))
+        self.end_headers()
+        self.wfile.write(_RUN)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[_Server]:
+    with _Server(("127.0.0.1", 0), _Answer) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def test_a_server_that_does_not_answer_for_a_while_is_asked_again(
+    server: _Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = Running(server.server_address[1], os.getpid(), datetime.now(UTC), 0, 0, "ada:")
+    server.away = 2
+    assert runs.wait(state, "1").state_name == "Completed"
+    server.away = 1_000
+    with pytest.raises(TryAgain, match="does not answer"):
+        runs.wait(replace(state, pid=_NOBODY), "1")
+    monkeypatch.setattr(runs, "_SILENCE", 0.1)
+    with pytest.raises(TryAgain, match="does not answer"):
+        runs.wait(state, "1")
