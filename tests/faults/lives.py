@@ -125,11 +125,11 @@ class Life:
         shutil.rmtree(self._place)
 
     def _play(self, desk: Desk, end: int) -> None:
-        done = self._place / "acts"
-        begun = int(done.read_text()) if done.exists() else 0
-        for number in range(begun, end):
-            self._scene.acts[number](desk)
-            done.write_text(str(number + 1))
+        for number, act in enumerate(self._scene.acts[:end]):
+            done = self._place / f"act-{number}"
+            if not done.exists():
+                act(desk)
+                done.touch()
 
     def _was_killed(self, end: End) -> bool:
         if end.code < 0:
