@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -41,6 +41,9 @@ class Strict(BaseModel):
     """A model that refuses what it does not know and does not change once made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Whole = TypeVar("Whole", bound=Strict)
 
 
 class RetryPolicy(Strict):
@@ -84,17 +87,21 @@ class Limits(Strict):
     max_mb: ItemSize = 100
 
 
-class LimitChanges(Strict):
+class _Changes(Strict):
+    """Where something differs from another model, whose fields these are; what is left out stays as it is there."""
+
+    def on(self, whole: Whole) -> Whole:
+        """The whole with these changes."""
+        return whole.model_copy(update=self.model_dump(exclude_none=True))
+
+
+class LimitChanges(_Changes):
     """Where a source differs from its connector's `Limits`; what is left out stays as it is there."""
 
     stall_seconds: Stall | None = None
     total_seconds: Total | None = None
     memory_mb: ItemMemory | None = None
     max_mb: ItemSize | None = None
-
-    def on(self, limits: Limits) -> Limits:
-        """The limits with these changes."""
-        return limits.model_copy(update=self.model_dump(exclude_none=True))
 
 
 Cores = Annotated[float, Field(ge=0, le=64, description="Cores that one sync keeps busy on average")]
@@ -115,16 +122,12 @@ class Resources(Strict):
     at_once: AtOnce = 2
 
 
-class ResourceChanges(Strict):
+class ResourceChanges(_Changes):
     """Where something is to differ from a connector's `Resources`; what is left out stays as it is there."""
 
     cores: Cores | None = None
     memory_mb: SyncMemory | None = None
     at_once: AtOnce | None = None
-
-    def on(self, resources: Resources) -> Resources:
-        """The resources with these changes."""
-        return resources.model_copy(update=self.model_dump(exclude_none=True))
 
 
 class Preset(StrEnum):

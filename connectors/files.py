@@ -218,7 +218,8 @@ _STATX_SIZE = 256
 _STATX_BTIME = 0x800
 _AT_FDCWD = -100
 _AT_SYMLINK_NOFOLLOW = 0x100
-_statx = getattr(ctypes.CDLL(None), "statx", None)
+_libc = ctypes.CDLL(None)
+_statx = getattr(_libc, "statx", None)
 _STATFS_SIZE = 512
 _FAT, _EXFAT = 0x4D44, 0x2011BAB0
 
@@ -228,7 +229,7 @@ def file_system(path: str | Path) -> int | None:
     if not sys.platform.startswith("linux"):
         return None
     answer = ctypes.create_string_buffer(_STATFS_SIZE)
-    if ctypes.CDLL(None).statfs(os.fsencode(path), answer):
+    if _libc.statfs(os.fsencode(path), answer):
         return None
     # The first field is a long on every common Linux.
     return ctypes.c_long.from_buffer(answer).value & 0xFFFFFFFF

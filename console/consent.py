@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="See, give and take back consent to read a source.", rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)]
 HowLong = Annotated[
     str | None, typer.Option("--for", metavar="LENGTH", help="How long it holds: 90d. For good if not given.")
 ]
@@ -53,7 +52,7 @@ def list_consents(as_json: values.Json = False) -> None:
 
 
 @app.command()
-def show(name: Name, as_json: values.Json = False) -> None:
+def show(name: session.SourceName, as_json: values.Json = False) -> None:
     """Show what reading a source means, and what was agreed to."""
     entry = adding.entry(name)
     words = wanted(entry)
@@ -71,7 +70,7 @@ def show(name: Name, as_json: values.Json = False) -> None:
 
 
 @app.command()
-def give(name: Name, length: HowLong = None) -> None:
+def give(name: session.SourceName, length: HowLong = None) -> None:
     """Agree to what a source is set to read.
 
     May be given again, to have it hold longer or shorter.
@@ -87,7 +86,7 @@ def give(name: Name, length: HowLong = None) -> None:
 
 @app.command()
 def revoke(
-    name: Name,
+    name: session.SourceName,
     scope: Annotated[str | None, typer.Option(help="Only this scope, as `catchment consent show` lists them.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: values.Json = False,

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Decide about deletions that were held back.", rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)]
 Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
 
@@ -45,7 +44,7 @@ def list_held(
 
 
 @app.command()
-def apply(name: Name, reason: Why = "") -> None:
+def apply(name: session.SourceName, reason: Why = "") -> None:
     """Let the held deletions happen: the items are really gone.
 
     Their documents leave the library; what is there again at a later sync comes back.
@@ -56,7 +55,7 @@ def apply(name: Name, reason: Why = "") -> None:
 
 
 @app.command()
-def drop(name: Name, reason: Why = "") -> None:
+def drop(name: session.SourceName, reason: Why = "") -> None:
     """Forget the held deletions: the next sync looks afresh."""
     with session.writing() as ledger:
         number = ledger.intake.drop_hold(_held(ledger, name), session.operator(), reason)

@@ -55,8 +55,9 @@ def show_job(
     with session.reading() as ledger:
         row = ledger.queue.job(job)
         history = [event_json(event) for event in ledger.history.of_job(job)]
+    told = _job(row)
     if as_json:
-        render.show_json({**_job(row), "history": history})
+        render.show_json({**told, "history": history})
         return
     render.show_fields(
         {
@@ -68,7 +69,7 @@ def show_job(
             "error": row.error,
             "tried": row.attempt,
             "enqueued": row.enqueued,
-            "next attempt": _job(row)["next_attempt"],
+            "next attempt": told["next_attempt"],
             "finished": row.finished,
         }
     )

@@ -122,13 +122,7 @@ def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> l
     sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)
     found = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
     return [
-        {
-            "relation": how,
-            "document": named[item].document,
-            "title": named[item].title,
-            "source": shown.source,
-            "item": item,
-        }
+        message.relation(how, named[item].document, named[item].title, shown.source, item)
         for how, item in found
         if item in named and item != shown.item
     ]
@@ -136,10 +130,7 @@ def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> l
 
 def _same(shown: Shown) -> list[dict[str, Any]]:
     same = [place for place in shown.places if place != (shown.source, shown.item)]
-    return [
-        {"relation": "same content", "document": None, "title": shown.title, "source": source, "item": item}
-        for source, item in same
-    ]
+    return [message.relation("same content", None, shown.title, source, item) for source, item in same]
 
 
 def _hit(hit: Hit) -> dict[str, Any]:

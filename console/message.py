@@ -60,23 +60,24 @@ def show_thread(shown: Shown) -> None:
     )
 
 
+def relation(how: str, document: int | None, title: str, source: str, item: str) -> dict[str, Any]:
+    """One thing that belongs to a document, as `related --json` prints it."""
+    return {"relation": how, "document": document, "title": title, "source": source, "item": item}
+
+
 def relations(shown: Shown) -> list[dict[str, Any]]:
     """What a message, or a file in one, belongs to, as `related --json` prints it."""
     found = []
-
-    def add(how: str, document: int | None, title: str, item: str, source: str = shown.source) -> None:
-        found.append({"relation": how, "document": document, "title": title, "source": source, "item": item})
-
     if is_message(shown):
         here = [one.document for one in shown.thread].index(shown.document)
         for place, one in enumerate(shown.thread):
             if place != here:
                 how = "earlier in the thread" if place < here else "later in the thread"
-                add(how, one.document, one.title, one.item, one.source)
+                found.append(relation(how, one.document, one.title, one.source, one.item))
     if shown.carrier is not None:
-        add("attached to", shown.carrier, "", shown.item.rpartition(PART)[0])
+        found.append(relation("attached to", shown.carrier, "", shown.source, shown.item.rpartition(PART)[0]))
     for file in shown.attached:
-        add("attached", file.document, file.name, f"{shown.item}{PART}{file.part}")
+        found.append(relation("attached", file.document, file.name, shown.source, f"{shown.item}{PART}{file.part}"))
     return found
 
 

@@ -19,7 +19,7 @@ _SHOWN = 50
 
 
 def plan(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)],
+    name: session.SourceName,
     deep: Annotated[bool, typer.Option("--deep", help="Compare contents, not only sizes and times.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it down for `catchment sync --plan`.")] = None,
     as_json: values.Json = False,

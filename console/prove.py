@@ -19,7 +19,7 @@ _ITEMS_SHOWN = 50
 
 
 def prove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)],
+    name: session.SourceName,
     repair: Annotated[
         bool, typer.Option("--repair", help="Queue what is missing or stale again, and let go of what is gone.")
     ] = False,

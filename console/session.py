@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from catchment.errors import BadInput, CatchmentError, NotFound, TryAgain
 from console import render
@@ -133,3 +135,6 @@ def source_names(incomplete: str) -> list[str]:
             return [source.name for source in ledger.sources.all() if source.name.startswith(incomplete)]
     except (CatchmentError, NotFound):
         return []
+
+
+SourceName = Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=source_names)]

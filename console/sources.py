@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Add, see and steer what is read.", rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)]
 Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
 
@@ -100,7 +99,7 @@ def list_sources(as_json: values.Json = False) -> None:
 
 
 @app.command("show")
-def show_source(name: Name, as_json: values.Json = False) -> None:
+def show_source(name: session.SourceName, as_json: values.Json = False) -> None:
     """Show the settings, the next run and the last syncs."""
     entry = adding.entry(name)
     shown = _row(entry, _states())
@@ -112,7 +111,7 @@ def show_source(name: Name, as_json: values.Json = False) -> None:
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
     recent = _recent(name)
     if as_json:
-        next_run = {"at": planned.at, "why": planned.why} if planned else None
+        next_run = planned.told() if planned else None
         render.show_json({**shown, "next_run": next_run, "settings": settings, "syncs": [_sync(row) for row in recent]})
         return
     render.show_fields({**shown, "next run": planned and planned.at, **values.flat(settings)})
@@ -126,7 +125,7 @@ app.command("next")(upcoming.preview)
 
 
 @app.command()
-def pause(name: Name, reason: Why = "") -> None:
+def pause(name: session.SourceName, reason: Why = "") -> None:
     """Stop syncing a source; what is in the library stays."""
     with session.writing() as ledger:
         source = _known(ledger, name)
@@ -136,7 +135,7 @@ def pause(name: Name, reason: Why = "") -> None:
 
 
 @app.command()
-def resume(name: Name) -> None:
+def resume(name: session.SourceName) -> None:
     """Go on with a source that is paused or held."""
     with session.writing() as ledger:
         source = _known(ledger, name)
@@ -147,7 +146,7 @@ def resume(name: Name) -> None:
 
 @app.command()
 def remove(
-    name: Name,
+    name: session.SourceName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     reason: Why = "",
 ) -> None:
@@ -166,7 +165,7 @@ def remove(
 
 
 @app.command("test")
-def probe(name: Name) -> None:
+def probe(name: session.SourceName) -> None:
     """Check that a source can be read now."""
     entry = adding.entry(name)
     adding.require_consent(entry)

@@ -62,7 +62,8 @@ def _add_what_runs(sources: list[dict[str, Any]], planned: Mapping[str, PlannedR
     watched = report.read(home) or {}
     for source in sources:
         source["watch"] = _watch(watched.get(source["name"]))
-        source["next_run"] = _planned(planned.get(source["name"]))
+        run = planned.get(source["name"])
+        source["next_run"] = run.told() if run else None
     return Places.read(home)
 
 
@@ -142,10 +143,6 @@ def _watch(state: WatchState | None) -> dict[str, Any] | None:
     if state is None:
         return None
     return {"state": state.state, "reason": state.reason, "remedy": state.remedy, "folders": state.folders}
-
-
-def _planned(run: PlannedRun | None) -> dict[str, Any] | None:
-    return {"at": run.at, "why": run.why} if run else None
 
 
 def _print(

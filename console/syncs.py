@@ -26,7 +26,7 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def sync(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)],
+    name: session.SourceName,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done and say what it did.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Compare contents, not only sizes and times.")] = False,
     plan: Annotated[

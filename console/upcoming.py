@@ -11,7 +11,7 @@ from console import adding, render, session, values
 
 
 def preview(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)],
+    name: session.SourceName,
     most: Annotated[int, typer.Option("--limit", min=1, max=100, help="How many runs at most.")] = 5,
     as_json: values.Json = False,
 ) -> None:
@@ -26,7 +26,7 @@ def preview(
     if runs is None:
         raise TryAgain("the Prefect server does not answer at the moment; try again")
     if as_json:
-        render.show_json([{"at": run.at, "why": run.why} for run in runs])
+        render.show_json([run.told() for run in runs])
     elif runs:
         rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
         render.show_table(("WHEN", "", "WHY"), rows)

@@ -23,7 +23,7 @@ _NOTES = (".md", ".canvas")
 
 @app.command()
 def report(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=session.source_names)],
+    name: session.SourceName,
     as_json: values.Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> int:

@@ -26,6 +26,10 @@ class PlannedRun:
     at: datetime
     why: str
 
+    def told(self) -> dict[str, Any]:
+        """As JSON tells it, where the source is told besides."""
+        return {"at": self.at, "why": self.why}
+
 
 def planned(state: Running, name: str, most: int) -> list[PlannedRun] | None:
     """The next runs of a source, at most so many, the soonest first; None when the server does not answer in time."""

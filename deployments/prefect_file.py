@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 
 from catchment.errors import ConfigError
 from catchment.settings import Strict
-from deployments.timing import check_cron, check_rrule, check_zone
+from deployments.timing import LONGEST, SHORTEST, check_cron, check_rrule, check_zone
 
 Location = tuple[int | str, ...]
 Steps = list[dict[str, Any]] | None
@@ -27,7 +27,7 @@ class Schedule(Strict):
     """When a deployment runs. The slug is its identity: with it, a switch turned in the UI survives the next deploy."""
 
     cron: Annotated[str, AfterValidator(check_cron)] | None = None
-    interval: Annotated[timedelta, Field(ge=timedelta(seconds=10), le=timedelta(days=3_650))] | None = None
+    interval: Annotated[timedelta, Field(ge=timedelta(seconds=SHORTEST), le=timedelta(seconds=LONGEST))] | None = None
     rrule: Annotated[str, AfterValidator(check_rrule)] | None = None
     timezone: Annotated[str, AfterValidator(check_zone)]
     slug: Annotated[str, Field(min_length=1)]

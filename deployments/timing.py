@@ -10,8 +10,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_LONGEST = 3_650 * 86_400
-"""Seconds; ten years. The server finds no date for an interval that leads beyond the calendar."""
+SHORTEST, LONGEST = 10, 3_650 * 86_400
+"""Seconds of an interval; ten years at most, for the server finds no date for one that leads beyond the calendar."""
 _RULE_PART = re.compile(r"\b(FREQ|INTERVAL)=([^;\s]+)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LEAP_YEAR = 2024
@@ -28,7 +28,7 @@ _FIELDS = (
 def seconds(every: str) -> int:
     """The length of an interval such as "90s", "15m", "2h", "1d". Raises ValueError with the remedy."""
     match = re.fullmatch(r"(\d{1,6})\s*([smhdw])", every.strip().lower())
-    if match is None or not 10 <= int(match[1]) * _SECONDS[match[2]] <= _LONGEST:
+    if match is None or not SHORTEST <= int(match[1]) * _SECONDS[match[2]] <= LONGEST:
         raise ValueError("an interval is a number and a unit, at least 10s and at most 3650d: 90s, 15m, 2h, 1d")
     return int(match[1]) * _SECONDS[match[2]]
 
