@@ -125,12 +125,13 @@ class Person:
         return self.found("flow_runs", {"deployments": {"name": {"any_": [name]}}})
 
     def states_of(self, name: str) -> list[str]:
-        """How the runs of a source stand, the latest first.
+        """How the runs of a source stand: those that have not begun, then the latest to begin, whichever was asked for first.
 
         The server adds those that a schedule foresees at any time: they are left out until they are begun.
         """
         runs = [run for run in self.runs_of(name) if not (run["auto_scheduled"] and run["state_type"] == "SCHEDULED")]
-        return [run["state_type"] for run in sorted(runs, key=lambda run: str(run["created"]), reverse=True)]
+        runs.sort(key=lambda run: str(run["start_time"] or run["end_time"] or "later"), reverse=True)
+        return [run["state_type"] for run in runs]
 
     def seem_to_run(self) -> list[str]:
         """The names of all runs, subflows and tasks that the server believes to go on."""

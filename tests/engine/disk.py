@@ -84,6 +84,7 @@ class Disk:
         self.stormy: frozenset[str] = frozenset()
         self._vault = vault
         self._was = self._count = 0
+        self._moved = root, root
         self._make_root()
 
     @property
@@ -168,6 +169,14 @@ class Disk:
         if old != self.root and old.is_dir() and old not in new.parents and not new.exists():
             self.touched |= {str(old.relative_to(self.root)), str(new.relative_to(self.root))}
             old.rename(new)
+            self._moved = old, new
+
+    def move_folder_back(self) -> None:
+        """As if the last move of a folder had not been: what is in it does not show it."""
+        old, new = self._moved
+        if new.is_dir() and not old.exists() and old.parent.is_dir():
+            self.touched |= {str(old.relative_to(self.root)), str(new.relative_to(self.root))}
+            new.rename(old)
 
     def write_many(self, _place: str, _: str) -> None:
         for number in range(MANY):

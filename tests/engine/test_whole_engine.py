@@ -25,8 +25,9 @@ from catchment.dirty import Dirty
 from catchment.errors import NoConsent, NotFound, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.model import Reason
+from connectors import comparison, tree
 from tests.engine.disk import PLACES, Disk, Print, Words
-from tests.engine.whole import RETRY, Engine, Shelf
+from tests.engine.whole import RETRY, Disturbance, Engine, Shelf
 
 NAMES = ("papers", "vault")
 DEEDS = (
@@ -217,6 +218,27 @@ class WholeEngine(RuleBasedStateMachine):
             self._after_part(name)
         else:
             self._after_whole(name, deep=False)
+
+    @rule(name=names, at=st.integers(0, 9), todo=deeds, end=st.sampled_from(Disturbance))
+    def disturb_a_listing(self, name: str, at: int, todo: Deeds, end: Disturbance) -> None:
+        if self._refused(name):
+            return
+        disk = self.engine.disks[name]
+        disk.touched, disk.untold = set(), end is not Disturbance.GOES_ON
+        with self._noting(name):
+            self.engine.sync_disturbed(name, at, end, lambda: self.change(name, todo))
+        self.believed[name].root = None
+        self._after_part(name)
+
+    @rule(name=names, place=places, other=places, at=st.integers(0, 9), end=st.sampled_from(Disturbance))
+    def move_a_folder_only_meanwhile(self, name: str, place: str, other: str, at: int, end: Disturbance) -> None:
+        if self._refused(name):
+            return
+        disk = self.engine.disks[name]
+        disk.move_folder(place, other)
+        self.disturb_a_listing(name, at, [], end)
+        disk.move_folder_back()
+        self.sync(name, deep=False)
 
     @rule(name=names, mend=st.booleans())
     def prove(self, name: str, mend: bool) -> None:
@@ -519,16 +541,20 @@ def run_machine(folder: Path, examples: int, steps: int) -> None:
         template = folder / "ledger.db"
 
     Ledger.open(f"sqlite:///{OnTemplate.template}").close()
-    run_state_machine_as_test(
-        OnTemplate,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            database=None,
-            phases=(Phase.generate, Phase.shrink),  # explaining would trace every line of the engine
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # Else the few files here would all be told before the first checkpoint.
+        patch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 2)
+        patch.setattr(comparison, "_UNCHANGED_PER_CHECKPOINT", 2)
+        run_state_machine_as_test(
+            OnTemplate,
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=steps,
+                database=None,
+                phases=(Phase.generate, Phase.shrink),  # explaining would trace every line of the engine
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
 
 
 def test_any_order_of_mishaps_leaves_a_library_that_is_what_the_sources_are(tmp_path: Path) -> None:

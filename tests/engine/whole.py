@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from enum import Enum, auto
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,12 +17,13 @@ import pytest
 from sqlalchemy import event
 
 from catchment.cache import Cache
+from catchment.contracts import Known
 from catchment.dirty import Dirty, DirtyFile
-from catchment.errors import CatchmentError, TryAgain
+from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.gates import WHOLE
 from catchment.ledger import Ledger, Source
 from catchment.ledger import backup as backups
-from catchment.model import Priority
+from catchment.model import Change, Priority
 from catchment.pipeline import SourceSync, sync_with
 from catchment.planning import Followed, Plan, make_plan
 from catchment.proving import Proven, prove, repair
@@ -40,6 +42,15 @@ ALL = Extent(frozenset({WHOLE}), lambda _locator: True, whole=True)
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class Disturbance(Enum):
+    """What becomes of a listing in whose middle something happened."""
+
+    GOES_ON = auto()
+    BREAKS_OFF = auto()
+    YIELDS = auto()
+
 
 Shelf = dict[str, tuple[int, Words]]
 """What the library has of a source: by place, the document's number and what it says."""
@@ -141,6 +152,34 @@ class Engine:
                 sync.end_failed(error)
                 raise
             return finish(sync)
+
+    def sync_disturbed(self, name: str, at: int, end: Disturbance, happen: Callable[[], object] = lambda: None) -> bool:
+        """A sync in the middle of whose listing, after so many changes, something happens; whether it came to that."""
+        with self.syncing(name) as sync:
+            listed, happened = sync._bench.connector.changes, False
+
+            def disturbed(known: Known, *, deep: bool) -> Iterator[Change]:
+                nonlocal happened
+                for said, change in enumerate(listed(known, deep=deep)):
+                    if said == at:
+                        happen()
+                        happened = True
+                        if end is Disturbance.BREAKS_OFF:
+                            raise SourceUnavailable("not there just now")
+                    yield change
+
+            sync._bench.connector.changes = disturbed  # type: ignore[method-assign]
+            sync.discovery._must_yield = lambda: happened and end is Disturbance.YIELDS
+            try:
+                sync.discover()
+            except SourceUnavailable as error:
+                sync.end_failed(error)
+            else:
+                if sync.unlisted:
+                    sync.end_yielded()
+                else:
+                    finish(sync)
+            return happened
 
     def sync_together(self) -> None:
         """Both sources at once, batch by batch in turn."""

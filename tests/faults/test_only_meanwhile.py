@@ -1,0 +1,99 @@
+"""What is so only until a sync has seen half of it leaves no trace: at any place in the listing, however the sync ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from catchment.ledger import Ledger
+from connectors import comparison, tree
+from tests.engine.disk import Disk
+from tests.engine.whole import Disturbance, Engine
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
+FILES = ("a.md", "sub/a.md", "sub/b.md", "sub/deep/c.md", "sub/deep/d.md", "other/e.md")
+
+
+def rename(old: str, new: str) -> Callable[[Disk], None]:
+    return lambda disk: (disk.root / old).rename(disk.root / new) and None
+
+
+def rule(text: str) -> Callable[[Disk], None]:
+    return lambda disk: (disk.root / ".catchmentignore").write_text(text) and None
+
+
+def no_rule(disk: Disk) -> None:
+    (disk.root / ".catchmentignore").unlink()
+
+
+def another_disk(disk: Disk) -> None:
+    disk.put_another()
+    disk.write("sub/a.md", "")
+
+
+MEANWHILE = {
+    "a folder has another name, and a file has changed": (
+        lambda disk: [disk.edit("a.md", ""), rename("sub", "new")(disk)],
+        rename("new", "sub"),
+    ),
+    "a folder has another name": (rename("sub", "new"), rename("new", "sub")),
+    "a folder is in another one": (rename("sub", "other/sub"), rename("other/sub", "sub")),
+    "a folder below is at the top": (rename("sub/deep", "deep"), rename("deep", "sub/deep")),
+    "two folders have each other's name": (
+        lambda disk: [rename(*names)(disk) for names in (("sub", "aside"), ("other", "sub"), ("aside", "other"))],
+        lambda disk: [rename(*names)(disk) for names in (("sub", "aside"), ("other", "sub"), ("aside", "other"))],
+    ),
+    "a file has another name": (rename("sub/a.md", "sub/new.md"), rename("sub/new.md", "sub/a.md")),
+    "two files have each other's name": (
+        lambda disk: disk.swap("sub/a.md", "sub/deep/c.md"),
+        lambda disk: disk.swap("sub/a.md", "sub/deep/c.md"),
+    ),
+    "a folder is not wanted": (rule("sub\n"), no_rule),
+    "a folder below is not wanted": (rule("deep\n"), no_rule),
+    "files are not wanted": (rule("*.md\n"), no_rule),
+    "a rule is in a folder": (
+        lambda disk: (disk.root / "sub/.catchmentignore").write_text("*\n"),
+        lambda disk: (disk.root / "sub/.catchmentignore").unlink(),
+    ),
+    "another disk is mounted": (another_disk, Disk.bring_back),
+    "a copy of the disk is mounted": (Disk.put_copy, Disk.put_copy),
+}
+ENDS = {
+    "breaks off": lambda engine, at: engine.sync_disturbed("papers", at, Disturbance.BREAKS_OFF),
+    "yields": lambda engine, at: engine.sync_disturbed("papers", at, Disturbance.YIELDS),
+    "is killed": lambda engine, at: engine.sync_killed("papers", at),
+}
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    # Else so few files would all be told before the first checkpoint.
+    monkeypatch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 2)
+    monkeypatch.setattr(comparison, "_UNCHANGED_PER_CHECKPOINT", 2)
+    Ledger.open(f"sqlite:///{tmp_path}/empty.db").close()
+    engine = Engine(tmp_path, tmp_path / "empty.db")
+    yield engine
+    assert engine.ledger.check(deep=True) == []
+    engine.close()
+
+
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_what_is_so_only_while_a_sync_ends_early_changes_nothing(engine: Engine, what: str, how: str) -> None:
+    disk, (begin, undo) = engine.disks["papers"], MEANWHILE[what]
+    for place in FILES:
+        disk.write(place, "")
+    engine.sync("papers")
+    came_to_it, places = True, count()
+    while came_to_it:
+        begin(disk)
+        came_to_it = ENDS[how](engine, at := next(places))
+        undo(disk)
+        engine.sync("papers")
+        library = {place: words for place, (_, words) in engine.shelf("papers").items()}
+        assert library == {place: seen.words for place, seen in disk.files().items()}, f"it ended at {at}"
+        assert not engine.missing("papers")
+        assert engine.ledger.quarantine.list() == []
