@@ -47,10 +47,13 @@ def _stock_worker(home: Home, server: Running, client: httpx.Client) -> Iterator
     command = [sys.executable, "-P", "-m", "prefect", "worker", "start", "--pool", _STOCK, "--type", "process"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as worker:
         online = {"workers": {"status": {"any_": ["ONLINE"]}}}
-        while not client.post(f"/work_pools/{_STOCK}/workers/filter", json=online).raise_for_status().json():
-            time.sleep(0.2)
-        yield
-        worker.terminate()
+        try:
+            while not client.post(f"/work_pools/{_STOCK}/workers/filter", json=online).raise_for_status().json():
+                time.sleep(0.2)
+            yield
+        finally:
+            # Asked to end, it may wait for ever; it has nothing left to do.
+            worker.kill()
 
 
 def _deploy(client: httpx.Client, pool: str) -> str:

@@ -246,9 +246,12 @@ class Comparison:
         failure = item_error(error)
         # Only a refusal is remembered: anything else may be different next time.
         mark = f"{_UNREADABLE}.{error.errno}" if isinstance(failure, AccessDenied) else None
-        if mark is None or self._marks.get(_mark(container)) != mark:
-            yield Failure(Item(_mark(container), container, f"{_UNREADABLE}.{error.errno}"), failure)
-            self._ready[_mark(container)] = mark
+        key = _mark(container)
+        if mark is None or self._marks.get(key) != mark:
+            # A checkpoint may come in between: what it has of the folder must not be passed over when that can be read again.
+            self._ready[key] = None
+            yield Failure(Item(key, container, f"{_UNREADABLE}.{error.errno}"), failure)
+            self._ready[key] = mark
 
     def _lost_its_disk(self, folder: Folder, listing: Listing) -> bool:
         """Whether a disk was mounted here last time, and now there is only the empty folder for it."""

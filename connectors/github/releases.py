@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from catchment.contracts import Known
@@ -62,16 +62,21 @@ class Releases:
         newest = self._client.get(self._address, etag)
         if not newest.changed:
             return
-        found = self._read(self._client.entries(newest))
-        for page in self._client.pages(newest.next) if newest.next else ():
-            found += self._read(page)
-        self._memory.keep(found)
-        listed = {said.item.locator for said in found}
-        yield from map(Tombstone, sorted(known.within(self._container).keys() - listed))
-        for said in reversed(found):
+        following = self._client.pages(newest.next) if newest.next else ()
+        found = self._by_locator([self._client.entries(newest), *following])
+        known_ones = known.within(self._container).keys()
+        if newest.next and not known_ones <= found.keys():
+            # One that is deleted between two pages moves another out of sight.
+            found |= self._by_locator(self._client.pages(self._address))
+        self._memory.keep(found.values())
+        yield from map(Tombstone, sorted(known_ones - found.keys()))
+        for said in reversed(found.values()):
             is_draft = said.metadata["draft"]
             yield Skip(said.item, SkipReason.EXCLUDED) if is_draft else Upsert(said.item)
         yield Checkpoint({self._container: newest.etag or ""})
+
+    def _by_locator(self, pages: Iterable[Sequence[Any]]) -> dict[str, Said]:
+        return {said.item.locator: said for page in pages for said in self._read(page)}
 
     def _read(self, page: Sequence[Any]) -> list[Said]:
         return self._client.said(Kind.RELEASE, self._repository, page)

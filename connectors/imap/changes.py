@@ -130,6 +130,8 @@ class Changes:
                 yield from (Tombstone(locator) for locator in sorted(self._known.within(name)))
                 yield Checkpoint({_mark(name): None})
             elif self._marks.get(_mark(name)) != _CLOSED:
+                # Not all of it may be recorded at once: its mark must not hold when it is wanted again before it is.
+                yield Checkpoint({_mark(name): None})
                 for locator in sorted(self._known.within(name)):
                     yield Skip(Item(locator, name, _EXCLUDED), SkipReason.EXCLUDED)
                 yield Checkpoint({_mark(name): _CLOSED})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -10,11 +11,15 @@ import pytest
 
 from catchment.ledger import Ledger
 from connectors import comparison, tree
+from connectors.listing import Folder, Lister, Listing
 from tests.engine.disk import Disk
 from tests.engine.whole import Disturbance, Engine
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 FILES = ("a.md", "sub/a.md", "sub/b.md", "sub/deep/c.md", "sub/deep/d.md", "other/e.md")
+
+REFUSED: set[str] = set()
+"""Folders that cannot be listed: real rights do not stop the user root."""
 
 
 def rename(old: str, new: str) -> Callable[[Disk], None]:
@@ -58,6 +63,8 @@ MEANWHILE = {
         lambda disk: (disk.root / "sub/.catchmentignore").write_text("*\n"),
         lambda disk: (disk.root / "sub/.catchmentignore").unlink(),
     ),
+    "a folder may not be read": (lambda _disk: REFUSED.add("sub"), lambda _disk: REFUSED.clear()),
+    "a folder below may not be read": (lambda _disk: REFUSED.add("sub/deep"), lambda _disk: REFUSED.clear()),
     "another disk is mounted": (another_disk, Disk.bring_back),
     "a copy of the disk is mounted": (Disk.put_copy, Disk.put_copy),
 }
@@ -71,8 +78,16 @@ ENDS = {
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     # Else so few files would all be told before the first checkpoint.
-    monkeypatch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 2)
-    monkeypatch.setattr(comparison, "_UNCHANGED_PER_CHECKPOINT", 2)
+    monkeypatch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 1)
+    monkeypatch.setattr(comparison, "_UNCHANGED_PER_CHECKPOINT", 1)
+    list_it = Lister.list
+
+    def list_or_refuse(lister: Lister, folder: Folder) -> Listing:
+        if folder.relative in REFUSED:
+            raise PermissionError(errno.EACCES, "may not be read")
+        return list_it(lister, folder)
+
+    monkeypatch.setattr(Lister, "list", list_or_refuse)
     Ledger.open(f"sqlite:///{tmp_path}/empty.db").close()
     engine = Engine(tmp_path, tmp_path / "empty.db")
     yield engine

@@ -311,6 +311,28 @@ def test_drafts_of_releases_are_left_out_until_they_are_published(
     assert ledger.sync(github).new == {"ada/weir#release/v2.0"}
 
 
+def test_a_release_that_another_one_moves_out_of_sight_while_they_are_listed_is_not_gone(
+    github: GitHub, hub: GitHubServer, proxy: Proxy, small_pages: int, ledger: MemoryLedger
+) -> None:
+    repo = hub.repo("ada/weir")
+    for number in range(3 * small_pages):
+        repo.release(f"v{number}")
+    ledger.sync(github)
+    before = ledger.documents()
+    repo.release("v100")
+
+    def delete_the_newest(exchange: Exchange) -> None:
+        if "/releases" in exchange.path and "page=2" in exchange.path:
+            repo.releases.pop(max(repo.releases))
+            proxy.harm = None
+
+    proxy.harm = delete_the_newest
+    ledger.sync(github)
+    assert before.items() <= ledger.documents().items()
+    ledger.sync(github)
+    assert ledger.documents() == before
+
+
 def test_a_download_of_a_release_changes_nothing(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     next(iter(repo.releases.values()))["assets"][0]["download_count"] += 1

@@ -1,0 +1,79 @@
+"""What is so in an account only until half of it was listed leaves no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from imapclient import IMAPClient
+
+from connectors.imap import Imap
+from tests.connectors.imap.dovecot import Dovecot, message
+from tests.connectors.meanwhile import check_no_trace
+
+
+def rename(old: str, new: str) -> Callable[[IMAPClient], object]:
+    return lambda person: person.rename_folder(old, new)
+
+
+def move_all(old: str, new: str) -> Callable[[IMAPClient], object]:
+    def move(person: IMAPClient) -> None:
+        person.select_folder(old)
+        person.move(person.search(), new)
+        person.select_folder("INBOX")  # The server hangs up when the folder that is open is deleted.
+
+    return move
+
+
+def flags(what: Callable[..., object]) -> Callable[[IMAPClient], object]:
+    def change(person: IMAPClient) -> None:
+        person.select_folder("INBOX")
+        what(person, person.search(), [b"$Important"])
+
+    return change
+
+
+MEANWHILE = {
+    "messages are marked": (flags(IMAPClient.add_flags), flags(IMAPClient.remove_flags)),
+    "a folder has another name": (rename("Lists", "New"), rename("New", "Lists")),
+    "a folder is in another one": (rename("Lists", "Archive/Lists"), rename("Archive/Lists", "Lists")),
+    "messages are in another folder": (move_all("Lists", "Archive"), move_all("Archive", "Lists")),
+    "messages are in a folder that is new": (
+        lambda person: [person.create_folder("New"), move_all("Lists", "New")(person)],
+        lambda person: [move_all("New", "Lists")(person), person.delete_folder("New")],
+    ),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "a folder is not wanted": {"exclude": ("Lists",)},
+    "one folder is wanted": {"include": ("INBOX",)},
+    "attachments are not wanted": {"attachments": False},
+    "the trash is wanted": {"trash": True},
+}
+
+
+@pytest.fixture
+def person(server: Dovecot) -> Any:
+    with server.person() as person:
+        for folder in ("Lists", "Archive", "Trash"):
+            person.create_folder(folder)
+        for number in range(3):
+            person.append("INBOX", message(number, files={"weir.txt": b"gauge\n"} if number == 1 else None))
+            person.append("Lists", message(10 + number))
+        person.append("Trash", message(20))
+        yield person
+
+
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_what_is_so_only_while_a_listing_is_cut_short_changes_nothing(
+    mail: Imap, person: IMAPClient, what: str
+) -> None:
+    begin, undo = MEANWHILE[what]
+    check_no_trace(mail, lambda: begin(person), lambda: undo(person))
+
+
+@pytest.mark.parametrize("what", SETTINGS)
+def test_what_is_wanted_only_while_a_listing_is_cut_short_changes_nothing(
+    account: Callable[..., Imap], person: IMAPClient, what: str
+) -> None:
+    check_no_trace(account(), person.noop, person.noop, account(**SETTINGS[what]))
