@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from imapclient import IMAPClient
 
+from catchment.errors import LedgerUnavailable
+from catchment.ledger import IntakeCounts
+from catchment.ledger.intake import Intake
+from catchment.settings import Home
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message
+from tests.connectors.imap.library import documents, full_sync
 from tests.connectors.meanwhile import check_no_trace
 
 
@@ -77,3 +82,26 @@ def test_what_is_wanted_only_while_a_listing_is_cut_short_changes_nothing(
     account: Callable[..., Imap], person: IMAPClient, what: str
 ) -> None:
     check_no_trace(account(), person.noop, person.noop, account(**SETTINGS[what]))
+
+
+def test_a_folder_that_is_not_wanted_only_until_half_of_that_is_recorded_keeps_its_documents(
+    home: Home, account: Callable[..., Imap], person: IMAPClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_sync(home, account())
+    before = documents(home)
+    assert any(item.startswith("Lists;") for item in before)
+    record, done = Intake.record, []
+
+    def record_one(intake: Intake, sync: int, changes: Sequence[Any], marks: Any) -> IntakeCounts:
+        if changes and done:
+            raise LedgerUnavailable("the disk is full")
+        done.extend(changes)
+        return record(intake, sync, changes, marks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("catchment.discovery._FLUSH", 1)
+        patch.setattr(Intake, "record", record_one)
+        with pytest.raises(LedgerUnavailable):
+            full_sync(home, account(exclude=("Lists",)))
+    full_sync(home, account())
+    assert documents(home) == before
