@@ -326,8 +326,9 @@ class ComparisonAt(Comparison):
     def _starts(self) -> list[Folder]:
         top = self._lister.top(self._tree.rules)
         whole = [folder for path in self._paths if (folder := self._lister.at(path, top))]
+        within = {folder.container for folder in whole}
         inside = {folder.container: folder for path in self._paths for folder in (self._around(path, top),)}
-        self._alone = inside.keys() - {folder.container for folder in whole}
+        self._alone = {container for container in inside if not _is_below(container, within)}
         # Those that are listed with all below come first: the others need not be listed again then.
         return [inside[container] for container in self._alone] + whole
 
@@ -341,10 +342,9 @@ class ComparisonAt(Comparison):
 
     def _below(self, folder: Folder, listing: Listing) -> list[Folder]:
         below = super()._below(folder, listing)
+        self._missed |= self._children[folder.container] - {one.container for one in below}
         if folder.container not in self._alone:
             return below
-        there = {one.container for one in below}
-        self._missed |= self._children[folder.container] - there
         return [one for one in below if self._marks.get(_mark(one.container), _EXCLUDED) == _EXCLUDED]
 
     @cached_property
@@ -362,11 +362,16 @@ class ComparisonAt(Comparison):
 
     def _concerns(self, container: str) -> bool:
         """Whether it, or a folder above it, is missed."""
-        while container:
-            if container in self._missed:
-                return True
-            container = container.rpartition("/")[0]
-        return False
+        return _is_below(container, self._missed)
+
+
+def _is_below(container: str, folders: Collection[str]) -> bool:
+    """Whether a folder, or one above it, is among these."""
+    while container not in folders:
+        if not container:
+            return False
+        container = container.rpartition("/")[0]
+    return True
 
 
 def _mark(container: str) -> str:

@@ -55,6 +55,11 @@ def _move(root: Path, place: str, other: str) -> None:
         old.rename(new)
 
 
+def _set_its_time(root: Path, place: str, _: str) -> None:
+    if (root / place).exists():
+        os.utime(root / place)
+
+
 def _exclude(root: Path, place: str, _: str) -> None:
     (root / ".catchmentignore").write_text(f"/{place}\n")
 
@@ -68,6 +73,7 @@ steps = st.one_of(
     st.tuples(st.just(_move), places, places),
     st.tuples(st.just(_keep_times), places, st.sampled_from(["p", "q"])),
     st.tuples(st.just(lambda root, place, _: _clear(root / place)), places, st.just("")),
+    st.tuples(st.just(_set_its_time), places, st.just("")),
     st.tuples(st.sampled_from([_exclude, _include_all]), places, st.just("")),
 )
 Step = tuple[Callable[[Path, str, str], None], str, str]

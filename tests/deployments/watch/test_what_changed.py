@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,6 +127,43 @@ def test_a_folder_that_another_took_the_place_of_is_looked_at_whole(root: Path) 
     (root / "one").rename(root.parent / "elsewhere")
     (root / "two").rename(root / "one")
     ledger.sync(connector, paths={"one", "two"})
+    assert ledger.documents() == on_disk(root)
+
+
+def test_a_folder_that_is_gone_from_one_that_is_looked_at_whole_is_missed(root: Path) -> None:
+    """As a copying program does it: it deletes a folder, and then sets the time of the one that it was in."""
+    ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
+    (root / "Projects" / "Deep").mkdir()
+    (root / "Projects" / "Deep" / "a.md").write_text("a")
+    ledger.sync(connector)
+    shutil.rmtree(root / "Projects" / "Deep")
+    ledger.sync(connector, paths={"Projects", "Projects/Deep", "Projects/Deep/a.md"})
+    assert ledger.documents() == on_disk(root)
+
+
+def test_what_another_folder_took_the_place_of_is_moved_with_all_below_it(root: Path) -> None:
+    ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
+    for name in ("one/below", "two"):
+        (root / name).mkdir(parents=True)
+        (root / name / "note.md").write_text(name)
+    ledger.sync(connector)
+    (root / "one").rename(root / "old")
+    (root / "two").rename(root / "one")
+    report = ledger.sync(connector, paths={"one", "old", "two"})
+    assert report.moved == {"one/below/note.md": "old/below/note.md", "two/note.md": "one/note.md"}
+    assert report.gone == report.new == set()
+
+
+def test_a_folder_is_looked_at_whole_though_something_in_it_was_told_too(root: Path) -> None:
+    ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
+    for name in ("one", "two"):
+        (root / name / "between" / "below").mkdir(parents=True)
+        (root / name / "between" / "below" / "note.md").write_text(name)
+    ledger.sync(connector)
+    shutil.rmtree(root / "one")
+    (root / "two").rename(root / "one")
+    (root / "one" / "between" / "new.md").write_text("new")
+    ledger.sync(connector, paths={"one", "two", "one/between/new.md"})
     assert ledger.documents() == on_disk(root)
 
 
