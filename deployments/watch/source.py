@@ -15,7 +15,7 @@ from deployments.watch.debounce import LEAD, Debounce
 from deployments.watch.disks import network_disk, same_disk
 from deployments.watch.report import Watching, WatchState
 from deployments.watch.rules import Rules
-from deployments.watch.tree import Descriptor, Sign, Tree
+from deployments.watch.tree import Descriptor, Left, Sign, Tree
 
 _ANSWERS_MISSED = 2
 _PATHS_TOLD = 200
@@ -83,8 +83,8 @@ class WatchedSource:
             self.rescan(now)
 
     def complete(self) -> None:
-        """Watch also what could not be watched before."""
-        if self._tree is not None:
+        """Watch also what could not be watched before, if there is any."""
+        if self._tree is not None and (self._tree.exhausted or self._tree.unreadable):
             self._begin(self._tree)
 
     def heard(self, now: float, sign: str | Sign) -> None:
@@ -93,11 +93,12 @@ class WatchedSource:
             self.rebuild(now)
         elif sign is Sign.ROOT:
             self.close()
-        elif not self._needs(sign) or self._counts(sign):
+        elif not self._needs(sign) or isinstance(sign, Left) or self._counts(sign):
             self.debounce.changed(now, sign)
             if self._rules.decides(sign):
                 self._unwanted.clear()
-                self.complete()
+                if self._tree is not None:
+                    self._begin(self._tree)
                 self._note(None)
             else:
                 self._note(frozenset((sign,)))

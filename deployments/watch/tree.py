@@ -47,6 +47,12 @@ class Descriptor(Protocol):
     def remove_callbacks(self, callbacks: list[tuple[WatchDescriptor, CallbackId]]) -> None: ...
 
 
+class Left(str):
+    """The path of a folder that was watched and is gone: no rule can tell any more that it was no file."""
+
+    __slots__ = ()
+
+
 class Sign(Enum):
     """What a tree tells besides the path of a change."""
 
@@ -100,6 +106,7 @@ class Tree(WatchCallback):
 
     def on_event(self, event: InotifyEvent) -> None:
         """As `WatchCallback.on_event`."""
+        left = False
         with self._lock:
             folder = self._paths.get(event.wd)
             if folder is None:
@@ -107,7 +114,7 @@ class Tree(WatchCallback):
             if event.name:
                 path = folder + b"/" + event.name if folder else event.name
                 if event.is_directory:
-                    self._follow(event, path)
+                    left = self._follow(event, path)
             elif folder == b"" and event.mask & _OF_ITSELF:
                 self._tell(Sign.ROOT)
                 return
@@ -116,7 +123,8 @@ class Tree(WatchCallback):
             else:
                 # A folder's own folder tells the same, with its name.
                 return
-        self._tell(os.fsdecode(path))
+        told = os.fsdecode(path)
+        self._tell(Left(told) if left else told)
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         """As `WatchCallback.on_watch_deleted`."""
@@ -129,16 +137,19 @@ class Tree(WatchCallback):
         """As `WatchCallback.on_queue_overflow`: the kernel dropped events, those of new folders among them."""
         self._tell(Sign.LOST)
 
-    def _follow(self, event: InotifyEvent, path: bytes) -> None:
+    def _follow(self, event: InotifyEvent, path: bytes) -> bool:
+        """Watch what a folder has become; whether one that was watched is gone."""
         if event.is_delete or event.is_moved_from:
+            was_watched = path in self._folders
             self._forget(path)
-            return
+            return was_watched
         if event.is_create or event.is_moved_to:
             # An empty folder that another one was moved over goes away without a word to the folder it was in.
             self._forget(path)
         # A change of attributes may have made a folder readable.
         if path not in self._folders and self._wants(os.fsdecode(path)) and self._watch(path):
             self._watch_below(path)
+        return False
 
     def _watch_below(self, top: bytes) -> None:
         """Watch each folder before it is listed, so that what comes into it meanwhile is told."""
@@ -174,7 +185,8 @@ class Tree(WatchCallback):
             # Else it went away meanwhile, of which its own folder tells.
             return False
         if wd == -1:
-            # What watchdog answers where access is refused.
+            # What watchdog answers where access is refused; it would keep it for ever.
+            self._descriptor.remove_callbacks([(wd, id_)])
             self.unreadable += 1
             return False
         self._folders[path] = (wd, id_)

@@ -220,3 +220,25 @@ def test_network_file_systems_are_known_by_their_number(
 def test_a_disk_of_this_machine_is_no_network_disk(tmp_path: Path) -> None:
     assert network_disk(tmp_path) is None
     assert network_disk(tmp_path / "absent") is None
+
+
+def test_a_disk_of_which_all_is_watched_is_not_looked_through_over_and_over(
+    home: Home, root: Path, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks: list[Tree] = []
+    start = Tree.start
+
+    def counted(tree: Tree) -> None:
+        walks.append(tree)
+        start(tree)
+
+    monkeypatch.setattr(Tree, "start", counted)
+    monkeypatch.setattr(source_module, "network_disk", lambda path: "NFS")
+    for interval in ("_CHECK", "_COMPLETE"):
+        monkeypatch.setattr(watcher_module, interval, 0.02)
+    add_source(home, "notes", root)
+    with watching(home):
+        until(lambda: len(standin.events) == 1)
+        (root / "note.md").touch()
+        until(lambda: len(standin.events) == 2)
+    assert len(walks) == 1

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from watchdog.observers.inotify_c import InotifyFD
+from watchdog.observers.inotify_c import CallbackId, InotifyFD, WatchDescriptor
 
-from deployments.watch.tree import Sign, Tree
+from deployments.watch.tree import Left, Sign, Tree
 from tests.waiting import PATIENCE
 
 Signs = queue.Queue[str | Sign]
@@ -132,6 +132,32 @@ def test_two_trees_on_the_same_folders_do_not_disturb_each_other(root: Path) -> 
     told(inner, "b.md")
     descriptor.stop()
     descriptor.join()
+
+
+def test_a_folder_that_is_moved_out_is_told_as_one_that_was_watched(root: Path, tree: Tree, signs: Signs) -> None:
+    (root / "Projects" / "Plan.md").rename(root.parent / "Plan.md")
+    (root / "Projects").rename(root.parent / "Projects")
+    gone = [signs.get(timeout=PATIENCE) for _ in range(2)]
+    assert [(sign, isinstance(sign, Left)) for sign in gone] == [("Projects/Plan.md", False), ("Projects", True)]
+
+
+def test_a_folder_that_may_not_be_read_leaves_nothing_behind(root: Path, signs: Signs) -> None:
+    kept: set[object] = set()
+
+    class Refusing:
+        """Answers as watchdog does where access is refused."""
+
+        def add_callback(self, path: bytes, _mask: object, _callback: object, id_: CallbackId) -> WatchDescriptor:
+            kept.add(id_)
+            return WatchDescriptor(-1 if path.endswith(b"Projects") else 1)
+
+        def remove_callbacks(self, callbacks: list[tuple[WatchDescriptor, CallbackId]]) -> None:
+            kept.difference_update(id_ for _, id_ in callbacks)
+
+    tree = Tree(Refusing(), root, lambda folder: True, signs.put)
+    for _ in range(3):
+        tree.start()
+    assert (tree.unreadable, len(kept)) == (1, 1)
 
 
 def test_a_stopped_tree_watches_nothing(root: Path, tree: Tree, signs: Signs) -> None:

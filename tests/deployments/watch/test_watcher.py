@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from catchment.home import Home
-from deployments.sources_file import SourcesFile
+from connectors.local_files import LocalFilesSettings
+from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.watch import watcher as watcher_module
 from deployments.watch.report import Watching, read
 from tests.deployments.watch.conftest import (
+    HOURLY,
     StandinServer,
     add_source,
     announce_server,
@@ -102,6 +104,21 @@ def test_a_change_is_followed_by_a_sync(
     with watching(home):
         until(lambda: len(standin.events) == 1)
         change(root)
+        until(lambda: len(standin.events) == 2)
+
+
+@pytest.mark.usefixtures("swift")
+def test_a_folder_that_is_moved_out_is_missed_whatever_files_are_wanted(
+    home: Home, root: Path, standin: StandinServer
+) -> None:
+    """As a file manager deletes it: into the trash, which is elsewhere."""
+    file = SourcesFile.load(home.sources_file)
+    settings = LocalFilesSettings(root=root, include=("*.md",))
+    file.add(SourceEntry("notes", "local_files", settings, HOURLY, watch=True))
+    file.save()
+    with watching(home):
+        until(lambda: len(standin.events) == 1)
+        (root / "Projects").rename(root.parent / "Projects")
         until(lambda: len(standin.events) == 2)
 
 
