@@ -58,7 +58,7 @@ class DirtyFile:
 
     def forget(self) -> None:
         """Leave nothing of what was told; may be called again."""
-        for ending in ("", ".taken"):
+        for ending in ("", ".taken", ".new"):
             Path(f"{self._path}{ending}").unlink(missing_ok=True)
 
 

@@ -104,6 +104,8 @@ class Discovery:
         # it out, so that another one has to.
         dirty = self._dirty.take() if self.through is None else None
         paths = dirty.paths if dirty is not None and self.changed_only and self._follows_whole else None
+        # If this listing is broken off and made anew, what it had taken note of is told no more.
+        self._follows_whole = False
         if paths is not None and isinstance(connector, Watchable):
             yield from connector.changes_at(known, paths)
             return

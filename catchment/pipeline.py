@@ -75,7 +75,7 @@ class SourceSync:
         self._turn = Turn(bench.ledger.turns, sync, bench.policy.resources.at_once, bench.pulse)
         self._bench = bench
         self._ledger = bench.ledger
-        follows_whole = before is not None and before.outcome == "completed"
+        follows_whole = before is not None and _left_nothing(before)
         dirty = DirtyFile(home, source.name)
         self.discovery = Discovery(
             bench, sync, self._turn, permit, dirty, self._must_yield, follows_whole=follows_whole
@@ -385,6 +385,11 @@ def sync_with(
                 yield opened
         finally:
             opened.abandon()
+
+
+def _left_nothing(before: SyncRow) -> bool:
+    """Whether a sync saw all that had changed by then: it was no undo, which looks at no source, and left nothing out."""
+    return before.outcome == "completed" and "undoes" not in before.summary and not before.summary.get("left")
 
 
 def _modules(connector: Connector) -> tuple[str, ...]:

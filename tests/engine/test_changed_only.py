@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from catchment.dirty import Dirty, DirtyFile
+from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
+from catchment.ledger.intake import Intake
 from catchment.model import Priority
 from catchment.pipeline import SourceSync, open_sync
+from catchment.planning import Followed, Plan
 from catchment.settings import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
@@ -88,6 +92,42 @@ def test_a_sync_that_was_cut_short_is_followed_by_one_that_looks_at_everything(h
     assert found(home) == ["told/note.md", "untold/note.md"]
 
 
+def test_a_listing_that_failed_is_made_anew_of_everything(
+    home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> None:
+        raise LedgerUnavailable("The ledger is locked by another process; try again")
+
+    with syncing(home, folder, changed_only=True) as sync:
+        with monkeypatch.context() as patch, pytest.raises(LedgerUnavailable):
+            patch.setattr(Intake, "record", busy)
+            sync.discover()
+        tell(home, "untold/note.md")
+        finish(sync)
+    assert found(home) == ["told/note.md", "untold/note.md"]
+
+
+def test_an_undo_does_not_hide_that_the_sync_before_it_was_cut_short(home: Home, folder: Path) -> None:
+    with syncing(home, folder, changed_only=True) as sync:
+        sync.discover()
+    with closing(Ledger.open(home.database_url)) as ledger:
+        ledger.undo.undo(1, "anna", "", lambda _owner: False)
+    tell(home, "told/note.md")
+    with syncing(home, folder, changed_only=True) as sync:
+        finish(sync)
+    assert found(home) == ["told/note.md", "untold/note.md"]
+
+
+def test_what_a_plan_left_is_looked_at_by_the_next_sync(home: Home, folder: Path) -> None:
+    with syncing(home, folder) as sync:
+        plan = Plan("papers", datetime.now(UTC), deep=False, said=frozenset(), steps=(), waiting=0)
+        sync.discovery.through = Followed(plan, sync.progress)
+        assert finish(sync) == 0
+    with syncing(home, folder, changed_only=True) as sync:
+        finish(sync)
+    assert found(home) == ["told/note.md", "untold/note.md"]
+
+
 def test_who_looks_at_everything_takes_note_of_what_was_told_too(home: Home, folder: Path) -> None:
     with syncing(home, folder) as sync:
         finish(sync)
@@ -114,3 +154,10 @@ def test_a_file_that_a_power_cut_left_empty_tells_nothing(home: Home, folder: Pa
     (home.run / "dirty-papers.json").write_bytes(b"")
     with syncing(home, folder, changed_only=True) as sync:
         assert finish(sync) == 2
+
+
+def test_nothing_is_left_of_what_was_told(home: Home) -> None:
+    for ending in ("", ".taken", ".new"):
+        (home.run / f"dirty-papers.json{ending}").write_text('{"paths": ["a diary.md"]')
+    DirtyFile(home, "papers").forget()
+    assert list(home.run.glob("dirty-*")) == []
