@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import delete, func, insert, literal_column, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
 
 from catchment.errors import NotFound
 from catchment.ledger import removal
@@ -18,6 +18,8 @@ from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, in_
 
 _FEW = 10
 _SHARE = 0.1
+_FORGOTTEN_AT_ONCE = 500
+"""Of many at once the others would have to wait: for 20 000 it is seconds."""
 
 
 class Deletions:
@@ -38,10 +40,7 @@ class Deletions:
                 _close_hold(writing, sync.source_id, "came back")
                 _accept_seen_root(writing, sync.source_id)
                 return Settled(0, 0)
-            present = writing.execute(
-                select(func.count()).where(items.c.source_id == sync.source_id, items.c.state == "present")
-            ).scalar_one()
-            why = _suspicion(len(gone), present, root_changed)
+            why = _suspicion(len(gone), _stayed(writing, sync.source_id), root_changed)
             if why:
                 _hold(writing, sync.source_id, sync_id, len(gone), why, sync.owner)
                 return Settled(0, len(gone))
@@ -100,10 +99,16 @@ class Deletions:
             ahead = literal_column(DELETED) & (items.c.gone_at > writing.now)
             writing.execute(update(items).where(ahead).values(gone_at=writing.now))
             limit = writing.now - older_than // timedelta(microseconds=1)
-            old = items.c.id.in_(select(items.c.id).where(literal_column(DELETED), items.c.gone_at <= limit))
-            numbers = list(writing.execute(select(items.c.id).where(old)).scalars())
-            removal.forget_items(writing, numbers)
-            return len(numbers)
+            old = select(items.c.id).where(literal_column(DELETED), items.c.gone_at <= limit)
+            numbers = writing.execute(old).scalars().all()
+        count = 0
+        for part in in_parts(numbers, _FORGOTTEN_AT_ONCE):
+            with self._store.write() as writing:
+                # Some may be back meanwhile.
+                still = writing.execute(old.where(items.c.id.in_(part))).scalars().all()
+                removal.forget_items(writing, still)
+                count += len(still)
+        return count
 
 
 def _missing(reading: Reading, source_id: int) -> Sequence[int]:
@@ -111,16 +116,29 @@ def _missing(reading: Reading, source_id: int) -> Sequence[int]:
     return reading.execute(statement.order_by(items.c.id)).scalars().all()
 
 
-def _suspicion(gone: int, present: int, root_changed: bool) -> str:
+def _stayed(reading: Reading, source_id: int) -> int:
+    """How many items are not gone. What came after deletions were held is no sign that these are right, and does not count."""
+    there = (items.c.source_id == source_id) & (items.c.state == "present")
+    held_at = reading.execute(select(holds.c.held_at).where(_is_open(source_id))).scalar()
+    if held_at is not None:
+        there &= items.c.first_seen_at <= held_at
+    return int(reading.execute(select(func.count()).where(there)).scalar_one())
+
+
+def _suspicion(gone: int, stayed: int, root_changed: bool) -> str:
     if root_changed:
         return "the root is another one than before"
-    if gone > max(_FEW, _SHARE * (gone + present)):
-        return f"{gone} of {gone + present} items are gone"
+    if gone > max(_FEW, _SHARE * (gone + stayed)):
+        return f"{gone} of {gone + stayed} items are gone"
     return ""
 
 
+def _is_open(source_id: int) -> ColumnElement[bool]:
+    return (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)
+
+
 def _hold(writing: Writing, source_id: int, sync_id: int, count: int, reason: str, actor: str) -> None:
-    mine = (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)
+    mine = _is_open(source_id)
     values = {"sync_id": sync_id, "number": count, "reason": reason}
     known = writing.execute(select(holds.c.number).where(mine)).scalar()
     if known is None:
@@ -133,7 +151,7 @@ def _hold(writing: Writing, source_id: int, sync_id: int, count: int, reason: st
 
 
 def _held(reading: Reading, source_id: int) -> int:
-    mine = (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)
+    mine = _is_open(source_id)
     sync_id = reading.execute(select(holds.c.sync_id).where(mine)).scalar()
     if sync_id is None:
         raise NotFound("No deletions of this source are held; `catchment deletions list` shows those that are")
@@ -141,7 +159,7 @@ def _held(reading: Reading, source_id: int) -> int:
 
 
 def _close_hold(writing: Writing, source_id: int, how: str) -> None:
-    mine = (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)
+    mine = _is_open(source_id)
     writing.execute(update(holds).where(mine).values(resolved_at=writing.now, resolution=how))
 
 

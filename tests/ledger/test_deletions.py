@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from sqlalchemy import event
 
 from catchment.errors import NotFound
-from catchment.ledger import Settled
+from catchment.ledger import Settled, deletions
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 
 
@@ -40,6 +43,19 @@ def test_small_deletions_are_held_with_the_large_one_until_it_is_decided(world: 
     assert [hold.count for hold in world.ledger.intake.holds(world.source.id)] == [21]
 
 
+def test_what_is_held_stays_held_however_much_comes_afterwards(world: World) -> None:
+    world.see(*notes(50))
+    world.lose(*(item.locator for item in notes(20)))
+    world.settle()
+    next_sync(world)
+    world.clock.forward(minutes=15)
+    world.see(*notes(300, folder="new"))
+    assert world.settle() == Settled(0, 20)
+    assert [hold.reason for hold in world.ledger.intake.holds()] == ["20 of 50 items are gone"]
+    world.see(*notes(11))
+    assert world.settle() == Settled(9, 0)
+
+
 def test_another_root_deletes_not_even_one(world: World) -> None:
     sources = world.ledger.sources
     assert sources.root_changed(world.source.id, "disk 1") is False
@@ -69,8 +85,7 @@ def test_another_root_with_everything_in_it_is_accepted(world: World) -> None:
     sources.root_changed(world.source.id, "disk 2")
     assert world.settle(root_changed=True) == Settled(0, 0)
     assert sources.root_changed(world.source.id, "disk 2") is False
-    sources.accept_root(world.source.id, "disk 3")
-    assert sources.get("notes").root == "disk 3"
+    assert sources.get("notes").root == "disk 2"
 
 
 def test_a_held_deletion_is_applied_when_an_operator_says_so(world: World) -> None:
@@ -117,3 +132,17 @@ def test_the_quarantine_entry_of_a_deleted_item_closes(world: World) -> None:
     assert len(world.ledger.quarantine.list()) == 1
     world.settle()
     assert world.ledger.quarantine.list() == []
+
+
+def test_a_purge_of_many_lets_others_write_in_between(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletions, "_FORGOTTEN_AT_ONCE", 4)
+    world.ingest(*notes(10))
+    world.lose(*(item.locator for item in notes(10)))
+    world.settle()
+    world.clock.forward(days=31)
+    commits: list[object] = []
+    committed = commits.append
+    event.listen(world.ledger._store.engine, "commit", committed)
+    assert world.ledger.intake.purge(timedelta(days=30)) == 10
+    event.remove(world.ledger._store.engine, "commit", committed)
+    assert len(commits) == 4
