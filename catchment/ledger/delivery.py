@@ -16,7 +16,7 @@ from catchment.ledger.rows import Acks, Delivered, SkippedOutcome
 from catchment.ledger.schema import RUNNING as IS_RUNNING
 from catchment.ledger.schema import contents, documents, items, jobs, quarantine
 from catchment.ledger.store import AnyRow, Writing, among, maybe_micros, to_json
-from catchment.ledger.transitions import PENDING, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
+from catchment.ledger.transitions import CANCELLED, PENDING, QUARANTINED, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
 from catchment.model import JobState, SkipReason
 
 _Outcome = Delivered | SkippedOutcome
@@ -99,6 +99,15 @@ def _adopt(writing: Writing, mine: Mapping[int, AnyRow], content: Mapping[int, C
     if not adopted:
         return False
     left_behind = [orphan.item_id for _, orphan in adopted]
+    given_up = move(
+        writing,
+        jobs.c.item_id.in_(left_behind) & jobs.c.current,
+        {QUARANTINED},
+        CANCELLED,
+        actor=adopted[0][0].owner,
+        reason="deleted",
+    )
+    resolve(writing, [row.id for row in given_up], "deleted")
     removal.withdraw_items(writing, left_behind)
     writing.execute(
         update(documents).where(documents.c.id == bindparam("document")).values(item_id=bindparam("item")),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catchment.ledger.store import maybe_micros, to_json
-from catchment.model import Item, JobState, SkipReason
+from catchment.model import Item, JobState, Reason, SkipReason
 
 FACTS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
 """The columns of an item that its listing decides."""
@@ -56,6 +56,12 @@ class Have:
         """Whether nothing is done about it because it was away. What an undo or a person decided outlasts that a disk was."""
         away = self.state in ("deleted", "kept") or self.job_reason == GONE
         return self.job_state is None or (self.job_state is JobState.CANCELLED and away)
+
+    @property
+    def had_vanished(self) -> bool:
+        """Whether it was given up because it was not there as it was listed, and was missed by the next listing too."""
+        given_up = self.job_state is JobState.QUARANTINED and self.job_reason == Reason.INVALID_STATE
+        return given_up and self.state == "missing"
 
     def looks_like(self, item: Item) -> bool:
         """Whether identity, size and time are as they were, and the new name says no other type.

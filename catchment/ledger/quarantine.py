@@ -11,11 +11,11 @@ from typing import Any
 from sqlalchemy import Select, delete, func, literal_column, select, update
 
 from catchment.circumstances import CHANGED, Circumstances, changed
-from catchment.errors import NotFound
+from catchment.errors import IllegalTransition, NotFound
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Cluster, Entry
 from catchment.ledger.schema import documents, items, jobs, quarantine, sources
-from catchment.ledger.store import AnyRow, Store, Writing, from_json, from_micros, to_json
+from catchment.ledger.store import AnyRow, Reading, Store, Writing, from_json, from_micros, to_json
 from catchment.ledger.transitions import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.model import FailureClass, Reason
 
@@ -58,13 +58,11 @@ class Quarantine:
     def retry(self, job_ids: Sequence[int] | None, actor: str, reason: str | None = None) -> int:
         """Let quarantined jobs (None: all) run once more; how many. The attempts stay counted."""
         with self._store.write() as writing:
-            if job_ids is None:
-                job_ids = (
-                    writing.execute(select(jobs.c.id).where(literal_column("state = 'quarantined'"))).scalars().all()
-                )
-            moved = _release(writing, job_ids, actor, reason or "operator retry")
-            if not moved and len(job_ids) == 1:
-                raise refuse(writing, job_ids[0], "retried")
+            every = select(jobs.c.id).where(literal_column("state = 'quarantined'"))
+            chosen = writing.execute(every).scalars().all() if job_ids is None else job_ids
+            moved = _release(writing, chosen, actor, reason or "operator retry")
+            if not moved and job_ids is not None and len(job_ids) == 1:
+                raise _refused(writing, job_ids[0])
             return moved
 
     def heal(self, source_id: int, now: Circumstances) -> int:
@@ -158,11 +156,23 @@ class Quarantine:
         writing.record(event, actor=actor, source_id=job.source_id, item_id=job.item_id, job_id=job_id)
 
 
+def _refused(reading: Reading, job_id: int) -> Exception:
+    """Why a job is not retried."""
+    if reading.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar() != QUARANTINED.value:
+        return refuse(reading, job_id, "retried")
+    return IllegalTransition(
+        f"The item of job {job_id} is missed at its source, so there is nothing to read; retry it when it is back, or see "
+        "`catchment deletions list`"
+    )
+
+
 def _release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) -> int:
     moved = 0
     for part in in_parts(job_ids):
         values = {"not_before": writing.now, "due": writing.now, "finished_at": None}
-        mine = jobs.c.id.in_(part) & jobs.c.current
+        # What a listing missed cannot be read.
+        there = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
+        mine = jobs.c.id.in_(part) & jobs.c.current & there.exists()
         rows = move(writing, mine, {QUARANTINED}, PENDING, actor=actor, reason=reason, **values)
         resolve(writing, [row.id for row in rows], "retried")
         moved += len(rows)

@@ -172,7 +172,8 @@ class Recording:
             case Upsert():
                 skipped_by_listing = state is SKIPPED and have.attempt == 0
                 given_away = have.state == "deleted" and not have.version
-                return "wanted again" if skipped_by_listing or have.was_stopped or given_away else ""
+                again = skipped_by_listing or have.was_stopped or have.had_vanished or given_away
+                return "wanted again" if again else ""
 
     def _enqueue(self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str) -> None:
         """Make a job in the state that the listing knows already; `item` gets its id when it is new."""

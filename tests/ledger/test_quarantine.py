@@ -170,3 +170,43 @@ def test_entries_are_released_once_when_what_mattered_to_them_changed(world: Wor
     assert begin(program="2", settings="a", login="y") == 1
     assert world.events(batch.jobs[1].id)[-1] == "pending"
     assert begin(program="3", settings="b", login="z") == 0
+
+
+def test_what_is_missed_at_the_source_is_not_retried_before_it_is_back(world: World) -> None:
+    world.see(*notes(20))
+    batch = world.claim()
+    job = batch.jobs[0].id
+    world.ledger.queue.fail(batch.token, job, PARSE_ERROR, retry_at=None)
+    world.lose(*(item.locator for item in notes(20)))
+    world.settle()
+    with pytest.raises(IllegalTransition, match="missed at its source"):
+        world.ledger.quarantine.retry([job], "anna")
+    assert world.ledger.quarantine.retry(None, "anna") == 0
+    assert world.ledger.check() == []
+    world.see(*notes(20))
+    assert world.ledger.quarantine.retry([job], "anna") == 1
+
+
+def test_the_entry_of_an_item_whose_document_went_on_to_another_closes(world: World) -> None:
+    world.ingest(note("a.md"), text="the same")
+    world.see(note("a.md", "v2"))
+    batch = world.claim()
+    world.ledger.queue.fail(batch.token, batch.jobs[0].id, PARSE_ERROR, retry_at=None)
+    world.lose("a.md")
+    world.ingest(note("b.md"), text="the same")
+    assert world.ledger.quarantine.list() == []
+    assert world.ledger.quarantine.retry(None, "anna") == 0
+
+
+def test_what_was_given_up_because_its_disk_was_away_is_read_when_it_is_back(world: World) -> None:
+    vanished = FailureInfo(Reason.INVALID_STATE, FailureClass.TRANSIENT, "Vanished", "It went away", retry_helps=True)
+    world.see(*notes(20))
+    batch = world.claim()
+    away, damaged = batch.jobs[0], batch.jobs[1]
+    world.ledger.queue.fail(batch.token, away.id, vanished, retry_at=None)
+    world.ledger.queue.fail(batch.token, damaged.id, PARSE_ERROR, retry_at=None)
+    world.lose(*(item.locator for item in notes(20)))
+    world.settle()
+    world.see(*notes(20))
+    assert [entry.job for entry in world.ledger.quarantine.list()] == [damaged.id]
+    assert away.item.locator in locators(world.claim())
