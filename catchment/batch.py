@@ -131,7 +131,7 @@ class OpenBatch:
         outcomes = self._outcomes()
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
         self._bench.cache.drop([self._keys[job_id] for job_id in self._reads])
-        unchanged = sum(isinstance(outcome, SkippedOutcome) for outcome in outcomes)
+        unchanged = len(acks.skipped)
         documents = [outcome.document for outcome in outcomes if isinstance(outcome, Delivered)]
         secretive = sum(document is not None and tells_of_secrets(document) for document in documents)
         self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged, masked=secretive)
@@ -212,7 +212,11 @@ class OpenBatch:
         for index, outcome in bench.parsed(function, [task for _, task in tasks]):
             job = tasks[index][0]
             if isinstance(outcome, Failed):
-                self._fail(job, outcome)
+                if isinstance(outcome.error, SourceError):
+                    # Its root is gone: that is no failure of the item.
+                    self._stopped = self._stopped or outcome.error
+                else:
+                    self._fail(job, outcome)
                 continue
             reading = Read.decode(outcome)
             if reading.fate == "parsed":

@@ -122,3 +122,20 @@ def test_a_rule_that_held_only_while_a_sync_broke_off_leaves_nothing_out(
     rules.unlink()
     engine.sync("papers")
     assert engine.shelf("papers") == before
+
+
+def test_a_disk_that_goes_away_while_files_are_read_is_no_failure_of_the_files(engine: Engine, disk: Disk) -> None:
+    disk.write("b.md", "")
+    disk.write("sub/b.md", "")
+    with engine.syncing("papers") as sync:
+        sync.discover()
+        token = sync.claim(10)
+        assert token is not None
+        elsewhere = disk.root.rename(disk.root.with_name("unplugged"))
+        with pytest.raises(SourceUnavailable) as gone:
+            sync.deliver(token)
+        assert not sync.end_failed(gone.value)
+    assert engine.ledger.queue.waiting(engine.source("papers").id).ready == 2
+    elsewhere.rename(disk.root)
+    engine.sync("papers")
+    assert engine.shelf("papers").keys() == {"a.md", "b.md", "sub/b.md"}
