@@ -20,7 +20,7 @@ _MOST_CLAIMS = 400
 
 def measure(file: Path, pending: int, batch: int) -> dict[str, Any]:
     """Fill a new ledger with pending jobs, then claim batches of them."""
-    ledger = Ledger.open(f"sqlite:///{file}")
+    ledger = Ledger.open(f"sqlite:///{file.absolute()}")
     source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
     sync = ledger.syncs.begin(source.id, run=None, owner=process.identity(), code_version="bench", alive=process.alive)
     for start in range(0, pending, _AT_ONCE):

@@ -19,7 +19,7 @@ _DEAD = "gone:1:1"
 
 def measure(file: Path, interrupted: int) -> dict[str, Any]:
     """Fill a new ledger with jobs that a process of an earlier boot works on, and recover them."""
-    ledger = Ledger.open(f"sqlite:///{file}")
+    ledger = Ledger.open(f"sqlite:///{file.absolute()}")
     source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
     sync = ledger.syncs.begin(source.id, run=None, owner=_DEAD, code_version="bench", alive=process.alive)
     items = [Upsert(Item(f"{n // 100}/{n}.md", str(n // 100), "1")) for n in range(interrupted)]

@@ -51,6 +51,7 @@ _SQLITE_DAMAGED = (11, 26)
 _SQLITE_FULL = 13
 _SQLITE_UNWRITABLE = (8, 10, 14)
 DAMAGED = "The ledger's file is damaged; it was left as it is: bring a backup back with `catchment restore FILE`"
+_ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
 _POSTGRES_LOCK = 7_221_836
 """Any number, the same in every process: who holds it writes."""
 
@@ -303,15 +304,17 @@ def sqlite_file(url: str | URL) -> Path | None:
 def _parse(url: str | URL) -> URL:
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
-        raise BadInput("The ledger's address is not a database URL; use sqlite:///PATH or postgresql://…") from error
+    except (ArgumentError, ValueError):
+        # What is wrong with it may be a part of its password.
+        raise BadInput(f"The ledger's address is not a database URL; use {_ADDRESSES}") from None
     if parsed.get_backend_name() in ("postgresql", "postgres"):
         # As other programs write it, without the driver; there is one.
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise BadInput(f"A ledger cannot be kept in {parsed.get_backend_name()}; use sqlite:///PATH or postgresql://…")
-    if parsed.get_backend_name() == "sqlite" and not parsed.database:
-        raise BadInput("The ledger needs a file; use sqlite:///PATH")
+        raise BadInput(f"A ledger cannot be kept in {parsed.get_backend_name()}; use {_ADDRESSES}")
+    if parsed.get_backend_name() == "sqlite" and not Path(parsed.database or "").is_absolute():
+        # Runs do not begin where commands are given: each would have a ledger of its own.
+        raise BadInput("The ledger needs the full path of a file; write sqlite:/// and the path, which begins with a /")
     return parsed
 
 

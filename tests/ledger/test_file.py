@@ -66,7 +66,17 @@ def test_what_was_committed_is_there_after_opening_again(sqlite_world: World) ->
     looked.close()
 
 
-@pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "not an address"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://x/y",
+        "sqlite://",
+        "not an address",
+        "sqlite:///ledger.db",
+        "sqlite:///~/ledger.db",
+        "postgresql://me:p@ss:word@host/x",
+    ],
+)
 def test_an_address_that_cannot_hold_a_ledger_is_refused(url: str) -> None:
     with pytest.raises(BadInput):
         Ledger.open(url)
