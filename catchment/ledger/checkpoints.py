@@ -40,8 +40,8 @@ class Checkpoints:
         self._due = 0.0
 
     def committed(self) -> None:
-        """To be called after each commit."""
-        with contextlib.suppress(FileNotFoundError):
+        """To be called after each commit, which stands whatever comes of this."""
+        with contextlib.suppress(OSError):
             if time.monotonic() < self._due or not _is_long(self._log):
                 return
             if self._at_work.acquire(blocking=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from catchment.ledger.checkpoints import Checkpoints
 from catchment.ledger.store import Store
 
 _MEGABYTE = 1 << 20
@@ -90,3 +92,8 @@ def _commit_anew(file: Path, megabytes: int) -> None:
     store = Store(f"sqlite:///{file}", time.time)
     _commit(store, megabytes)
     store.close()
+
+
+def test_a_log_that_cannot_be_looked_at_is_no_failure_of_the_commit(tmp_path: Path) -> None:
+    (tmp_path / "no folder").touch()
+    Checkpoints(tmp_path / "no folder" / "ledger.db", threading.Lock()).committed()
