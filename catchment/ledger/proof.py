@@ -239,9 +239,4 @@ def _empty(writing: Writing) -> None:
 
 
 def _index_passages(writing: Writing, content_ids: Sequence[int]) -> None:
-    rows = writing.execute(
-        select(chunks.c.id, chunks.c.heading, chunks.c.start, chunks.c.stop, contents.c.text)
-        .join(contents, contents.c.id == chunks.c.content_id)
-        .where(among(writing, chunks.c.content_id, content_ids))
-    )
-    search.add_chunks(writing, [(n, heading, whole[start:stop]) for n, heading, start, stop, whole in rows])
+    search.add_chunks(writing, list(search.passages(writing, content_ids)))

@@ -7,6 +7,7 @@ document. Texts in scripts without spaces between words are in the index of `pai
 from __future__ import annotations
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -17,7 +18,8 @@ from sqlalchemy import ColumnElement, Connection, select, text
 from catchment.ledger import pairs
 from catchment.ledger.query import Query, Term, plain_words
 from catchment.ledger.schema import chunks, contents, documents
-from catchment.ledger.store import AnyRow, Reading, Writing
+from catchment.ledger.store import AnyRow, Reading, Writing, among
+from catchment.ledger.transitions import in_parts
 from catchment.model import ASIDE
 
 _TOKENS = "tokenize = 'unicode61 remove_diacritics 2'"
@@ -53,6 +55,8 @@ _INDEXES = ("chunk_index", "document_index", pairs.CHUNKS, pairs.DOCUMENTS)
 
 NAMES = ("id", "title", "aliases", "path", "properties")
 """The columns of a document that its names are indexed from."""
+
+_TEXTS_AT_ONCE = 50
 
 _ASIDE_WEIGHT = 0.5
 """What a passage counts in which a message only quotes, or is signed: who says it comes before those who quote it."""
@@ -100,12 +104,7 @@ def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
 
 def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
     """Take the passages of contents out of the index, while they still are in their table."""
-    rows = writing.execute(
-        select(chunks.c.id, chunks.c.heading, chunks.c.start, chunks.c.stop, contents.c.text)
-        .join(contents, contents.c.id == chunks.c.content_id)
-        .where(chunks.c.content_id.in_(content_ids))
-    )
-    old = [(number, heading, whole[start:stop]) for number, heading, start, stop, whole in rows]
+    old = list(passages(writing, content_ids))
     if not old:
         return
     if writing.sqlite:
@@ -115,6 +114,18 @@ def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
     else:
         writing.execute(text("DELETE FROM chunk_index WHERE id = :id"), [{"id": number} for number, *_ in old])
     pairs.forget(writing, pairs.CHUNKS, [(number, body) for number, _, body in old])
+
+
+def passages(reading: Reading, content_ids: Collection[int]) -> Iterator[tuple[int, str, str]]:
+    """The passages of contents: (chunk id, heading, text). A text is read once, for a long one has thousands of them."""
+    columns = chunks.c.content_id, chunks.c.id, chunks.c.heading, chunks.c.start, chunks.c.stop
+    spans: defaultdict[int, list[AnyRow]] = defaultdict(list)
+    for row in reading.execute(select(*columns).where(among(reading, chunks.c.content_id, content_ids))):
+        spans[row.content_id].append(row)
+    for part in in_parts(spans, _TEXTS_AT_ONCE):
+        texts = select(contents.c.id, contents.c.text).where(contents.c.id.in_(part))
+        for content_id, whole in reading.execute(texts):
+            yield from ((row.id, row.heading, whole[row.start : row.stop]) for row in spans[content_id])
 
 
 def learn_names(writing: Writing, which: ColumnElement[bool]) -> None:

@@ -439,3 +439,16 @@ def test_empty_content_tells_nothing_about_where_it_came_from(world: World) -> N
     world.deliver(world.claim(), "")
     assert "moved" not in world.item_events("new.md")
     assert world.ledger.check(deep=True) == []
+
+
+@pytest.mark.timeout(30)
+def test_a_very_long_text_is_forgotten_without_reading_it_for_each_passage(sqlite_world: World) -> None:
+    size, passage = 16_000_000, 2_000
+    text = "words of a log\n" * (size // 15)
+    chunks = tuple(Chunk(start, start + passage, "") for start in range(0, len(text) - passage, passage))
+    sqlite_world.see(note("server.log"))
+    batch = sqlite_world.claim()
+    long = replace(delivered(batch.jobs[0].id, text), extraction=Extraction(chunks))
+    sqlite_world.ledger.queue.deliver(batch.token, [long])
+    sqlite_world.ledger.sources.remove("notes", "anna", "no more logs")
+    assert sqlite_world.found("log") == []
