@@ -52,7 +52,7 @@ def _sections(text: str, headings: Sequence[Entity]) -> list[tuple[int, int, str
         if heading.start > start:
             sections.append((start, heading.start, label))
         level = int(heading.detail)
-        path = [(above, name) for above, name in path if above < level] + [(level, heading.value)]
+        path = [(above, name) for above, name in path if above < level] + [(level, heading.value[:_LONGEST_LABEL])]
         start, label = heading.start, " > ".join(name for _, name in path)[:_LONGEST_LABEL]
     sections.append((start, len(text), label))
     return sections

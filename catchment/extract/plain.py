@@ -24,11 +24,18 @@ def urls(text: str) -> Iterator[Link]:
         return
     for found in _AFTER_SCHEME.finditer(text):
         scheme = _SCHEME.search(text, max(0, found.start() - 17), found.start())
-        address = found[0].rstrip(_SENTENCE_MARKS)
-        while address.endswith(")") and address.count(")") > address.count("("):
-            address = address[:-1].rstrip(_SENTENCE_MARKS)
+        address = _without_end_of_sentence(found[0])
         if scheme and len(address) > len("://"):
             yield Link(LinkKind.URL, scheme[0] + address, "", "", scheme.start(), found.start() + len(address))
+
+
+def _without_end_of_sentence(address: str) -> str:
+    """The address without the marks after it, and without the brackets that close what was opened before it."""
+    end, surplus = len(address), address.count(")") - address.count("(")
+    while address[end - 1] in _SENTENCE_MARKS or (surplus > 0 and address[end - 1] == ")"):
+        surplus -= address[end - 1] == ")"
+        end -= 1
+    return address[:end]
 
 
 def emails(text: str) -> Iterator[Entity]:

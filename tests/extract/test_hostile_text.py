@@ -34,6 +34,9 @@ def test_a_note_of_one_repeated_piece_is_read_in_linear_time(piece: str) -> None
     ("start", "piece", "end"),
     [
         ("# x", " ", "y"),
+        ("[a](", " ", "x"),
+        ("http://x", ")", "\n"),
+        ("http://x", ").", "\n"),
         ("# ", "#", "x"),
         ("- [ ]", " ", "::"),
         ("a::", " ", "::"),
@@ -47,6 +50,12 @@ def test_a_note_of_one_repeated_piece_is_read_in_linear_time(piece: str) -> None
 def test_a_long_line_is_read_in_linear_time(start: str, piece: str, end: str) -> None:
     text = start + piece * (_SIZE // len(piece)) + end
     assert extract(normalize(RawContent(text.encode(), "note.md"))).chunks
+
+
+@pytest.mark.timeout(20)
+def test_many_headings_below_one_without_end_are_read_in_linear_time() -> None:
+    text = "# " + "x" * 4_000_000 + "\n" + "## y\n" * 100_000
+    assert extract(Document(text, "text/markdown")).chunks
 
 
 @pytest.mark.timeout(20)
