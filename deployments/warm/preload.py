@@ -94,4 +94,9 @@ def _files(places: Sequence[Path]) -> Iterator[tuple[os.DirEntry[str], os.stat_r
             if name is None and entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
                 yield from _files([Path(entry.path)])
             elif entry.name == name or (name is None and entry.name.endswith(".py")):
-                yield entry, entry.stat()
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:
+                    # It was removed meanwhile, or is what some editors keep beside a file: a link to nothing.
+                    continue
+                yield entry, status
