@@ -114,13 +114,19 @@ class WatchedMailbox:
             except LoginFailed as error:
                 remedy = "it is tried again once the secret is another one, or by `catchment down` and `catchment up`"
                 self._state = WatchState(Watching.LIMITED, f"{error}", remedy)
-                while not self._over.wait(_LOOK_SECONDS) and self._connector.fingerprint_of_secret() == secret:
+                while not self._over.wait(_LOOK_SECONDS) and not self._is_another(secret):
                     pass
             except CatchmentError as error:
                 self._state = WatchState(Watching.LIMITED, f"{error}", "until then the schedule finds what changed")
                 self._over.wait(pause)
                 pause = min(pause * 2, _LAST_PAUSE)
         self._connector.close()
+
+    def _is_another(self, secret: str) -> bool:
+        """Whether the secret of the login is another one than this; not, while nobody can tell."""
+        with suppress(CatchmentError):
+            return self._connector.fingerprint_of_secret() != secret
+        return False
 
     def _consented(self) -> bool:
         """Whether a person agrees to have the account read now; not, where the ledger cannot tell."""

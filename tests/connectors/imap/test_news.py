@@ -12,7 +12,8 @@ from queue import SimpleQueue
 import pytest
 from imapclient import IMAPClient
 
-from catchment.errors import CatchmentError
+from catchment import secrets
+from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.settings import Home
 from connectors.imap import Imap
@@ -266,3 +267,33 @@ def test_the_watcher_repeats_a_refused_login_with_another_secret_only(
         assert told.get(timeout=PATIENCE) is Sign.LOST
         assert watched.state().state is Watching.WATCHING
     assert proxy.commands.count(b"LOGIN") == 2
+
+
+def test_the_watcher_does_not_repeat_a_refused_login_because_nobody_can_tell_its_secret(
+    proxy: Proxy, home: Home, told: SimpleQueue[str | Sign], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while the Prefect server is away, which keeps it in a block."""
+    monkeypatch.setattr("deployments.watch.mailbox._LOOK_SECONDS", 0.01)
+    is_away, was_asked = threading.Event(), threading.Event()
+
+    def read(_name: str) -> str:
+        if is_away.is_set():
+            was_asked.set()
+            raise TryAgain("the Prefect server does not answer at the moment")
+        return "wrong horse"
+
+    monkeypatch.setitem(secrets._READERS, "block", read)
+    settings = ImapSettings(host="127.0.0.1", port=proxy.port, user=USER, security="none", password="block:mail")
+    consent(home, Imap(settings))
+    with closing(
+        WatchedMailbox(SourceEntry("mail", "imap", settings, watch=True), settings, home, told.put)
+    ) as watched:
+        watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
+        until(lambda: watched.state().reason, lambda reason: "refused the login" in reason)
+        is_away.set()
+        assert was_asked.wait(PATIENCE)
+        listener = watched._listener
+        assert listener is not None
+        listener.join(0.2)
+        assert listener.is_alive()
+    assert proxy.commands.count(b"LOGIN") == 1
