@@ -121,11 +121,6 @@ class Sources:
             writing.execute(update(sources).where(sources.c.id == source_id).values(seen))
             return known is not None and known != identity
 
-    def accept_root(self, source_id: int, identity: str) -> None:
-        """Remember this root from now on."""
-        with self._store.write() as writing:
-            writing.execute(update(sources).where(sources.c.id == source_id).values(root=identity))
-
 
 def find(reading: Reading, name: str) -> AnyRow:
     """The row of a source by name, unless it was removed. Raises NotFound."""

@@ -32,8 +32,6 @@ From `quarantined` to `pending` it goes when a person says so, or when something
 """
 
 UNFINISHED = frozenset({PENDING, RUNNING, RETRYING})
-BORN = frozenset({PENDING, SKIPPED, RETRYING, QUARANTINED})
-"""The states that a job may be made in: a listing may know at once that it will not be done."""
 
 _AT_ONCE = 2_000
 

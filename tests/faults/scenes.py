@@ -232,14 +232,6 @@ def hold_dropped(desk: Desk) -> None:
         ledger.intake.drop_hold(desk.source(ledger).id, "operator", "wait")
 
 
-def another_root(desk: Desk) -> None:
-    """The folder is on another disk from now on, which an operator knows."""
-    with desk.ledger() as ledger:
-        source = desk.source(ledger)
-        if source.root is not None:
-            ledger.sources.accept_root(source.id, source.root)
-
-
 # Undo
 
 
@@ -498,7 +490,7 @@ SCENES = (
     Scene(
         "deletions",
         (papers, many_papers, sync),
-        (many_gone, sync, hold_dropped, sync, hold_applied, another_root, sync, upkeep),
+        (many_gone, sync, hold_dropped, sync, hold_applied, sync, upkeep),
         folder,
     ),
     Scene(
