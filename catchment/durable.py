@@ -7,13 +7,14 @@ Until then a file has a name that tells which process makes it, so that what a k
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from catchment import process
@@ -99,3 +100,15 @@ def explained() -> Iterator[None]:
         if (said := _MEANINGS.get(error.errno or 0)) is None:
             raise
         raise HomeUnavailable(said) from error
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Within this block nobody else on this machine who asks for it too changes what is in a folder."""
+    with ExitStack() as held:
+        # Some network disks know no such locks. A folder is there already, and nothing is left behind in it.
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield

@@ -6,10 +6,9 @@ one says how, by `read_blocks_with`.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,14 +53,7 @@ def alone(reference: str) -> Iterator[None]:
     """
     resolve(reference)
     scheme, _, place = reference.partition(":")
-    # A folder is there already, and nothing is left behind in it.
-    folder = expanded(Path(place)).resolve().parent if scheme == "file" else Path.home()
-    with ExitStack() as held:
-        # Some network disks know no such locks.
-        with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY)
-            held.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with durable.alone(expanded(Path(place)).resolve().parent if scheme == "file" else Path.home()):
         yield
 
 

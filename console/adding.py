@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from catchment.errors import BadInput, NotFound
+from catchment.errors import BadInput, CatchmentError, NotFound
 from console import session, values
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ def entry(name: str) -> SourceEntry:
     raise NotFound(f"there is no source {name!r}; {hint}")
 
 
-def known(ledger: Ledger, entry: SourceEntry) -> Source:
+def known(ledger: Ledger, name: str) -> Source:
     """The source as the ledger knows it; one that a person wrote into the file themselves is made known now."""
     try:
-        return ledger.sources.get(entry.name)
+        return ledger.sources.get(name)
     except NotFound:
-        return ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
+        written = entry(name)
+        return ledger.sources.put(name, written.kind, written.settings.priority)
 
 
 def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timing: Timing) -> SourceEntry:
@@ -86,21 +87,22 @@ def commit(entry: SourceEntry, agreed: Agreement) -> str:
     A failure changes nothing.
     """
     told = probe(entry)
-    home = session.home()
+    home, server = session.home(), session.running()
     with session.writing() as ledger:
-        file = _file()
-        file.add(entry)
-        file.save()
+        with _changing() as file:
+            file.add(entry)
         try:
-            if server := session.running():
+            if server:
                 from deployments.deploy import deploy
 
                 deploy(home, server, [entry.name])
             source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
             ledger.consents.give(source.id, agreed.scopes, session.operator(), agreed.until)
         except BaseException:
-            file.remove(entry.name)
-            file.save()
+            # What is told is what went wrong first. The next `up` takes off a server that is away now what the file lacks.
+            with suppress(CatchmentError):
+                _take_out_of_file(entry.name)
+                _take_off_server(entry.name)
             raise
     return told
 
@@ -136,26 +138,41 @@ def require_consent(entry: SourceEntry) -> None:
 
 
 def withdraw(name: str, actor: str, reason: str) -> None:
-    """Take a source out of the file, the server and the library."""
+    """Take a source out of the file, the server and the library; may be called again, after it was broken off."""
     from catchment.purge import forget_files
 
-    home, server = session.home(), session.running()
+    home = session.home()
     with session.writing() as ledger:
-        if server:
-            from deployments.deploy import undeploy
-
-            undeploy(home, server, name)
-        file = _file()
-        if any(entry.name == name for entry in file.entries):
-            file.remove(name)
-            file.save()
+        _take_off_server(name)
+        _take_out_of_file(name)
+        # As long as the ledger knows the source it can be asked for again.
+        forget_files(home, name)
         # A source that a person wrote into the file and that was never synced is not in the ledger.
         with suppress(NotFound):
             ledger.sources.remove(name, actor, reason)
+        # A sync that was at work may have kept more of it.
         forget_files(home, name)
+
+
+def _take_off_server(name: str) -> None:
+    if server := session.running():
+        from deployments.deploy import undeploy
+
+        undeploy(session.home(), server, name)
+
+
+def _take_out_of_file(name: str) -> None:
+    with _changing() as file, suppress(NotFound):
+        file.remove(name)
 
 
 def _file() -> SourcesFile:
     from deployments.sources_file import SourcesFile
 
     return SourcesFile.load(session.home().sources_file)
+
+
+def _changing() -> AbstractContextManager[SourcesFile]:
+    from deployments.sources_file import SourcesFile
+
+    return SourcesFile.changing(session.home().sources_file)

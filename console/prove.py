@@ -60,7 +60,7 @@ def _proven(ledger: Ledger, entry: SourceEntry, *, repair: bool) -> tuple[Proven
     adding.read_blocks()
     connector = connector_class(entry.kind)
     policy = entry.settings.policy(connector.policy)
-    source = adding.known(ledger, entry)
+    source = adding.known(ledger, entry.name)
     found = proving.prove(session.home(), ledger, source, connector(entry.settings), policy)
     held = proving.repair(ledger, source, found, session.operator()) if repair and not found.holds else 0
     return found, held

@@ -64,8 +64,8 @@ def is_deployed(running: Running, name: str) -> bool:
 def _led_forward(path: Path) -> SourcesFile:
     sources = SourcesFile.load(path)
     if sources.is_older:
-        with durable.explained():
-            sources.save()
+        with durable.explained(), SourcesFile.changing(path) as sources:
+            pass
     return sources
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,15 @@ class SourcesFile:
             ) from error
         return cls(path, text)
 
+    @classmethod
+    @contextmanager
+    def changing(cls, path: Path) -> Iterator[SourcesFile]:
+        """The file as it is now, saved if the block changes it, or if it is older; who else changes it so waits meanwhile."""
+        with durable.alone(path.parent):
+            yield (file := cls.load(path))
+            if file._file.text != file._before.text:
+                file.save()
+
     @property
     def entries(self) -> tuple[SourceEntry, ...]:
         """The sources, in the order of the file."""
@@ -120,7 +130,8 @@ class SourcesFile:
         """Write the file as a whole: after a crash it is the old one or the new one."""
         if self.is_older:
             durable.write(kept(self._path, version_of(self._before)), self._path.read_bytes())
-        durable.write(self._path, self._file.text.encode())
+        # A person may keep the file elsewhere, and have a link to it here.
+        durable.write(self._path.resolve(), self._file.text.encode())
         self._before = self._file
 
     def _become(self, text: str, expected: tuple[SourceEntry, ...]) -> None:

@@ -306,3 +306,21 @@ def test_a_file_with_a_byte_order_mark_and_windows_lines_is_read_and_edited(path
     file.add(_entry("new"))
     file.save()
     assert [entry.name for entry in SourcesFile.load(path).entries] == ["notes", "papers", "new"]
+
+
+def test_a_file_that_is_kept_elsewhere_stays_there(path: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "dotfiles" / "mine.yaml"
+    kept.parent.mkdir()
+    kept.write_text(_GOOD)
+    path.symlink_to(kept)
+    with SourcesFile.changing(path) as file:
+        file.add(_entry("new"))
+    assert path.is_symlink()
+    assert [entry.name for entry in SourcesFile.load(kept).entries] == ["notes", "papers", "new"]
+    assert [found.name for found in kept.parent.iterdir()] == ["mine.yaml"]
+
+
+def test_who_changes_nothing_writes_nothing(path: Path) -> None:
+    with SourcesFile.changing(path):
+        pass
+    assert not path.exists()
