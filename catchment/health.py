@@ -67,7 +67,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How one source stands. `trouble` is why it cannot be read now; `watch` and `remedy` why it is not watched well."""
+    """How one source stands. `trouble` is why it cannot be read now; `watch` and `remedy` why it is not watched well.
+
+    `unset`: the variable with its secret, where that is not set for who asks: then it was not tried to be read.
+    """
 
     name: str
     state: str
@@ -77,6 +80,7 @@ class Standing:
     failed: str | None
     watch: str = ""
     remedy: str = ""
+    unset: str | None = None
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:
@@ -192,7 +196,9 @@ def source(standing: Standing, now: datetime) -> Finding:
         return Finding(probe, Verdict.WARN, f"the last sync did not finish ({standing.failed}); {good}", remedy)
     if standing.watch:
         return Finding(probe, Verdict.WARN, f"{good}; {standing.watch}", standing.remedy)
-    return Finding(probe, Verdict.OK, f"can be read; {good}")
+    # Whether it is set where the source is read is told by its syncs.
+    can = f"not tried, for {standing.unset} is not set here" if standing.unset else "can be read"
+    return Finding(probe, Verdict.OK, f"{can}; {good}")
 
 
 def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from urllib.parse import quote
+
+import httpx
 
 from catchment.errors import LoginFailed
 from catchment.secrets import read_blocks_with
@@ -17,8 +20,9 @@ def read_blocks_of(running: Running) -> None:
 
 def _read(running: Running, name: str) -> str:
     with api(running) as client:
-        address = f"/block_types/slug/secret/block_documents/name/{name}"
+        address = f"/block_types/slug/secret/block_documents/name/{quote(name, safe='')}"
         answer = client.get(address, params={"include_secrets": True})
-    if answer.is_error:
-        raise LoginFailed(f"the server has no Secret block {name}; make it in the UI, under Blocks")
-    return str(answer.json()["data"]["value"])
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise LoginFailed(f"the server has no Secret block {name}; make it in the UI, under Blocks")
+        # Of a server that is in trouble nobody knows whether it has the block.
+        return str(answer.raise_for_status().json()["data"]["value"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from catchment.home import Home
 from catchment.ledger import Ledger, Source
 from catchment.places import Places
 from deployments.api import api
+from deployments.blocks import read_blocks_of
 from deployments.environment import POOL
 from deployments.server import Running, running
 from deployments.sources_file import SourceEntry, SourcesFile
@@ -29,6 +31,7 @@ _PROBE_SECONDS = 10.0
 _KEY = "health"
 _PAGE = 200
 _MARKS = {Verdict.OK: "✅ ok", Verdict.WARN: "⚠️ warn", Verdict.FAIL: "❌ fail"}
+_VARIABLE = "env:"
 
 T = TypeVar("T")
 
@@ -47,7 +50,9 @@ def examine(home: Home) -> list[Finding]:
     watched = report.read(home) if state else None
     if state:
         findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
-    return findings + [health.source(standing, now) for standing in _standings(home, entries, watched)]
+        read_blocks_of(state)
+    standings = _standings(home, entries, watched, elsewhere=state is not None and state.pid != os.getpid())
+    return findings + [health.source(standing, now) for standing in standings]
 
 
 def publish(state: Running, findings: list[Finding]) -> None:
@@ -115,16 +120,25 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _standings(
-    home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None
+    home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None, *, elsewhere: bool
 ) -> list[Standing]:
-    unread = _unread(home, entries)
-    probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unread}
-    reached = dict.fromkeys(unread) | within(_PROBE_SECONDS, probers)
+    # What is set for `up` need not be set for who asks, a cron line for one.
+    unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
+    unasked: dict[str, CatchmentError | None] = dict.fromkeys((*_unread(home, entries), *unset))
+    probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unasked}
+    reached = unasked | within(_PROBE_SECONDS, probers)
     # A ledger that cannot be read is told by its own probe.
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
-        return [_standing(entry, known.get(entry.name), ledger, reached, watched) for entry in entries]
-    return [_standing(entry, None, None, reached, watched) for entry in entries]
+        return [_standing(entry, known.get(entry.name), ledger, reached, watched, unset) for entry in entries]
+    return [_standing(entry, None, None, reached, watched, unset) for entry in entries]
+
+
+def _unset(entry: SourceEntry) -> str | None:
+    """The variable with a secret of the source that is not set in this process; None if there is none."""
+    kept = (value for value in entry.settings.model_dump().values() if isinstance(value, str))
+    names = (value.removeprefix(_VARIABLE) for value in kept if value.startswith(_VARIABLE))
+    return next((name for name in names if name not in os.environ), None)
 
 
 def _unread(home: Home, entries: tuple[SourceEntry, ...]) -> set[str]:
@@ -148,6 +162,7 @@ def _standing(
     ledger: Ledger | None,
     reached: Mapping[str, CatchmentError | None],
     watched: Mapping[str, WatchState] | None,
+    unset: Mapping[str, str],
 ) -> Standing:
     syncs = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
     last_good = next((sync.ended for sync in syncs if sync.outcome == "completed"), None)
@@ -166,6 +181,7 @@ def _standing(
         failed,
         watch.reason if watch and badly else "",
         watch.remedy if watch and badly else "",
+        unset.get(entry.name),
     )
 
 

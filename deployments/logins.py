@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 
-from catchment.errors import CatchmentError, LoginFailed
+from catchment.errors import CatchmentError
 from catchment.health import Finding, Verdict
 from catchment.home import Home
 from catchment.ledger import Ledger
@@ -42,9 +42,9 @@ def examine(home: Home, entries: Iterable[SourceEntry], state: Running | None) -
 def _of_token(name: str, reference: str) -> Finding:
     try:
         ends = ends_of(resolve(reference))
-    except LoginFailed as error:
+    except CatchmentError as error:
         said, _, remedy = str(error).partition("; ")
-        # What is set for `up` need not be set here, and blocks are known to a server that is up.
+        # What is set for `up` need not be set here, and blocks are known to a server that is up and answers.
         elsewhere = reference.startswith(("env:", "block:"))
         verdict = Verdict.OK if elsewhere else Verdict.FAIL
         return Finding(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catchment import health as probes
+from catchment import secrets
+from catchment.errors import TryAgain
 from catchment.health import Finding, Verdict
 from catchment.home import Home
-from deployments import health
+from connectors.imap import Imap
+from connectors.imap.settings import ImapSettings
+from deployments import blocks, health
 from deployments.health_page import HealthPage
 from deployments.server import running
+from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.watch import report
 from deployments.watch.report import Watching, WatchState
 from tests.console.standin import Standin, moment, run, serving
@@ -167,3 +173,50 @@ def test_the_page_is_refreshed_in_the_background_and_not_too_often(server: Stand
     asked = len(server.asked)
     page.turn(state)
     assert len(server.asked) == asked
+
+
+@pytest.fixture
+def mail(server: Standin, filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """What is found of an account of mail whose secret is kept there, and which can be read by whoever has it."""
+    monkeypatch.setattr(secrets, "_READERS", dict(secrets._READERS))
+    monkeypatch.setattr(Imap, "probe", lambda self: secrets.resolve(self._settings.password) and "it answers")
+
+    def found(reference: str) -> dict[str, Any]:
+        file = SourcesFile.load(filled / "sources.yaml")
+        file.add(SourceEntry("mail", "imap", ImapSettings(host="localhost", user="ada", password=reference)))
+        file.save()
+        assert cli("consent", "give", "mail").code == 0
+        return {one["probe"]: one for one in cli("health", "--json").json["findings"]}["source mail"]
+
+    return found
+
+
+def test_a_secret_in_a_block_is_asked_of_the_server(mail: Callable[[str], dict[str, Any]], server: Standin) -> None:
+    server.answers["/block_types/slug/secret/block_documents/name/mail"] = {"data": {"value": "correct horse"}}
+    assert (found := mail("block:mail"))["verdict"] == "ok", found
+
+
+def test_a_block_that_is_not_there_fails(mail: Callable[[str], dict[str, Any]]) -> None:
+    found = mail("block:mail")
+    assert (found["verdict"], "no Secret block mail" in found["said"]) == ("fail", True)
+
+
+def test_of_a_server_in_trouble_nobody_says_that_a_block_is_not_there(filled: Path, server: Standin) -> None:
+    state = running(Home(filled))
+    assert state is not None
+    server.code = 500
+    with pytest.raises(TryAgain, match="status 500"):
+        blocks._read(state, "mail")
+
+
+def test_a_secret_that_is_set_for_the_running_system_alone_is_no_failure(
+    mail: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "running", lambda home: (found := running(home)) and replace(found, pid=1))
+    found = mail("env:OF_THE_SYSTEM_ALONE")
+    assert (found["verdict"], "not tried, for OF_THE_SYSTEM_ALONE is not set here" in found["said"]) == ("ok", True)
+
+
+def test_a_secret_that_is_not_set_for_the_running_system_fails(mail: Callable[[str], dict[str, Any]]) -> None:
+    found = mail("env:OF_NOBODY")
+    assert (found["verdict"], "OF_NOBODY is not set" in found["said"]) == ("fail", True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from catchment import secrets
 from catchment.health import Finding, Verdict
 from catchment.home import Home
 from catchment.ledger import Ledger
@@ -15,6 +17,7 @@ from catchment.model import Priority
 from connectors.imap.login import MARK, Standing
 from connectors.imap.settings import ImapSettings
 from deployments import doctor, logins
+from deployments.server import Running
 from deployments.sources_file import SourceEntry, SourcesFile
 from tests.connectors.imap.dovecot import token
 
@@ -95,3 +98,14 @@ def test_doctor_tells_of_the_sources_that_there_are(home: Home) -> None:
     marked(home, Standing(datetime.now(UTC) - timedelta(days=1)))
     [found] = [finding for finding in doctor.examine(home) if finding.probe == "logins"]
     assert found.verdict is FAIL
+
+
+def test_a_token_in_a_block_of_a_server_that_does_not_answer_is_no_reason_to_tell_nothing_else(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "_READERS", dict(secrets._READERS))
+    settings = ImapSettings(host="mail.example.org", user="ada", token="block:mail")
+    nobody = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "ada:")
+    [found] = logins.examine(home, [SourceEntry("mail", "imap", settings)], nobody)
+    assert (found.verdict, found.remedy) == (OK, "")
+    assert "does not answer" in found.said
