@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import socket
 import socketserver
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, ClassVar
+from typing import Any
 
 from catchment import durable
 from catchment.errors import CatchmentError, Refused, TryAgain
@@ -36,6 +37,7 @@ _REMEMBERED = 10_000
 _LONGEST = 5_000_000
 """Bytes of a delivery. GitHub sends up to 25 MB, for pushes of thousands of commits: those are left to the schedule."""
 _SECONDS = 10.0
+"""For which a delivery may take, from the first byte to the last; GitHub itself waits no longer."""
 _AT_ONCE = 8
 _RELOAD_SECONDS = 5.0
 _TELLING = frozenset(
@@ -101,8 +103,11 @@ class Receiver:
         self._sources: dict[str, SourceEntry] = {}
         self._debounces: dict[str, Debounce] = {}
         self._reload_at = 0.0
+        self._complaint = ""
         try:
             self._http = _Listener(("127.0.0.1", port), _handler(self.deliver))
+        except PermissionError as error:
+            raise Refused(f"port {port} is for the system only; give one from 1024 on by --port") from error
         except OSError as error:
             raise Refused(f"port {port} is taken; give another by --port") from error
         self.port = int(self._http.server_address[1])
@@ -165,8 +170,11 @@ class Receiver:
         try:
             entries = SourcesFile.load(self._home.sources_file).entries
         except CatchmentError as error:
-            self._announce(f"the sources are served as before: {error}")
+            before, self._complaint = self._complaint, str(error)
+            if self._complaint != before:
+                self._announce(f"the sources are served as before: {error}")
             return
+        self._complaint = ""
         found = {entry.name: entry for entry in entries if isinstance(entry.settings, GitHubSettings)}
         for name in found.keys() - self._sources.keys():
             hint = "" if found[name].watch else "; but it is not watched: add it with --watch, else nothing answers"
@@ -186,23 +194,25 @@ class Receiver:
 
 def is_served(home: Home) -> bool:
     """Whether a receiver of this home lives."""
+    return any(map(_lives, home.run.glob("webhook-*.json")))
+
+
+def _lives(report: Path) -> bool:
     try:
-        return alive(json.loads(_report(home).read_text(encoding="utf-8"))["receiver"])
+        return alive(json.loads(report.read_text(encoding="utf-8"))["receiver"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return False
 
 
 @contextmanager
 def _reported(home: Home, port: int) -> Iterator[None]:
-    durable.write(_report(home), json.dumps({"receiver": identity(), "port": port}).encode())
+    # There may be several receivers, each with the secret of another host.
+    report = home.run / f"webhook-{port}.json"
+    durable.write(report, json.dumps({"receiver": identity()}).encode())
     try:
         yield
     finally:
-        _report(home).unlink(missing_ok=True)
-
-
-def _report(home: Home) -> Path:
-    return home.run / "webhook.json"
+        report.unlink(missing_ok=True)
 
 
 def _reads(entry: SourceEntry, repository: str) -> bool:
@@ -223,24 +233,37 @@ class _Listener(socketserver.ThreadingMixIn, HTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """With a thread of its own, of a few; who comes when none is free is hung up on."""
         if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
+            try:
+                super().process_request(request, client_address)
+            except RuntimeError:
+                # The machine has no more threads.
+                self._places.release()
+                raise
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Gives its place back."""
+        """Gives its place back, and soon: one who trickles is hung up on too."""
+        hang_up = threading.Timer(_SECONDS, _hang_up, (request,))
+        hang_up.daemon = True
         try:
+            hang_up.start()
             super().process_request_thread(request, client_address)
         finally:
+            hang_up.cancel()
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that was lost is no news."""
 
 
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 def _handler(deliver: Callable[[Mapping[str, str], bytes], int]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout: ClassVar[float] = _SECONDS
         server_version = "catchment"
         sys_version = ""
 
@@ -251,26 +274,17 @@ def _handler(deliver: Callable[[Mapping[str, str], bytes], int]) -> type[BaseHTT
             self.end_headers()
 
         def _status(self) -> int:
-            length = self.headers.get("Content-Length", "")
+            announced = self.headers.get("Content-Length", "")
             if self.path.partition("?")[0] != PATH:
                 return 404
-            if not length.isdecimal():
+            if not announced.isdecimal():
                 return 411
-            if int(length) > _LONGEST:
+            if (length := int(announced)) > _LONGEST:
                 return 413
-            body = self._body(int(length))
-            return 400 if body is None else deliver({name.lower(): value for name, value in self.headers.items()}, body)
-
-        def _body(self, length: int) -> bytes | None:
-            """As many bytes as were announced, within the time; one who trickles gets no place for longer."""
-            ends, parts = time.monotonic() + _SECONDS, []
-            while length > 0:
-                part = self.rfile.read1(min(length, 65_536))
-                if not part or time.monotonic() > ends:
-                    return None
-                parts.append(part)
-                length -= len(part)
-            return b"".join(parts)
+            body = self.rfile.read(length)
+            if len(body) < length:
+                return 400
+            return deliver({name.lower(): value for name, value in self.headers.items()}, body)
 
         def log_message(self, *_: Any) -> None:
             """What is delivered is nobody's business."""

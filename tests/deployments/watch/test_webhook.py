@@ -9,7 +9,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -188,3 +188,71 @@ def test_a_watched_source_of_repositories_says_whether_anybody_hears(
         with serving(home):
             until(lambda: (one := state_of(home, "weir")) and one.state is Watching.WATCHING)
         until(lambda: (one := state_of(home, "weir")) and one.state is Watching.LIMITED)
+
+
+def test_who_trickles_keeps_nobody_else_from_delivering_for_long(
+    home: Home, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "_SECONDS", 0.5)
+    stopped = threading.Event()
+    with serving(home) as receiver:
+        slow: list[socket.socket] = []
+
+        def trickle() -> None:
+            while not stopped.wait(0.05):
+                for one in list(slow):
+                    with suppress(OSError):
+                        one.sendall(b"P")
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+
+        def delivers() -> bool:
+            with suppress(OSError, http.client.HTTPException):
+                return deliver(receiver, body(), signed(body(), "1")) in (202, 409)
+            return False
+
+        try:
+            for _ in range(8):
+                slow.append(socket.create_connection(("127.0.0.1", receiver.port), timeout=10))
+            until(delivers)
+        finally:
+            stopped.set()
+            thread.join()
+            for one in slow:
+                one.close()
+
+
+def test_what_is_wrong_with_the_file_of_the_sources_is_said_once(home: Home) -> None:
+    said: list[str] = []
+    receiver = Receiver(home, SECRET, 0, said.append)
+    with receiver._http:
+        home.sources_file.write_text("deploments: []\n")
+        for now in (0.0, 5.0, 10.0):
+            receiver._reload(now)
+        assert len(said) == 1
+        home.sources_file.write_text("deployments: []\n")
+        receiver._reload(15.0)
+        home.sources_file.write_text("deploments: []\n")
+        receiver._reload(20.0)
+        assert len(said) == 2
+
+
+def test_a_receiver_that_ends_leaves_another_one_known(home: Home, standin: StandinServer) -> None:
+    with serving(home):
+        other = Receiver(home, SECRET, 0, lambda _: None)
+        thread = threading.Thread(target=other.serve, daemon=True)
+        thread.start()
+        assert deliver(other, body(), signed(body(), "1")) == 202
+        other.stop()
+        thread.join(10)
+        assert is_served(home)
+
+
+def test_a_port_that_is_not_for_everybody_is_not_called_taken(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(webhook, "_Listener", refuse)
+    with pytest.raises(Refused, match="from 1024 on"):
+        Receiver(home, SECRET, 80, lambda _: None)
