@@ -30,7 +30,7 @@ def test_what_is_no_interval_is_refused_with_examples(written: str) -> None:
         "0 0 * * 7",
         "0 0 29 2 *",
         "0 0 31 */3 *",
-        "0 0 30 feb MON",
+        "0 0 29 feb MON",
     ],
 )
 def test_cron_lines_are_read(line: str) -> None:
@@ -50,6 +50,8 @@ def test_cron_lines_are_read(line: str) -> None:
         ("* * * *", "five fields"),
         ("@daily", "five fields"),
         ("0 0 30 2 *", "never come"),
+        ("0 0 30 2 MON", "never come"),
+        ("0 0 31 4 0-6", "never come"),
         ("0 0 31 2,apr,JUN-6,9/5 *", "never come"),
     ],
 )
