@@ -20,17 +20,21 @@ class Home:
     @classmethod
     def default(cls) -> Home:
         """`CATCHMENT_HOME`, or the platform's data folder. Raises BadInput where no database could be."""
-        if configured := os.environ.get("CATCHMENT_HOME"):
-            if "?" in configured:
-                # What follows it would be taken for options, and the database be another file.
-                raise BadInput(
-                    "CATCHMENT_HOME has a question mark, after which no database is found; rename the folder"
-                )
-            return cls(Path(configured).expanduser().absolute())
-        if sys.platform == "darwin":
-            return cls(Path.home() / "Library" / "Application Support" / "catchment")
-        base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-        return cls(Path(base).expanduser() / "catchment")
+        configured = os.environ.get("CATCHMENT_HOME")
+        if configured and "?" in configured:
+            # What follows it would be taken for options, and the database be another file.
+            raise BadInput("CATCHMENT_HOME has a question mark, after which no database is found; rename the folder")
+        try:
+            if configured:
+                return cls(Path(configured).expanduser().absolute())
+            if sys.platform == "darwin":
+                return cls(Path.home() / "Library" / "Application Support" / "catchment")
+            base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+            return cls(Path(base).expanduser() / "catchment")
+        except RuntimeError:
+            raise BadInput(
+                "the home folder of this user, or of the one after the ~, is not known; set CATCHMENT_HOME to a full path"
+            ) from None
 
     def make(self) -> Home:
         """Make the folders; may be called again. Raises HomeUnavailable."""

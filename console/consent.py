@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,7 +98,7 @@ def revoke(
     from catchment import purge
 
     with session.writing() as ledger:
-        source = _known(ledger, name)
+        source = adding.known(ledger, name)
         extent = _extent(ledger, source, scope)
         if not yes:
             if not render.interactive():
@@ -109,7 +108,14 @@ def revoke(
         last = ledger.syncs.last(source.id)
         if last is not None and last.outcome is None:
             render.note(f"{name}: its sync, which is at work, ends first; this may take a minute")
-        proof = purge.revoke(session.home(), ledger, source, extent, session.operator(), _counting(name))
+
+        def count(items: int) -> None:
+            render.rewrite(f"{name}: {render.count(items, 'item')} deleted")
+
+        try:
+            proof = purge.revoke(session.home(), ledger, source, extent, session.operator(), count)
+        finally:
+            render.rewrite("")
     if as_json:
         render.show_json(_proof(name, extent, proof))
     else:
@@ -185,15 +191,6 @@ def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (row["source"], row["scope"], row["consent"], until, row["given"], row["by"])
 
 
-def _known(ledger: Ledger, name: str) -> Source:
-    """The source as the ledger knows it; one that a person wrote into the file themselves is made known now."""
-    try:
-        return ledger.sources.get(name)
-    except NotFound:
-        entry = adding.entry(name)
-        return ledger.sources.put(name, entry.kind, entry.settings.priority)
-
-
 def _extent(ledger: Ledger, source: Source, scope: str | None) -> Extent:
     """What is to be purged: all of the source, or one of its scopes. Raises NotFound for a scope that it does not have."""
     from catchment.contracts import Guarded
@@ -211,17 +208,6 @@ def _extent(ledger: Ledger, source: Source, scope: str | None) -> Extent:
         return Extent(frozenset({scope}), lambda _locator: True, whole=True)
     scope_of = connector.scope_of
     return Extent(frozenset({scope}), lambda locator: scope_of(locator) == scope, whole=False)
-
-
-def _counting(name: str) -> Callable[[int], None]:
-    """Keep one line on a terminal that counts what was deleted."""
-
-    def tell(items: int) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{name}: {render.count(items, 'item')} deleted")
-            sys.stderr.flush()
-
-    return tell
 
 
 def _proof(name: str, extent: Extent, proof: Proof) -> dict[str, Any]:

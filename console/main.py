@@ -14,11 +14,12 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from catchment.errors import CatchmentError, LedgerError, LedgerUnavailable, LoginFailed, TryAgain
+from catchment.errors import BadInput, CatchmentError, LedgerError, LedgerUnavailable, LoginFailed, TryAgain
 from console import render, session
 
 _HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
@@ -59,6 +60,7 @@ _COMMANDS: Final = {
 }
 """Where each command is, in the order of the help: only the one that is called is loaded."""
 
+_NO_TEXT = "what was typed is no text as this terminal writes it, and nothing is called so; type it in UTF-8"
 _ROOM = "; make room and try again"
 _REMEDIES: Final = {
     errno.ENOSPC: _ROOM,
@@ -112,6 +114,7 @@ def application(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and say how it went: the exit code. Never raises."""
+    _open_what_is_closed()
     if arguments is None:
         # Loading libraries makes many objects and no garbage: looking for it costs a fifth of a quick command.
         gc.set_threshold(50_000, *gc.get_threshold()[1:])
@@ -126,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except (render.OutputClosedError, BrokenPipeError):
-        _discard_output()
+        render.discard(sys.stdout)
         return 0
     except KeyboardInterrupt:
         return 130
@@ -154,6 +157,8 @@ def _report(error: Exception, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
+    if isinstance(error, UnicodeEncodeError) and error.reason.startswith("surrogates"):
+        error = BadInput(_NO_TEXT)
     if isinstance(error, TryAgain | LedgerUnavailable) and session.disk_is_full():
         # What is down, or cannot be written, is so because of it, and to try again does not help before there is room.
         render.note(f"catchment: {session.DISK_IS_FULL}")
@@ -189,7 +194,7 @@ def _report_system(error: OSError) -> int:
     remedy = _REMEDIES.get(error.errno or 0, "")
     if remedy:
         # It may be the disk behind the output itself.
-        _discard_output()
+        render.discard(sys.stdout)
     where = f": {render.clean(error.filename)}" if error.filename else ""
     render.note(f"catchment: {error.strerror}{where}{remedy}")
     return TryAgain.exit_code if remedy else LoginFailed.exit_code if isinstance(error, PermissionError) else 1
@@ -201,9 +206,9 @@ def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:
     return [argument for argument in options if argument != "--debug"] + words, "--debug" in options
 
 
-def _discard_output() -> None:
-    """Let the interpreter's last flush go nowhere instead of failing on the closed pipe."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        sys.stdout = None
+def _open_what_is_closed() -> None:
+    """Who called may have closed an input or an output (`>&-`): then there is nothing to read, or nobody to read it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # In the place of the closed one, which no file that is opened later may take.
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - it stays open

@@ -39,7 +39,8 @@ def _asked(words: Sequence[str]) -> Said | None:
         return None
     try:
         return ask(Home.default(), Command(["console", *words], str(Path.cwd()), _environment()), _PATIENCE)
-    except (CatchmentError, OSError, ValueError):
+    except (CatchmentError, OSError, ValueError, TypeError):
+        # One of another version may answer in another way.
         return None
 
 

@@ -13,9 +13,10 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 _HARMFUL: Final = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]"  # a terminal's control sequence, whole
@@ -60,9 +61,28 @@ def say(line: str = "") -> None:
 
 
 def note(line: str) -> None:
-    """Write one line to standard error: progress, warnings, errors."""
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    """Write one line to standard error: progress, warnings, errors. That nobody takes it changes nothing else."""
+    _tell(line + "\n")
+
+
+def can_rewrite() -> bool:
+    """Whether standard error is a terminal on which a line can be written anew."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def rewrite(line: str) -> None:
+    """Write a line of progress in the place of the one before, on a terminal that lets it be; an empty one takes it away.
+
+    What does not fit is left out: of a line that wraps, only the last part could be written anew.
+    """
+    if can_rewrite():
+        _tell(f"\r\x1b[K{line[: _columns_of(sys.stderr) - 1]}")
+
+
+def discard(stream: TextIO) -> None:
+    """Let what a stream still holds, and whatever is written to it yet, go nowhere: nobody takes it."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def clean(text: object) -> str:
@@ -150,12 +170,12 @@ def when(moment: datetime | None, now: datetime | None = None) -> str:
 
 def local(moment: datetime) -> str:
     """The moment by this machine's clock and time zone."""
-    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{_here(moment):%Y-%m-%d %H:%M:%S}"
 
 
 def clock(moment: datetime, now: datetime | None = None) -> str:
     """The moment as one says when something will be done: "14:20", with its day where that is not today."""
-    there, here = moment.astimezone(), (now or datetime.now(UTC)).astimezone()
+    there, here = _here(moment), _here(now or datetime.now(UTC))
     return f"{there:%H:%M}" if there.date() == here.date() else f"{there:%Y-%m-%d %H:%M}"
 
 
@@ -191,6 +211,22 @@ def bar(share: float, width: int = 20) -> str:
 def interactive() -> bool:
     """Whether a person is at the other end of both the question and the answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _tell(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
+
+
+def _here(moment: datetime) -> datetime:
+    """The moment in this machine's time zone; as it is where that would be before the year 1 or after 9999."""
+    try:
+        return moment.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return moment
 
 
 def _coloured() -> bool:
@@ -262,6 +298,14 @@ def _columns(text: str) -> int:
     from unicodedata import combining, east_asian_width
 
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _columns_of(terminal: TextIO) -> int:
+    """How many columns a terminal has; 80 where it does not say."""
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def _line_width() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from catchment.errors import CatchmentError, NotFound, Refused, TryAgain
+from catchment.home import expanded
 from catchment.model import JobState
 from console import adding, render, session, values
 
@@ -67,6 +67,7 @@ def _follow(file: Path, name: str) -> tuple[str, bool]:
     """Keep a plan for the run; what it is called there, and whether it was made by comparing contents."""
     from catchment import planning
 
+    file = expanded(file)
     try:
         data = file.read_bytes()
     except FileNotFoundError:
@@ -102,7 +103,7 @@ def _report(name: str, view: RunView, started: datetime, as_json: bool) -> int:
     if view.state_name == "Skipped":
         adding.require_consent(adding.entry(name))
         raise TryAgain(f"{name} was left alone: {render.clean(view.message)}")
-    completed = view.state_type == "COMPLETED" and view.state_name != "Skipped"
+    completed = view.state_type == "COMPLETED"
     if as_json:
         render.show_json(
             {
@@ -152,7 +153,7 @@ class _Progress:
         self._state = "asked for"
         self._most = 0
         self._ended = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, daemon=True) if sys.stderr.isatty() else None
+        self._ticker = threading.Thread(target=self._tick, daemon=True) if render.can_rewrite() else None
 
     def __enter__(self) -> Callable[[RunView], None]:
         if self._ticker:
@@ -163,7 +164,7 @@ class _Progress:
         self._ended.set()
         if self._ticker:
             self._ticker.join()
-            self._write("")
+            render.rewrite("")
 
     def _show(self, view: RunView) -> None:
         state = in_words(view.state_name)
@@ -176,11 +177,7 @@ class _Progress:
 
     def _tick(self) -> None:
         while not self._ended.wait(0.5):
-            self._write(f"{self._name}: {render.clean(self._state)}{self._how_far()}")
-
-    def _write(self, line: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{line}")
-        sys.stderr.flush()
+            render.rewrite(f"{self._name}: {render.clean(self._state)}{self._how_far()}")
 
     def _how_far(self) -> str:
         # A line of progress is not worth an error; the next one may tell.

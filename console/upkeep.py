@@ -68,6 +68,7 @@ def validate() -> None:
 @config_app.command("show")
 def show_config(as_json: values.Json = False) -> None:
     """Show where things are, and every source's settings."""
+    from catchment.ledger.store import without_password
     from deployments.sources_file import SourcesFile
 
     home = session.home()
@@ -76,10 +77,11 @@ def show_config(as_json: values.Json = False) -> None:
         {"name": entry.name, "kind": entry.kind, "settings": entry.settings.model_dump(mode="json")}
         for entry in entries
     ]
+    ledger = without_password(home.database_url)
     if as_json:
-        render.show_json({"home": str(home.path), "ledger": _without_password(home.database_url), "sources": shown})
+        render.show_json({"home": str(home.path), "ledger": ledger, "sources": shown})
         return
-    render.show_fields({"home": home.path, "ledger": _without_password(home.database_url)})
+    render.show_fields({"home": home.path, "ledger": ledger})
     for entry in shown:
         render.say()
         render.show_fields({"source": entry["name"], "kind": entry["kind"], **values.flat(entry["settings"])})
@@ -89,10 +91,3 @@ def show_config(as_json: values.Json = False) -> None:
 def path() -> None:
     """Print where the file of the sources is."""
     render.say(str(session.home().sources_file))
-
-
-def _without_password(url: str) -> str:
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    return url.replace(f":{parts.password}@", ":…@") if parts.password else url

@@ -301,12 +301,22 @@ def sqlite_file(url: str | URL) -> Path | None:
     return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
 
 
-def _parse(url: str | URL) -> URL:
+def without_password(url: str) -> str:
+    """A ledger's address for a person to see. Raises BadInput where it is none."""
+    parsed = _address(url).difference_update_query(["password", "sslpassword"])
+    return parsed.render_as_string().replace(":***@", ":…@")
+
+
+def _address(url: str | URL) -> URL:
     try:
-        parsed = make_url(url)
+        return make_url(url)
     except (ArgumentError, ValueError):
-        # What is wrong with it may be a part of its password.
+        # A port that is no number is a ValueError. What is wrong with it may be a part of its password.
         raise BadInput(f"The ledger's address is not a database URL; use {_ADDRESSES}") from None
+
+
+def _parse(url: str | URL) -> URL:
+    parsed = _address(url)
     if parsed.get_backend_name() in ("postgresql", "postgres"):
         # As other programs write it, without the driver; there is one.
         parsed = parsed.set(drivername="postgresql+psycopg")

@@ -210,3 +210,18 @@ def test_whoever_adds_a_removed_account_again_is_asked_again(cli: Cli, mail: Pat
     assert cli("sources", "remove", "mail", "--yes").code == 0
     assert cli("consent", "list", "--json").json == []
     assert cli(*MAIL, *SECRET).code == 5
+
+
+def test_on_a_terminal_the_count_of_what_was_deleted_makes_room_for_the_proof(filled: Path) -> None:
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "console", "consent", "revoke", "notes", "--yes"]
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as command:
+        os.close(theirs)
+        heard = b""
+        while b"Looked for" not in heard:
+            heard += os.read(ours, 1_000)
+        assert command.wait(PATIENCE) == 0
+    os.close(ours)
+    shown = [line.rpartition("\x1b[K")[2] for line in heard.decode().splitlines()]
+    assert "notes: consent is withdrawn; 6 items deleted" in shown

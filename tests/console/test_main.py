@@ -24,7 +24,7 @@ from catchment.errors import (
     SourceUnavailable,
     TryAgain,
 )
-from console import session
+from console import quick, session
 from console.main import application, main
 
 if TYPE_CHECKING:
@@ -230,3 +230,63 @@ def test_shells_are_offered_completion(process: Cli) -> None:
 def test_main_never_raises_whatever_it_is_given(cli: Cli) -> None:
     for words in ("\x00", "--\udcff", "-" * 999, "=", "''"):
         assert main([words]) == 2
+
+
+@pytest.mark.parametrize(
+    ("closed", "words", "code"),
+    [(0, "sources remove notes", 2), (1, "status", 0), (2, "show nothing-is-called-so", 4)],
+)
+def test_who_closed_the_input_or_an_output_changes_nothing_else(
+    filled: Path, closed: int, words: str, code: int
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m console {words} {closed}>&-', sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, "unexpected" in done.stderr, done.stderr.count("\n")) == (code, False, int(closed == 0))
+
+
+def test_an_error_that_nobody_takes_changes_no_exit_code(filled: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        words = [sys.executable, "-m", "console", "show", "nothing-is-called-so"]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=full, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (4, b"")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search", "caf\udce9"),
+        ("show", "caf\udce9"),
+        ("sources", "pause", "caf\udce9"),
+        ("sources", "pause", "notes", "--reason", "\udce9"),
+        ("quarantine", "note", "1", "\udce9"),
+        ("deletions", "list", "\udce9"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_text_is_refused_in_plain_words(filled: Path, cli: Cli, words: tuple[str, ...]) -> None:
+    said = cli(*words)
+    assert said.code in (0, 2, 4)
+    assert ("unexpected" in said.err, said.err.count("\n")) == (False, 1)
+
+
+@pytest.mark.parametrize("home", ["~nobody-is-called-so/x"])
+def test_a_home_of_nobody_is_refused_in_one_line(home: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", home)
+    said = cli("status")
+    assert (said.code, said.err.count("\n"), "set CATCHMENT_HOME" in said.err) == (2, 1, True)
+    assert quick._asked(["status"]) is None
+
+
+def test_an_address_of_the_ledger_that_is_none_is_refused_in_one_line(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for address in ("postgresql://localhost:port/ledger", "nothing"):
+        monkeypatch.setenv("CATCHMENT_DATABASE_URL", address)
+        for words in (("status",), ("config", "show")):
+            said = cli(*words)
+            assert (said.code, said.err.count("\n"), "use sqlite:///PATH" in said.err) == (2, 1, True), said

@@ -172,3 +172,22 @@ def _on_terminal(words: list[str]) -> bytes:
                 break  # The last who had the terminal open has ended.
     os.close(ours)
     return shown
+
+
+def test_what_another_version_answers_is_done_here(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(state).make()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(forked.place(home)))
+        listening.listen()
+
+        def answer() -> None:
+            with listening.accept()[0] as line:
+                line.recv(65_536)
+                line.sendall(b'{"code": 0, "told": "otherwise"}')
+
+        threading.Thread(target=answer, daemon=True).start()
+        monkeypatch.setattr(sys, "argv", ["catchment", "sources", "list"])
+        assert quick.main() == 0
+    assert "no source" in capsys.readouterr().err

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
+import pty
+import struct
+import subprocess
 import sys
-from collections.abc import Callable
+import termios
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -143,3 +150,60 @@ def test_a_moment_of_another_day_is_told_with_its_day() -> None:
     here = noon.astimezone()
     assert render.clock(noon, noon) == f"{here:%H:%M}"
     assert render.clock(noon + timedelta(days=1), noon) == f"{here + timedelta(days=1):%Y-%m-%d %H:%M}"
+
+
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Put this process into another time zone."""
+
+    def move(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield move
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"),
+    [
+        ("Asia/Tokyo", datetime(9999, 12, 31, 23, tzinfo=UTC)),
+        ("America/New_York", datetime(1, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_a_moment_at_the_end_of_the_calendar_is_told_in_every_time_zone(
+    zone: Callable[[str], None], name: str, moment: datetime, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zone(name)
+    render.show_fields({"created": moment})
+    assert capsys.readouterr().out.split()[1] == f"{moment:%Y-%m-%d}"
+
+
+def test_a_line_of_progress_is_never_longer_than_a_narrow_terminal() -> None:
+    script = "import time\nfrom console.syncs import _Progress\nwith _Progress('n' * 60):\n    time.sleep(1.2)\n"
+    shown = _on_terminal(script, columns=20)
+    lines = shown.split("\r\x1b[K")[1:]
+    assert len(lines) >= 2
+    assert {len(line) for line in lines} == {19, 0}
+
+
+def test_a_terminal_that_obeys_nothing_gets_no_line_that_is_written_anew() -> None:
+    script = "from console.syncs import _Progress\nwith _Progress('notes'):\n    pass\n"
+    assert _on_terminal(script, columns=80, TERM="dumb") == ""
+
+
+def _on_terminal(script: str, columns: int, **environment: str) -> str:
+    """What a terminal of so many columns gets of a script's errors."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    named = {"TERM": "xterm", "CATCHMENT_HOME": "/nowhere", **environment}
+    subprocess.run([sys.executable, "-c", script], stderr=theirs, env={**os.environ, **named}, timeout=60, check=True)
+    os.set_blocking(ours, False)
+    try:
+        shown = os.read(ours, 65_536)
+    except BlockingIOError:
+        shown = b""
+    os.close(theirs)
+    os.close(ours)
+    return shown.decode()
