@@ -27,6 +27,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -240,6 +241,8 @@ def serve(link: socket.socket, ground: Ground) -> None:
     if order := forge.serve():
         os.environ.clear()
         os.environ.update({**ground.lean, **order.env})
+        # The system looks at TZ once.
+        time.tzset()
         _execute(order, fresh=_has_settings(before))
 
 
