@@ -108,7 +108,8 @@ def _put_back(home: Home, files: Mapping[str, bytes], aside: Path | None) -> Non
         return
     if file.exists():
         shutil.copy2(file, aside / _SOURCES if aside else file.with_name(f"{_SOURCES}.replaced"))
-    durable.write(file, text)
+    # As `SourcesFile.save`: a person may have a link to it here.
+    durable.write(file.resolve(), text)
 
 
 def _tell(broken: list[str]) -> None:

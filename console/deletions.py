@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Decide about deletions that were held back.", rich_markup_mode=None)
 
-Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
-
 
 @app.command("list")
 def list_held(
@@ -44,7 +42,7 @@ def list_held(
 
 
 @app.command()
-def apply(name: session.SourceName, reason: Why = "") -> None:
+def apply(name: session.SourceName, reason: values.Why = "") -> None:
     """Let the held deletions happen: the items are really gone.
 
     Their documents leave the library; what is there again at a later sync comes back.
@@ -55,7 +53,7 @@ def apply(name: session.SourceName, reason: Why = "") -> None:
 
 
 @app.command()
-def drop(name: session.SourceName, reason: Why = "") -> None:
+def drop(name: session.SourceName, reason: values.Why = "") -> None:
     """Forget the held deletions: the next sync looks afresh."""
     with session.writing() as ledger:
         number = ledger.intake.drop_hold(_held(ledger, name), session.operator(), reason)

@@ -50,6 +50,8 @@ def demo(
 ) -> int:
     """Ingest the example vault and this project; show the result."""
     os.environ["CATCHMENT_HOME"] = str(home.absolute())
+    # All that it makes is to be in its own folder, also where the person's library is on PostgreSQL.
+    os.environ.pop("CATCHMENT_DATABASE_URL", None)
     sources = [_own(source)] if source else _EXAMPLES
     from deployments.supervisor import down, up
 
@@ -107,8 +109,10 @@ def _sync(server: Running, sources: Sequence[_Source]) -> bool:
         if all(now.ended for now in views.values()):
             break
         time.sleep(0.5)
-    for now in views.values():
+    for name, now in views.items():
         render.say(f"→ {now.name}")
+        if now.state_type != "COMPLETED":
+            render.note(f"the sync of {name} ended {now.state_name}: {render.clean(now.message)}")
     return all(now.state_type == "COMPLETED" for now in views.values())
 
 
@@ -127,6 +131,8 @@ def _show(names: Sequence[str], searches: Sequence[str]) -> None:
 
     with session.reading() as ledger:
         rows = [r for r in overview(ledger) if r["name"] in names]
+        # A run that died, or never began, has told nothing.
+        told = {r["name"]: (r["last_sync"] or {}).get("summary", {}) for r in rows}
         render.say()
         render.show_table(
             ("SOURCE", "DOCUMENTS", "NEW OR CHANGED", "UNCHANGED", "SKIPPED", "QUARANTINED"),
@@ -134,8 +140,8 @@ def _show(names: Sequence[str], searches: Sequence[str]) -> None:
                 (
                     r["name"],
                     r["documents"],
-                    (summary := r["last_sync"]["summary"])["succeeded"],
-                    summary["unchanged"],
+                    told[r["name"]].get("succeeded", 0),
+                    told[r["name"]].get("unchanged", 0),
                     r["jobs"].get("skipped", 0),
                     r["jobs"].get("quarantined", 0),
                 )

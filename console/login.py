@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from catchment.errors import BadInput, LoginFailed, Refused
-from console import render, session
+from console import render, session, values
 
 app = typer.Typer(help="Log in to a host, and keep the token for its sources.", rich_markup_mode=None)
 
@@ -43,7 +44,7 @@ def github(
         host = GitHubSettings(repositories=("any/any",), address=address)
     except ValueError:
         raise BadInput("--address is https:// and the name of a host, such as https://github.example.org") from None
-    reference = keep or f"file:{_place(host.host)}"
+    reference = values.located(keep) if keep else f"file:{_place(host.host)}"
     if not reference.startswith(("file:", "keyring:")):
         raise BadInput("a token can be kept by file:PATH or keyring:SERVICE/USER only")
     code = device.begin(host.address, client, scope)
@@ -58,9 +59,8 @@ def github(
         render.note(
             f"this token ends in {given.seconds / _HOURS:.0f} hours; that of an OAuth app stays, see docs/github.md"
         )
-    render.say(
-        f"The token is kept. Use it: catchment sources add github OWNER/REPO --name NAME --secret token={reference}"
-    )
+    use = f"catchment sources add github OWNER/REPO --name NAME --secret {shlex.quote(f'token={reference}')}"
+    render.say(f"The token is kept. Use it: {use}")
 
 
 def _place(host: str) -> Path:

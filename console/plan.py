@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catchment.home import expanded
 from console import adding, render, session, values
 
 if TYPE_CHECKING:
@@ -33,13 +36,13 @@ def plan(
         found = _rehearse(ledger, entry, deep=deep)
     told = found.to_json()
     if out is not None:
-        _write(out, told)
+        _write(expanded(out), told)
     if as_json:
         render.show_json(told)
         return
     _show(found)
     if out is not None:
-        render.say(f"To do just that: `catchment sync {name} --plan {out}`")
+        render.say(f"To do just that: `catchment sync {name} --plan {shlex.quote(str(out))}`")
 
 
 def _rehearse(ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
@@ -51,7 +54,7 @@ def _rehearse(ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
     connector = connector_class(entry.kind)
     policy = entry.settings.policy(connector.policy)
     made = connector(entry.settings)
-    return make_plan(session.home(), ledger, adding.known(ledger, entry), made, policy, deep=deep)
+    return make_plan(session.home(), ledger, adding.known(ledger, entry.name), made, policy, deep=deep)
 
 
 def _show(found: Plan) -> None:
@@ -81,7 +84,11 @@ def _estimate(found: Plan) -> str:
 
 
 def _write(file: Path, told: object) -> None:
+    """Write a plan for its owner alone, also in the place of a file that others may read."""
     import json
 
     with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+        # It may be a pipe or a terminal, whose mode is none of our business.
+        if stat.S_ISREG(os.fstat(out.fileno()).st_mode):
+            os.fchmod(out.fileno(), 0o600)
         json.dump(told, out)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput
-from catchment.model import Reason
+from catchment.errors import BadInput, NotFound
+from catchment.model import JobState, Reason
 from console import render, session, values
 
 if TYPE_CHECKING:
@@ -94,7 +94,14 @@ def retry(
             ledger.sources.get(source)
         chosen = jobs or [entry.job for entry in ledger.quarantine.list(source, reason, cluster)]
         number = ledger.quarantine.retry(chosen, session.operator())
+    if jobs and not number:
+        raise NotFound("none of these jobs is in quarantine; `catchment quarantine list` shows what is")
     render.say(f"{render.count(number, 'item')} back in the queue; `catchment sync NAME` takes them up now")
+    if jobs and (others := len(set(jobs)) - number):
+        render.note(
+            f"{render.count(others, 'of the jobs is', 'of the jobs are')} not in quarantine; "
+            "`catchment quarantine list` shows what is"
+        )
 
 
 @app.command()
@@ -106,12 +113,14 @@ def note(job: Job, text: Annotated[str, typer.Argument(metavar="TEXT", help="Wha
 
 
 @app.command()
-def discard(jobs: Jobs, reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")] = "") -> None:
+def discard(jobs: Jobs, reason: values.Why = "") -> None:
     """Give items up; they are tried again only when they change."""
     with session.writing() as ledger:
-        for job in jobs:
+        # What is not in quarantine comes first: it is refused before anything is given up.
+        chosen = sorted(set(jobs), key=lambda job: ledger.queue.job(job).state is JobState.QUARANTINED)
+        for job in chosen:
             ledger.quarantine.discard(job, session.operator(), reason)
-    render.say(f"{render.count(len(jobs), 'item')} discarded")
+    render.say(f"{render.count(len(chosen), 'item')} discarded")
 
 
 @app.command()

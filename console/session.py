@@ -133,7 +133,7 @@ def source_names(incomplete: str) -> list[str]:
     try:
         with reading() as ledger:
             return [source.name for source in ledger.sources.all() if source.name.startswith(incomplete)]
-    except (CatchmentError, NotFound):
+    except CatchmentError:
         return []
 
 

@@ -12,12 +12,10 @@ from catchment.model import Priority
 from console import adding, consent, render, session, upcoming, values
 
 if TYPE_CHECKING:
-    from catchment.ledger import Ledger, Source, SyncRow
+    from catchment.ledger import Source, SyncRow
     from deployments.sources_file import SourceEntry
 
 app = typer.Typer(help="Add, see and steer what is read.", rich_markup_mode=None)
-
-Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -125,10 +123,10 @@ app.command("next")(upcoming.preview)
 
 
 @app.command()
-def pause(name: session.SourceName, reason: Why = "") -> None:
+def pause(name: session.SourceName, reason: values.Why = "") -> None:
     """Stop syncing a source; what is in the library stays."""
     with session.writing() as ledger:
-        source = _known(ledger, name)
+        source = adding.known(ledger, name)
         ledger.sources.pause(name, session.operator(), reason)
     _switch(source, on=False)
     render.say(f"{name} is paused; go on with `catchment sources resume {name}`")
@@ -138,7 +136,7 @@ def pause(name: session.SourceName, reason: Why = "") -> None:
 def resume(name: session.SourceName) -> None:
     """Go on with a source that is paused or held."""
     with session.writing() as ledger:
-        source = _known(ledger, name)
+        source = adding.known(ledger, name)
         ledger.sources.resume(name, session.operator())
     _switch(source, on=True)
     render.say(f"{name} goes on")
@@ -148,7 +146,7 @@ def resume(name: session.SourceName) -> None:
 def remove(
     name: session.SourceName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    reason: Why = "",
+    reason: values.Why = "",
 ) -> None:
     """Forget a source and its documents.
 
@@ -170,13 +168,6 @@ def probe(name: session.SourceName) -> None:
     entry = adding.entry(name)
     adding.require_consent(entry)
     render.say(render.clean(adding.probe(entry)))
-
-
-def _known(ledger: Ledger, name: str) -> Source:
-    try:
-        return ledger.sources.get(name)
-    except NotFound:
-        return adding.known(ledger, adding.entry(name))
 
 
 def _switch(source: Source, *, on: bool) -> None:

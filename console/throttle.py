@@ -23,8 +23,6 @@ Scope = Annotated[
 ]
 _EVENTS = ("throttle set", "throttle cleared", "paused", "resumed", "breaker opened", "breaker closed", "breaker reset")
 
-Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
-
 
 @app.command()
 def show(as_json: values.Json = False) -> None:
@@ -60,7 +58,7 @@ def set_rule(
         list[str] | None,
         typer.Option(metavar="WINDOW", help='Read nothing then: "22:00-06:00 mon-fri Europe/Berlin"; may be repeated.'),
     ] = None,
-    reason: Why = "",
+    reason: values.Why = "",
 ) -> None:
     """Bound a source, a kind or all; what is not given stays.
 
@@ -88,7 +86,7 @@ def set_rule(
 
 
 @app.command()
-def clear(scope: Scope, reason: Why = "") -> None:
+def clear(scope: Scope, reason: values.Why = "") -> None:
     """Remove the rule of a source, a kind or all.
 
     A pause goes with it.
@@ -104,7 +102,7 @@ def clear(scope: Scope, reason: Why = "") -> None:
 
 
 @app.command()
-def pause(scope: Scope, reason: Why = "") -> None:
+def pause(scope: Scope, reason: values.Why = "") -> None:
     """Read nothing of a source, a kind or all for now.
 
     No sync begins and no request is made; what is in the library stays.
@@ -113,7 +111,7 @@ def pause(scope: Scope, reason: Why = "") -> None:
 
 
 @app.command()
-def resume(scope: Scope, reason: Why = "") -> None:
+def resume(scope: Scope, reason: values.Why = "") -> None:
     """Go on after `throttle pause`; the other rules stay."""
     _pause(scope, False, reason)
 

@@ -24,7 +24,7 @@ def undo(
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")] = "",
+    reason: values.Why = "",
     as_json: values.Json = False,
 ) -> None:
     """Take back what a sync did to the library.

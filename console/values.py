@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_origin
 
 import typer
 
 from catchment.errors import BadInput
+from catchment.home import expanded
 from console import render
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 Settings = TypeVar("Settings", bound="SourceSettings")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Why = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
 LARGEST: Final = 2**63 - 1
 """The largest number that anything in a ledger can have."""
@@ -89,7 +92,14 @@ def secrets(assignments: Sequence[str]) -> dict[str, str]:
         if not reference.startswith(_REFERENCES):
             forms = "env:VARIABLE, keyring:service/user, file:PATH or block:NAME"
             raise BadInput(f"--secret {name}= takes where the secret is kept, never the secret itself: {forms}")
-    return result
+    return {name: located(reference) for name, reference in result.items()}
+
+
+def located(reference: str) -> str:
+    """The reference as it leads there from every folder: a sync is in another one than whoever types `file:PATH`."""
+    scheme, _, place = reference.partition(":")
+    path = expanded(Path(place))
+    return f"file:{path.absolute()}" if scheme == "file" and place and not path.is_absolute() else reference
 
 
 def typed(model: type[Settings], given: Mapping[str, Any]) -> Settings:

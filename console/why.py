@@ -14,6 +14,7 @@ import typer
 from catchment.errors import NoConsent, NotFound
 from catchment.home import expanded
 from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
+from connectors.files import to_locator, to_path
 from console import adding, jobs, render, session, values
 
 if TYPE_CHECKING:
@@ -64,9 +65,17 @@ def _inside(path: str, entries: Mapping[str, SourceEntry], source: str | None) -
     inside = {}
     for name, entry in entries.items():
         root = getattr(entry.settings, "root", None)
-        if root is not None and source in (None, name) and asked.is_relative_to(root):
-            inside[name] = asked.relative_to(root).as_posix()
+        if root is not None and source in (None, name) and (below := _below(asked, root)) is not None:
+            inside[name] = to_locator(below.as_posix())
     return inside
+
+
+def _below(path: Path, root: Path) -> Path | None:
+    """The path as the root sees it, also where a link leads to one of them; None where it lies elsewhere."""
+    for there, top in ((path, root), (path.parent.resolve() / path.name, root.resolve())):
+        if there.is_relative_to(top):
+            return there.relative_to(top)
+    return None
 
 
 def _spelled(path: Path) -> Path:
@@ -243,7 +252,7 @@ def _listed(entry: SourceEntry, locator: str) -> str:
 
     connector = connector_class(entry.kind)(entry.settings)
     # Not every kind of source has rules about names; one that has can tell which of them it was.
-    if (rules := getattr(connector, "why_not", None)) and (reason := rules(locator)):
+    if (rules := getattr(connector, "why_not", None)) and (reason := rules(to_path(locator))):
         return f"{entry.name} leaves it out: {reason}"
     for change in connector.changes(_Nothing()):
         match change:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 from unicodedata import normalize
@@ -13,6 +14,7 @@ from catchment.home import Home
 from catchment.ledger import FailureInfo, Ledger
 from catchment.model import FailureClass, Item, Reason, Tombstone, Upsert
 from catchment.process import alive, identity
+from connectors.files import to_locator
 from console import session
 
 if TYPE_CHECKING:
@@ -246,3 +248,47 @@ def test_why_says_when_the_source_is_paused(filled: Path, vault: Path, cli: Cli)
 
 def test_why_of_something_that_nobody_knows_exits_with_4(filled: Path, cli: Cli) -> None:
     assert cli("why", "never-heard-of.md").code == 4
+
+
+def test_nothing_is_discarded_when_one_of_the_jobs_cannot_be(filled: Path, cli: Cli) -> None:
+    broken, other = str(_job(cli, "broken.pdf")), str(_job(cli, "Hive.md"))
+    for more in (other, "999999"):
+        said = cli("quarantine", "discard", broken, more)
+        assert (said.code, said.out, said.err.count("\n")) == ({other: 1, "999999": 4}[more], "", 1), said
+        assert len(cli("quarantine", "list", "--json").json) == 1
+    assert cli("quarantine", "discard", broken, broken).out == "1 item discarded\n"
+
+
+def test_a_retry_tells_which_jobs_are_not_in_quarantine(filled: Path, cli: Cli) -> None:
+    broken, other = str(_job(cli, "broken.pdf")), str(_job(cli, "Hive.md"))
+    said = cli("quarantine", "retry", other, "999999")
+    assert (said.code, said.out, "none of these jobs is in quarantine" in said.err) == (4, "", True)
+    said = cli("quarantine", "retry", broken, other)
+    assert (said.code, said.out[:7]) == (0, "1 item ")
+    assert "1 of the jobs is not in quarantine" in said.err
+
+
+def test_why_finds_a_file_whose_name_is_no_text(filled: Path, vault: Path, cli: Cli) -> None:
+    path = vault / os.fsdecode(b"caf\xe9.md")
+    path.write_text("text")
+    (vault / os.fsdecode(b"th\xe9.md")).write_text("text")
+    locator = to_locator(path.name)
+    with session.writing() as ledger:
+        sync = ledger.syncs.begin(1, run=None, owner=identity(), code_version="0.1.0", alive=alive)
+        ledger.intake.record(sync.id, [Upsert(Item(locator, "", "v1"))], {})
+        ledger.syncs.end(sync.id, "completed", {})
+    assert [item["item"] for item in cli("why", str(path), "--json").json["items"]] == [locator]
+    assert "notes sees it now" in cli("why", str(vault / os.fsdecode(b"th\xe9.md"))).out
+
+
+def test_why_takes_a_path_by_way_of_a_link_to_the_source(
+    filled: Path, vault: Path, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (vault / "unseen.md").write_text("text")
+    (tmp_path / "link").symlink_to(vault)
+    assert "notes sees it now" in cli("why", str(tmp_path / "link" / "unseen.md")).out
+    # The source may be written down by way of the link, and the shell be where it leads to.
+    file = filled / "sources.yaml"
+    file.write_text(file.read_text().replace(str(vault), str(tmp_path / "link")))
+    monkeypatch.chdir(vault)
+    assert "notes sees it now" in cli("why", "unseen.md").out

@@ -65,3 +65,17 @@ def test_a_sync_is_asked_to_follow_a_plan_that_is_kept_for_it(
     assert cli("sync", "papers", "--plan", str(file)).code == 2
     file.unlink()
     assert cli("sync", "papers", "--plan", str(file)).code == 4
+
+
+def test_a_plan_is_for_its_owner_alone_whatever_was_there_and_may_have_any_name(
+    cli: Cli, papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / "my plan"
+    file.touch()
+    file.chmod(0o644)
+    said = cli("plan", "papers", "--out", "~/my plan")
+    assert "catchment sync papers --plan '~/my plan'`" in said.out
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text())["source"] == "papers"
+    assert cli("sync", "papers", "--plan", "~/my plan").code == 10, "it was found, and no server runs"

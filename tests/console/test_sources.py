@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catchment import purge
 from catchment.dirty import Dirty, DirtyFile
+from catchment.errors import TryAgain
 from catchment.home import Home
 from catchment.process import identity
 from deployments.server import Running, record
+from deployments.sources_file import SourcesFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,3 +221,81 @@ def test_a_watched_source_may_have_a_quiet_of_its_own_and_another_may_not(cli: C
     (source,) = cli("sources", "list", "--json").json
     assert source["schedule"] == "every 15 min, 5 s after a change"
     assert "watch:5s" in (state / "sources.yaml").read_text()
+
+
+def test_two_who_add_a_source_at_once_have_both_added(state: Path, folder: Path, process: Cli) -> None:
+    # Whoever has read the file takes their time to write it.
+    script = (
+        "import sys, time\n"
+        "from deployments.sources_file import SourcesFile\n"
+        "add = SourcesFile.add\n"
+        "def slow(*given):\n"
+        "    time.sleep(1)\n"
+        "    add(*given)\n"
+        "SourcesFile.add = slow\n"
+        "from console.main import main\n"
+        "sys.exit(main())\n"
+    )
+    Home(state).make()
+    names = ("one", "two")
+    with ThreadPoolExecutor() as both:
+        said = both.map(
+            lambda name: process("sources", "add", "local_files", str(folder), "--name", name, script=script), names
+        )
+    assert [one.code for one in said] == [0, 0]
+    assert sorted(entry.name for entry in SourcesFile.load(state / "sources.yaml").entries) == ["one", "two"]
+
+
+def test_a_source_that_cannot_be_added_leaves_what_others_wrote_meanwhile(
+    cli: Cli, filled: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = filled / "sources.yaml"
+
+    def deploy(*_: object) -> None:
+        file.write_text(f"{file.read_text()}# mine\n")
+        raise TryAgain("it is down; start it")
+
+    record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
+    monkeypatch.setattr("deployments.deploy.deploy", deploy)
+    monkeypatch.setattr("deployments.deploy.undeploy", lambda *_: None)
+    assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 10
+    assert [entry.name for entry in SourcesFile.load(file).entries] == ["notes"]
+    assert file.read_text().endswith("# mine\n")
+
+
+def test_a_source_that_is_refused_after_it_was_deployed_is_taken_off_the_server(
+    cli: Cli, filled: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A person took it out of the file; the library has it yet.
+    (filled / "sources.yaml").unlink()
+    deployed: list[str] = []
+    record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
+    monkeypatch.setattr("deployments.deploy.deploy", lambda _home, _server, names: deployed.extend(names))
+    monkeypatch.setattr("deployments.deploy.undeploy", lambda _home, _server, name: deployed.remove(name))
+    said = cli("sources", "add", "local_files", str(folder), "--name", "notes")
+    assert (said.code, "of kind obsidian" in said.err) == (5, True)
+    assert deployed == []
+
+
+def test_a_removal_that_was_broken_off_is_finished_by_another(
+    cli: Cli, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = Home(filled).copies("notes") / "pack"
+    copy.parent.mkdir(parents=True)
+    copy.touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(purge, "forget_files", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        assert cli("sources", "remove", "notes", "--yes").code == 130
+    assert cli("sources", "remove", "notes", "--yes").code == 0
+    assert not copy.exists()
+    assert cli("sources", "remove", "notes", "--yes").code == 4
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "hunter/2", "hunter?2", "hunter#2", "hunter%402", "[hunter2"])
+def test_no_password_is_shown_however_it_is_written(
+    filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    for address in (f"postgresql://me:{secret}@localhost/ledger", "postgresql://localhost/ledger?password=hunter2"):
+        monkeypatch.setenv("CATCHMENT_DATABASE_URL", address)
+        said = cli("config", "show")
+        assert (said.code, "hunter" in said.out, "localhost/ledger" in said.out) == (0, False, True), said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,3 +123,9 @@ def test_settings_are_shown_as_they_are_set() -> None:
 def test_a_summary_leaves_out_what_did_not_happen() -> None:
     assert values.summary({"succeeded": 3, "moved": 1, "deleted": 0, "listed": 40}) == "3 in the library, 1 moved"
     assert values.summary({"succeeded": 0}) == "nothing to do"
+
+
+def test_a_file_of_a_secret_is_found_from_every_folder() -> None:
+    given = ["a=file:secret", "b=file:/s", "c=file:~/s", "d=env:S", "e=file:"]
+    here = str(Path.cwd() / "secret")
+    assert list(values.secrets(given).values()) == [f"file:{here}", "file:/s", "file:~/s", "env:S", "file:"]

@@ -1,0 +1,49 @@
+"""`demo` as far as it starts nothing; all of it is tried in `tests/acceptance`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catchment.errors import TryAgain
+from catchment.home import Home
+from catchment.ledger import Ledger
+from catchment.model import Priority
+from catchment.process import alive
+from console import demo
+from deployments import supervisor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.console.conftest import Cli
+
+
+def test_the_demo_leaves_the_library_of_a_person_alone(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str | None, str | None]] = []
+
+    def up(*_given: object, **_options: object) -> int:
+        seen.append((os.environ.get("CATCHMENT_HOME"), os.environ.get("CATCHMENT_DATABASE_URL")))
+        raise TryAgain("that is enough")
+
+    monkeypatch.setenv("CATCHMENT_DATABASE_URL", f"sqlite:///{tmp_path / 'mine.db'}")
+    monkeypatch.setattr(supervisor, "up", up)
+    assert cli("demo", "--exit", "--home", str(tmp_path / "demo")).code == 10
+    assert seen == [(str(tmp_path / "demo"), None)]
+
+
+def test_a_sync_that_told_nothing_is_shown_too(cli: Cli, filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        source = ledger.sources.get("notes").id
+        ledger.syncs.begin(source, run=None, owner="nobody", code_version="1", alive=alive)
+        ledger.syncs.close_dead(alive)
+        ledger.sources.put("another", "local_files", Priority.NORMAL)
+    demo._show(["notes", "another"], ())
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["notes", "2", "0", "0", "1", "1"] in rows
+    assert ["another", "0", "0", "0", "0", "0"] in rows
