@@ -7,11 +7,14 @@ import re
 from calendar import monthrange
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 SHORTEST, LONGEST = 10, 3_650 * 86_400
 """Seconds of an interval; ten years at most, for the server finds no date for one that leads beyond the calendar."""
+_TIMES_A_DAY, _AS_OF, _YEARS = 24, 2040, 20
+"""Of a recurrence rule: of each hour at most, and so often for twenty years at most until then."""
 _RULE_PART = re.compile(r"\b(FREQ|INTERVAL)=([^;\s]+)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LEAP_YEAR = 2024
@@ -52,13 +55,14 @@ def check_rrule(rule: str) -> str:
     """A recurrence rule (RFC 5545), as it is. Raises ValueError.
 
     The server counts every time of a rule from its beginning, or from 2020, in its only thread: a rule that stays where it is
-    would stop it for good, and one of each minute for most of a minute, again and again.
+    would stop it for good, and one of each minute for most of a minute, again and again. Of one whose days never come it looks
+    at every day until the year 9999, for 10 s.
     """
     from dateutil.rrule import rrulestr
 
     try:
         # With a beginning, as the server has one: else an end in UTC (`UNTIL=…Z`) is held against nothing.
-        rrulestr(rule, dtstart=datetime(2020, 1, 1))  # noqa: DTZ001 - the server's has no zone either
+        read: Any = rrulestr(rule, dtstart=datetime(2020, 1, 1))  # noqa: DTZ001 - the server's has no zone either
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
         example = "FREQ=WEEKLY;BYDAY=MO, and where it ends UNTIL=20301231T000000, in the schedule's time zone"
         raise ValueError(f"this is no recurrence rule (RFC 5545); as in {example}") from None
@@ -67,7 +71,29 @@ def check_rrule(rule: str) -> str:
             raise ValueError("a recurrence rule is of hours at least; for less give an interval: --every 15m")
         if name == "INTERVAL" and int(value) < 1:
             raise ValueError("the INTERVAL of a recurrence rule is 1 at least")
+    for one in getattr(read, "_rrule", [read]):
+        times = _times_a_day(one)
+        if times > _TIMES_A_DAY:
+            raise ValueError("a recurrence rule has 24 times a day at most; for more give an interval: --every 15m")
+        if times * (_AS_OF - one._dtstart.year) > _TIMES_A_DAY * _YEARS:
+            raise ValueError("this recurrence rule begins too long ago; give a later DTSTART, or none")
+        if not _has_a_day(one):
+            raise ValueError(
+                "the times of the recurrence rule never come, such as 30 February; correct its days or months"
+            )
     return rule
+
+
+def _times_a_day(one: Any) -> float:
+    hours = len(one._byhour) if one._byhour else 24 / one._interval
+    return float(hours * len(one._byminute or "1") * len(one._bysecond or "1"))
+
+
+def _has_a_day(one: Any) -> bool:
+    """Whether one of the months of a rule ever has one of its days; those that are counted from the end are there always."""
+    if not one._bymonth or not one._bymonthday or one._bynmonthday:
+        return True
+    return any(day <= monthrange(_LEAP_YEAR, month)[1] for month in one._bymonth for day in one._bymonthday)
 
 
 def check_zone(name: str) -> str:
