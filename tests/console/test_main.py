@@ -289,4 +289,4 @@ def test_an_address_of_the_ledger_that_is_none_is_refused_in_one_line(
         monkeypatch.setenv("CATCHMENT_DATABASE_URL", address)
         for words in (("status",), ("config", "show")):
             said = cli(*words)
-            assert (said.code, said.err.count("\n"), "use sqlite:///PATH" in said.err) == (2, 1, True), said
+            assert (said.code, said.err.count("\n"), "use sqlite:////" in said.err) == (2, 1, True), said
