@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -32,13 +31,11 @@ def up(
 
     def announce(line: str) -> None:
         nonlocal told
-        # Nothing ends because its output is closed, or on a disk that is full.
-        with suppress(OSError, render.OutputClosedError):
-            render.say(render.clean(line))
-            if not told and (place := supervisor.ui_login(home)):
-                render.say(f"The name and the password that the page asks for are in {place}")
-                told = True
-            sys.stdout.flush()
+        render.say(render.clean(line))
+        if not told and (place := supervisor.ui_login(home)):
+            render.say(f"The name and the password that the page asks for are in {place}")
+            told = True
+        sys.stdout.flush()
 
     return supervisor.up(home, port=port, detach=detach, announce=announce)
 

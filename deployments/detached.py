@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 
 from catchment.errors import CatchmentError
 from catchment.settings import Home
@@ -20,10 +19,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _say(line: str) -> None:
-    # Nothing ends because the disk of its log is full.
-    with suppress(OSError):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

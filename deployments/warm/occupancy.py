@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -141,10 +140,8 @@ class Occupancy:
             self._waiting,
         )
         if self._told is None or _differ(places, self._told):
-            # The disk is full, or the home is being removed; it is told at the next change, and runs do without.
-            with suppress(OSError):
-                places.write(self._home)
-                self._told = places
+            places.write(self._home)
+            self._told = places
 
 
 def due_at(run: FlowRun) -> datetime:

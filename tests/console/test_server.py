@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
-from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from console import server, session
-from deployments import detached, supervisor
+from console import session
+from deployments import supervisor
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -59,22 +57,3 @@ def test_a_full_disk_is_said(cli: Cli, filled: Path, started: list[str], monkeyp
 def test_without_a_ledger_it_starts_and_makes_none(cli: Cli, state: Path, started: list[str]) -> None:
     assert cli("up").code == 0
     assert (len(started), (state / "ledger.db").exists()) == (1, False)
-
-
-def test_what_runs_goes_on_when_nobody_takes_what_it_says(
-    filled: Path, started: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def up(_home: object, *, announce: Callable[[str], None], **_options: object) -> int:
-        announce("the server stopped (killed); starting it again in 1 s")
-        detached._say("the server stopped (killed); starting it again in 1 s")
-        started.append("went on")
-        return 0
-
-    monkeypatch.setattr(supervisor, "up", up)
-    full = Path("/dev/full").open("w")  # noqa: SIM115 - what it holds cannot be written, so that closing it fails
-    monkeypatch.setattr(sys, "stdout", full)
-    assert server.up() == 0
-    monkeypatch.undo()
-    with suppress(OSError):
-        full.close()
-    assert started == ["went on"]
