@@ -13,14 +13,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
 from catchment import durable
 from catchment.errors import LoginFailed
 from catchment.home import expanded
 
-SecretReference = Annotated[str, StringConstraints(pattern=r"^(env|file|keyring|block):.+$")]
-"""`env:VARIABLE`, `file:PATH` (mode 0600), `keyring:service/user` or `block:NAME`."""
+
+def _from_the_top(reference: str) -> str:
+    scheme, _, place = reference.partition(":")
+    if scheme == "file" and not expanded(Path(place)).is_absolute():
+        # Each process would look for it from another folder.
+        raise ValueError("a secret's file is named by its full path, such as file:/home/me/password or file:~/password")
+    return reference
+
+
+SecretReference = Annotated[
+    str, StringConstraints(pattern=r"^(env|file|keyring|block):.+$"), AfterValidator(_from_the_top)
+]
+"""`env:VARIABLE`, `file:PATH` (a full one, mode 0600), `keyring:service/user` or `block:NAME`."""
 
 _LONGEST = 64 * 1024
 

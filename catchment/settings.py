@@ -7,15 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 
 from catchment.home import Home, expanded
 from catchment.model import Priority
 
 __all__ = [
     "CachePolicy",
+    "FullPath",
     "Home",
     "LimitChanges",
     "Limits",
@@ -35,6 +45,18 @@ PlanId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 """Names a plan that is kept in the home folder (`catchment.planning`)."""
 
 SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+
+
+def _full(path: Path, said: ValidationInfo) -> Path:
+    path = expanded(path)
+    if not path.is_absolute():
+        # Each process would look for it from another folder.
+        raise ValueError(f"{said.field_name} must be a full path, such as /home/me/{path.name} or ~/{path.name}")
+    return path
+
+
+FullPath = Annotated[Path, AfterValidator(_full)]
+"""A path from the top; `~` is the home folder."""
 
 
 class Strict(BaseModel):

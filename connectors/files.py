@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, StillChanging, Vanished
+from connectors.ignore import UnknownRules
 
 _READ_SIZE = 1 << 20
 _STILL_WRITING = 2_000_000_000
@@ -90,6 +91,8 @@ def identity(entry: Entry, path: str) -> str:
 
 def item_error(error: OSError) -> ItemError:
     """What an operating system's refusal means for one item."""
+    if isinstance(error, UnknownRules):
+        return (AccessDenied if error.errno in _REFUSED else FetchFailed)(str(error))
     what = os.strerror(error.errno or errno.EIO).lower()
     if error.errno in _REFUSED:
         return AccessDenied(f"it may not be read ({what}); change its mode or owner, and the next sync takes it up")

@@ -5,6 +5,7 @@ Patterns are written and matched as in a `.gitignore`: `*.tmp` at any depth, `/b
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -18,6 +19,22 @@ from connectors import patterns
 _LARGEST_IGNORE_FILE = 1_000_000
 # Git's own store is never content, even where hidden files are wanted.
 _NEVER = frozenset({".git"})
+# A link is not followed, as git does not; what else has the name and is no file holds no patterns.
+_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+
+
+class UnknownRules(OSError):
+    """An ignore file is there and cannot be read: nobody knows what of its folder is wanted. `file` is its name."""
+
+    def __init__(self, error: OSError, file: str) -> None:
+        super().__init__(error.errno, os.strerror(error.errno or errno.EIO).lower())
+        self.file = file
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file} cannot be read ({self.strerror}), so that nobody knows what it leaves out; "
+            "make it readable, or delete it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +71,10 @@ class Layer:
         return bool(self.include or self.exclude or self.files)
 
     def enter(self, folder: str, path: str) -> Layer:
-        """The rules inside a folder, given as `path` on disk and as `folder` relative to the root ("" for the root)."""
+        """The rules inside a folder, given as `path` on disk and as `folder` relative to the root ("" for the root).
+
+        Raises UnknownRules.
+        """
         layer = self
         for name in self.rules.ignore_files:
             text = _text(f"{path}/{name}")
@@ -105,16 +125,21 @@ def _compiled(lines: Iterable[str], *, lenient: bool = False) -> GitIgnoreSpec |
 
 
 def _text(path: str) -> str | None:
-    """What an ignore file says; None where there is none that can be read."""
+    """What an ignore file says; None where there is none. Raises UnknownRules."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+    except OSError as error:
+        if error.errno in _NO_FILE:
             return None
+        raise UnknownRules(error, path.rpartition("/")[2]) from error
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        if found.st_size > _LARGEST_IGNORE_FILE:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         return os.read(handle, _LARGEST_IGNORE_FILE).decode("utf-8-sig", "surrogateescape")
-    except OSError:
-        return None
+    except OSError as error:
+        raise UnknownRules(error, path.rpartition("/")[2]) from error
     finally:
         os.close(handle)

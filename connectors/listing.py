@@ -93,9 +93,9 @@ class Lister:
         """The folder at a path relative to the root; None where there is none, or none that is wanted."""
         folder = top
         for name in relative.split("/") if relative else ():
-            layer = folder.above.enter(folder.relative, folder.path)
             path, inner = f"{folder.path}/{name}", folder.child(name)
             try:
+                layer = folder.above.enter(folder.relative, folder.path)
                 device, found = os.stat(folder.path).st_dev, os.lstat(path)  # noqa: PTH116 - as in `list`
             except OSError:
                 return None
@@ -105,7 +105,7 @@ class Lister:
         return folder
 
     def list(self, folder: Folder) -> Listing:
-        """Look at every file of a folder once. Raises OSError when the folder cannot be listed."""
+        """Look at every file of a folder once. Raises OSError when the folder, or what its rules are, cannot be read."""
         # By its handle: the system then need not find the way to the folder again for each file.
         handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
-from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings, expanded
+from catchment.settings import FullPath, Policy, Resources, RetryPolicy, SourceSettings, expanded
 from connectors.ignore import Rules
 from connectors.tree import Tree
 
@@ -25,7 +25,7 @@ _MEGABYTE = 1_000_000
 class FolderSettings(SourceSettings):
     """What every kind of source has that is a folder."""
 
-    root: Path = Field(title="Folder", description="The folder to read, as a full path; ~ is your home")
+    root: FullPath = Field(title="Folder", description="The folder to read, as a full path; ~ is your home")
     exclude: tuple[str, ...] = Field(
         (), title="Exclude", description="Patterns of what to leave out, written as in a .gitignore: *.tmp, /build/"
     )
@@ -43,14 +43,6 @@ class FolderSettings(SourceSettings):
         if not root.exists():
             raise BadInput(f"{root.name!r} is not there; correct the path, or mount its disk first")
         return {"root": root}
-
-    @field_validator("root")
-    @classmethod
-    def _full(cls, root: Path) -> Path:
-        root = expanded(root)
-        if not root.is_absolute():
-            raise ValueError("root must be a full path, such as /home/me/Documents or ~/Documents")
-        return root
 
     @field_validator("exclude", "include", check_fields=False)
     @classmethod

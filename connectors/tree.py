@@ -22,7 +22,7 @@ from catchment.errors import (
 from catchment.model import Change, Item, Root, SkipReason
 from connectors.comparison import Comparison, ComparisonAt
 from connectors.files import Entry, birth_time, gone, opened, read_all, to_locator
-from connectors.ignore import Rules
+from connectors.ignore import Rules, UnknownRules
 
 _CHANGES_PER_CHECKPOINT = 1_000
 
@@ -88,7 +88,10 @@ class Tree:
             return read_all(handle, file.size), file
 
     def why_not(self, path: str) -> str | None:
-        """Why a path relative to the root is not listed, for a person; None if the rules have nothing against it."""
+        """Why a path relative to the root is not listed, for a person; None if the rules have nothing against it.
+
+        Raises OSError where an ignore file, or a folder on the way, cannot be read.
+        """
         layer, folder = self.rules.top(), ""
         parts = path.split("/")
         for depth, part in enumerate(parts, 1):
@@ -101,6 +104,8 @@ class Tree:
     def unavailable(self, error: OSError) -> SourceUnavailable | LoginFailed | BadInput:
         """What it means that the root itself cannot be listed."""
         name = self.name
+        if isinstance(error, UnknownRules):
+            return SourceUnavailable(f"at the top of the folder {name!r}, {error}")
         if isinstance(error, PermissionError):
             return LoginFailed(
                 f"the folder {name!r} may not be read; give the user that Catchment runs as the right to"

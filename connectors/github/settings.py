@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from catchment.errors import BadInput
 from catchment.secrets import SecretReference
-from catchment.settings import SourceSettings, expanded
+from catchment.settings import FullPath, SourceSettings, expanded
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.hosts import is_loopback
 from connectors.patterns import compiled
@@ -28,7 +28,7 @@ class GitHubSettings(SourceSettings):
     repositories: tuple[str, ...] = Field(
         (), title="Repositories", description="The repositories to read, as owner/repo; owner/* is all of an owner"
     )
-    clone: Path | None = Field(
+    clone: FullPath | None = Field(
         None, title="Local clone", description="A clone on this machine, as a full path, read without any network"
     )
     address: str = Field(
@@ -128,8 +128,6 @@ class GitHubSettings(SourceSettings):
     def _one_place(self) -> GitHubSettings:
         if bool(self.repositories) == (self.clone is not None):
             raise ValueError("give repositories (owner/repo) or the clone on this machine, and not both")
-        if self.clone is not None and not self.clone.is_absolute():
-            raise ValueError("clone must be a full path, such as /home/me/src/project")
         return self
 
 

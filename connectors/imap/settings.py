@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from catchment.errors import BadInput
 from catchment.secrets import SecretReference
-from catchment.settings import SourceSettings
+from catchment.settings import FullPath, SourceSettings
 from connectors.hosts import is_loopback
 
 _PORTS = {"tls": 993, "starttls": 143, "none": 143}
@@ -27,7 +26,7 @@ class ImapSettings(SourceSettings):
     security: Literal["tls", "starttls", "none"] = Field(
         "tls", title="Encryption", description="tls, starttls, or none: only for a server on this machine"
     )
-    ca_file: Path | None = Field(
+    ca_file: FullPath | None = Field(
         None, title="Certificate authority", description="A PEM file that the server's certificate is checked against"
     )
     password: SecretReference | None = Field(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,6 +23,10 @@ FILES = ("a.md", "a.tmp", "build/out.md", "src/build/kept.md", "src/a.txt", ".hi
 
 @pytest.fixture
 def tree(root: Path) -> Path:
+    return with_files(root)
+
+
+def with_files(root: Path) -> Path:
     for name in FILES:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,12 +101,52 @@ def test_the_settings_go_before_an_ignore_file(tree: Path) -> None:
     assert "a.tmp" not in listed(tree, exclude=["*.tmp"])
 
 
-def test_an_ignore_file_that_cannot_be_read_is_as_if_it_were_not_there(tree: Path, tmp_path: Path) -> None:
+def test_what_has_the_name_of_an_ignore_file_and_is_none_is_as_if_it_were_not_there(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("*\n")
     (tree / ".gitignore").symlink_to(tmp_path / "elsewhere")
     (tree / ".catchmentignore").mkdir()
     (tree / "src" / ".gitignore").write_bytes(b"\xff\xfe*\xe9\n")
     assert listed(tree) == {"a.md", "a.tmp", "build/out.md", "src/build/kept.md", "src/a.txt"}
+
+
+def test_a_folder_whose_ignore_file_cannot_be_read_is_not_listed(
+    shared_root: Path, ledger: MemoryLedger, unprivileged: Callable[[], AbstractContextManager[None]]
+) -> None:
+    tree = with_files(shared_root)
+    ignore = tree / "src" / ".gitignore"
+    ignore.write_text("secret.txt\n")
+    ledger.sync(source(tree))
+    (tree / "src" / "secret.txt").write_text("not for the library")
+    (tree / "new.md").write_text("new")
+    ignore.chmod(0)
+    with unprivileged():
+        report = ledger.sync(source(tree))
+    assert report.fetched == {"new.md"}
+    assert report.gone == set()
+    assert set(report.failed) == {"src/"}
+    assert ".gitignore cannot be read (permission denied)" in str(report.failed["src/"])
+    ignore.chmod(0o644)
+    assert ledger.sync(source(tree)).fetched == set()
+    assert "src/secret.txt" not in ledger.documents()
+    assert "src/" not in ledger.present()
+
+
+def test_an_ignore_file_that_is_too_long_to_be_heeded_whole_closes_its_folder(tree: Path, ledger: MemoryLedger) -> None:
+    (tree / "src" / ".gitignore").write_text("no-such-file\n" * 100_000 + "a.txt\n")
+    report = ledger.sync(source(tree))
+    assert "file too large" in str(report.failed["src/"])
+    assert not {"src/a.txt", "src/build/kept.md"} & set(ledger.documents())
+
+
+def test_nothing_is_listed_while_the_ignore_file_of_the_root_cannot_be_read(
+    shared_root: Path, ledger: MemoryLedger, unprivileged: Callable[[], AbstractContextManager[None]]
+) -> None:
+    tree = with_files(shared_root)
+    (tree / ".catchmentignore").write_text("a.md\n")
+    (tree / ".catchmentignore").chmod(0)
+    with unprivileged(), pytest.raises(SourceUnavailable, match="catchmentignore cannot be read"):
+        ledger.sync(source(tree))
+    assert ledger.documents() == {}
 
 
 def test_an_item_that_is_excluded_later_leaves_as_a_decision_and_not_as_a_deletion(
@@ -157,7 +202,7 @@ def test_why_a_path_is_not_listed_can_be_told(tree: Path) -> None:
 
 
 def test_wrong_settings_are_refused_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="must be a full path"):
+    with pytest.raises(ValidationError, match="root must be a full path, such as /home/me/Documents"):
         LocalFilesSettings(root=Path("Documents"))
     with pytest.raises(ValidationError, match="is not a pattern"):
         LocalFilesSettings(root=tmp_path, exclude=("!",))

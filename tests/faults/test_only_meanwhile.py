@@ -60,6 +60,10 @@ MEANWHILE = {
         lambda disk: (disk.root / "sub/.catchmentignore").write_text("*\n"),
         lambda disk: (disk.root / "sub/.catchmentignore").unlink(),
     ),
+    "a rule in a folder is too long to be read": (
+        lambda disk: (disk.root / "sub/.catchmentignore").write_bytes(b"#" * 2_000_000),
+        lambda disk: (disk.root / "sub/.catchmentignore").unlink(),
+    ),
     "a folder below may not be read": (lambda _disk: REFUSED.add("sub/deep"), lambda _disk: REFUSED.clear()),
     "another disk is mounted": (another_disk, Disk.bring_back),
     "a copy of the disk is mounted": (Disk.put_copy, Disk.put_copy),

@@ -55,6 +55,8 @@ def test_what_is_no_account_is_refused(typed: str) -> None:
         ({}, "--secret password=env:VARIABLE"),
         ({"password": "env:P", "token": "env:T"}, "give one of"),
         ({"password": "hunter2"}, "pattern"),
+        ({"password": "file:secrets/ada"}, "file is named by its full path"),
+        ({"password": "env:P", "ca_file": "authority.pem"}, "ca_file must be a full path"),
         ({"refresh_token": "env:R"}, "needs client_id and token_url"),
         ({"refresh_token": "env:R", "client_id": "c", "token_url": "http://example.org/t"}, "https"),
     ],
