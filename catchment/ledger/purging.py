@@ -15,7 +15,7 @@ from catchment.ledger.store import Reading, Store, Writing
 from catchment.ledger.transitions import in_parts
 from catchment.ledger.vacuum import rewrite
 
-_ITEMS_AT_ONCE = 200
+_ITEMS_AT_ONCE = 1_000
 
 _FACTS = frozenset({"consents", "history", "syncs", "turns"})
 """What tells of a source and holds nothing that came from it."""

@@ -9,6 +9,7 @@ from sqlalchemy import delete, insert, select, update
 
 from catchment.errors import NotFound, Refused
 from catchment.ledger import breakers, consents, removal
+from catchment.ledger.purging import Purging
 from catchment.ledger.rows import Source, SourceState
 from catchment.ledger.schema import formers, holds, items, jobs, marks, sources, syncs, throttles
 from catchment.ledger.store import AnyRow, Reading, Store, Writing
@@ -86,23 +87,24 @@ class Sources:
     def remove(self, name: str, actor: str, reason: str) -> None:
         """Forget this source: its jobs, its documents and its cursor are gone for good; only the history tells of them.
 
-        A sync of it that is at work has ended by that, and does nothing more.
+        A sync of it that is at work has ended by that, and does nothing more. Others may write in between: a removal that
+        was broken off leaves the source paused and without a cursor, and may be asked for again.
         """
+        self.pause(name, actor, "it is being removed; where that was broken off, `catchment sources remove` goes on")
+        source_id = self.get(name).id
+        with self._store.write() as writing:
+            _end_work(writing, source_id, actor)
+        for _ in Purging(self._store).items(source_id, lambda _: True):
+            continue
         with self._store.write() as writing:
             source = find(writing, name)
-            mine = jobs.c.source_id == source.id
-            move(writing, mine, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="source removed")
+            _end_work(writing, source.id, actor)
             numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
             removal.forget_items(writing, numbers)
             removal.forget_formers(writing, formers.c.source_id == source.id)
             breakers.reset(writing, breakers.of_source(name), actor)
             writing.execute(delete(throttles).where(throttles.c.scope == f"source:{name}"))
-            writing.execute(delete(marks).where(marks.c.source_id == source.id))
             consents.forget(writing, source.id)
-            # What is at work may not notice before there is another source of this name, which is none of its business.
-            open_one = (syncs.c.source_id == source.id) & syncs.c.outcome.is_(None)
-            closed = {"outcome": "cancelled", "ended_at": writing.now, "error": "its source was removed"}
-            writing.execute(update(syncs).where(open_one).values(closed))
             writing.execute(
                 update(holds)
                 .where(holds.c.source_id == source.id, holds.c.resolved_at.is_(None))
@@ -120,6 +122,17 @@ class Sources:
             seen = {"seen_root": identity} if known is not None else {"seen_root": identity, "root": identity}
             writing.execute(update(sources).where(sources.c.id == source_id).values(seen))
             return known is not None and known != identity
+
+
+def _end_work(writing: Writing, source_id: int, actor: str) -> None:
+    """End what is under way for a source, which notices that before it does more; a later sync would look at everything."""
+    mine = jobs.c.source_id == source_id
+    move(writing, mine, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="source removed")
+    writing.execute(delete(marks).where(marks.c.source_id == source_id))
+    # What is at work may not notice before there is another source of this name, which is none of its business.
+    open_one = (syncs.c.source_id == source_id) & syncs.c.outcome.is_(None)
+    closed = {"outcome": "cancelled", "ended_at": writing.now, "error": "its source was removed"}
+    writing.execute(update(syncs).where(open_one).values(closed))
 
 
 def find(reading: Reading, name: str) -> AnyRow:

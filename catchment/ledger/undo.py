@@ -92,10 +92,13 @@ class Undo:
         """Let go of what was kept to undo syncs of this age, or beyond so many characters of text in all; how many syncs."""
         with self._store.write() as writing:
             self._timeline.now(writing)
-            old = formers.too_many(writing, older_than, most)
-            numbers = writing.execute(select(formers_table.c.sync_id).where(old).distinct()).scalars().all()
-            removal.forget_formers(writing, old)
-            return len(numbers)
+            old = select(formers_table.c.sync_id).where(formers.too_many(writing, older_than, most)).distinct()
+            numbers = writing.execute(old.order_by(formers_table.c.sync_id)).scalars().all()
+        for number in numbers:
+            # Each is let go of as a whole, and others may write in between.
+            with self._store.write() as writing:
+                removal.forget_formers(writing, formers_table.c.sync_id == number)
+        return len(numbers)
 
 
 def _found(reading: Reading, sync_id: int) -> tuple[AnyRow, list[_Place]]:

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from catchment.errors import LedgerUnavailable, Refused
-from catchment.ledger import ConsentState, Ledger, Source
+from catchment.ledger import ConsentState, Ledger, Source, purging
 from catchment.model import Priority, Tombstone, Upsert
 from tests.ledger.test_crashes import _kill_at, in_child
 from tests.ledger.world import PARSE_ERROR, World, delivered, note, notes
@@ -206,8 +206,11 @@ def test_passages_to_look_for_are_those_that_nobody_else_has(world: World, mail:
 
 
 @pytest.mark.parametrize("statement", [3, 20, 40, 60])
-def test_a_purge_that_is_killed_is_finished_by_the_next(sqlite_world: World, statement: int) -> None:
+def test_a_purge_that_is_killed_is_finished_by_the_next(
+    sqlite_world: World, statement: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = sqlite_world
+    monkeypatch.setattr(purging, "_ITEMS_AT_ONCE", 200)
     world.ingest(*notes(450))
     world.ledger.consents.give(world.source.id, {"content"}, ANNA, None)
     world.ledger.close()

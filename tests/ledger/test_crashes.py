@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from catchment.ledger import Batch, Ledger
+from catchment.ledger import Batch, Ledger, purging
 from tests.ledger.world import World, delivered, jobs_of, note, notes
 
 
@@ -100,6 +100,34 @@ def test_a_process_that_is_killed_anywhere_in_a_delivery_leaves_all_or_nothing(s
     assert statement > 10
     assert len(world.found("new words")) == 3
     assert world.found("says v1") == []
+
+
+def test_a_removal_that_is_killed_anywhere_forgets_nothing_unnoticed_and_is_finished_by_the_next(
+    sqlite_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = sqlite_world
+    monkeypatch.setattr(purging, "_ITEMS_AT_ONCE", 2)
+    world.ingest(*notes(5))
+    world.record(mark="all is as it was")
+
+    def remove_and_die(statement: int) -> None:
+        ledger = Ledger.open(world.url, clock=world.clock)
+        _kill_at(ledger, statement)
+        ledger.sources.remove("notes", "anna", "not wanted")
+
+    for statement in range(500):
+        world.ledger.close()
+        end = in_child(lambda at=statement: remove_and_die(at))()  # type: ignore[misc]
+        world.reopen()
+        assert world.ledger.check(deep=True) == []
+        if end == 0:
+            break
+        if len(world.found("says")) < 5:
+            assert world.ledger.sources.get("notes").state == "paused"
+            assert world.ledger.intake.known(world.source.id).marks() == {}
+    assert statement > 30
+    assert world.ledger.sources.all() == []
+    assert world.ledger.library.counts() == {}
 
 
 @pytest.mark.parametrize("statement", [1, 2, 3, 4])
