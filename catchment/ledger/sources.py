@@ -13,7 +13,7 @@ from catchment.ledger.purging import Purging
 from catchment.ledger.rows import Source, SourceState
 from catchment.ledger.schema import formers, holds, items, jobs, marks, sources, syncs, throttles
 from catchment.ledger.store import AnyRow, Reading, Store, Writing
-from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, move
+from catchment.ledger.transitions import CANCELLED, UNFINISHED, move
 from catchment.model import Priority
 
 
@@ -127,7 +127,7 @@ class Sources:
 def _end_work(writing: Writing, source_id: int, actor: str) -> None:
     """End what is under way for a source, which notices that before it does more; a later sync would look at everything."""
     mine = jobs.c.source_id == source_id
-    move(writing, mine, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="source removed")
+    move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason="source removed")
     writing.execute(delete(marks).where(marks.c.source_id == source_id))
     # What is at work may not notice before there is another source of this name, which is none of its business.
     open_one = (syncs.c.source_id == source_id) & syncs.c.outcome.is_(None)
