@@ -6,6 +6,7 @@ import hashlib
 import pickle
 import random
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -89,6 +90,8 @@ class OpenBatch:
         self._reads: dict[int, Read] = {}
         self._extractions: dict[Content, bytes] = {}
         self._failed: set[int] = set()
+        self.seconds_each: float | None = None
+        """What reading and parsing took for each job that was not known yet."""
         self._stopped: SourceError | None = None
         """Why no more of the batch can be fetched now; what was fetched before is delivered all the same."""
 
@@ -103,8 +106,11 @@ class OpenBatch:
         before = len(self._reads)
         self._reads |= self._remembered(self._unread())
         found, todo = len(self._reads) - before, self._unread()
+        begun = time.monotonic()
         for portion in self._portions(todo):
             self._parse(portion)
+        if todo:
+            self.seconds_each = (time.monotonic() - begun) / len(todo)
         self._bench.add(read=len(todo))
         return {"jobs": len(self.jobs), "found_again": found, "read": len(todo)}
 

@@ -45,6 +45,8 @@ HELD_AFTER = 5
 _SHARED_BATCH = 250
 """Jobs of a batch while other sources work too: a turn ends between two steps of a batch."""
 _LEAST_BATCH = 20
+_BATCH_SECONDS = 2.0
+"""How long a batch should be read and parsed: meanwhile others wait for their turn."""
 _BATCH_BYTES = 4 * 1024 * 1024
 """A batch that has so much to read takes no more: all of it is in memory at its delivery."""
 _PLACE_SECONDS = 5.0
@@ -72,6 +74,7 @@ class SourceSync:
         self._home = home
         self._begun = time.monotonic()
         self._working_since: float | None = None
+        self._in_two_seconds = sys.maxsize
         self._turn = Turn(bench.ledger.turns, sync, bench.policy.resources.at_once, bench.pulse)
         self._bench = bench
         self._ledger = bench.ledger
@@ -137,17 +140,9 @@ class SourceSync:
             self.yields = True
             return None
         crowded = self._waiting_for_a_place() > 0 or not self._turn.alone()
-        limit = min(limit, self._in_two_seconds(), _SHARED_BATCH if crowded else self.policy.batch)
+        limit = min(limit, self._in_two_seconds, _SHARED_BATCH if crowded else self.policy.batch)
+        self._working_since = self._working_since or time.monotonic()
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
-
-    def _in_two_seconds(self) -> int:
-        """How many jobs this sync does in about two seconds, once that is known: a batch should not keep others waiting."""
-        now = time.monotonic()
-        done = self.progress.done() - self._done_before
-        if not done or self._working_since is None:
-            self._working_since = self._working_since or now
-            return sys.maxsize
-        return max(_LEAST_BATCH, int(2 * done / (now - self._working_since)))
 
     def fingerprint(self, token: int) -> str:
         """See `OpenBatch.fingerprint`."""
@@ -165,9 +160,14 @@ class SourceSync:
 
     def deliver(self, token: int) -> dict[str, int]:
         """See `OpenBatch.deliver`; the batch is done then."""
+        steps = self._open[token]
         with self._turn.taken():
-            done = self._open[token].deliver()
+            done = steps.deliver()
         del self._open[token]
+        if len(steps.jobs) > 1 and steps.seconds_each:
+            # By the latest batch, and without what each batch costs however small it is: else one that was slow, because of
+            # others, made the next one small, and that one slower for each job.
+            self._in_two_seconds = max(_LEAST_BATCH, int(_BATCH_SECONDS / steps.seconds_each))
         return done
 
     def run_ahead(self, token: int) -> None:

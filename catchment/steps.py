@@ -20,6 +20,11 @@ class Steps:
         self._doing = threading.Lock()
         self._done: dict[str, Figures] = {}
 
+    @property
+    def seconds_each(self) -> float | None:
+        """See `OpenBatch.seconds_each`."""
+        return self._batch.seconds_each
+
     def normalize(self) -> Figures:
         """See `OpenBatch.normalize`."""
         return self._once("normalize", self._batch.normalize)

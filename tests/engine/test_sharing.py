@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -14,7 +16,7 @@ from catchment import pipeline, process
 from catchment.errors import StaleLease
 from catchment.ledger import Ledger, Source
 from catchment.ledger.turns import Standing, Turns
-from catchment.model import JobState, Priority
+from catchment.model import Item, JobState, Priority, RawContent
 from catchment.pipeline import SourceSync, open_sync
 from catchment.places import Places
 from catchment.pulse import Pulse
@@ -37,8 +39,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def syncing(home: Home, folder: Path) -> Iterator[SourceSync]:
-    connector = LocalFiles(LocalFilesSettings(root=folder))
+def syncing(home: Home, folder: Path, kind: type[LocalFiles] = LocalFiles) -> Iterator[SourceSync]:
+    connector = kind(LocalFilesSettings(root=folder))
     with open_sync(home, connector, "papers", LocalFiles.policy, Priority.NORMAL) as sync:
         sync.may_yield = True
         yield sync
@@ -93,6 +95,38 @@ def test_a_sync_yields_its_place_and_the_next_one_goes_on_without_listing_first(
         assert not sync.continues
         sync.discover()
         assert sync.end()["succeeded"] == 0
+
+
+class Slow(LocalFiles):
+    """A folder of which each file takes a tenth of a second."""
+
+    fetch_in_sandbox: ClassVar[bool] = False
+
+    def fetch(self, item: Item) -> RawContent:
+        time.sleep(0.1)
+        return super().fetch(item)
+
+
+def test_a_batch_is_of_about_two_seconds_of_work(home: Home, folder: Path) -> None:
+    with syncing(home, folder, Slow) as sync:
+        sync.discover()
+        first = sync.claim(5)
+        assert first is not None
+        sync.deliver(first)
+        assert sync.claim(1_000) is not None
+        assert counts(home)[JobState.RUNNING] < 50
+
+
+def test_what_others_kept_a_batch_waiting_does_not_make_the_next_one_smaller(home: Home, folder: Path) -> None:
+    with syncing(home, folder) as sync:
+        sync.discover()
+        for seconds in (0.0, 1.5):
+            token = sync.claim(10)
+            assert token is not None
+            time.sleep(seconds)
+            sync.deliver(token)
+        assert sync.claim(1_000) is not None
+        assert counts(home)[JobState.RUNNING] == 40
 
 
 def test_a_listing_that_yields_loses_nothing_and_deletes_nothing(
