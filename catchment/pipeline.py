@@ -183,10 +183,16 @@ class SourceSync:
                 steps.deliver()
 
     def process_alone(self, job_id: int) -> Trouble | None:
-        """Work on one job apart from all others, as a new attempt; its trouble, if any. Does nothing if it is not ready."""
-        token = self._claim(1, jobs=[job_id])
-        if token is not None:
+        """Work on one job apart from all others, as a new attempt; its trouble, if any. Does nothing if it is not ready.
+
+        Where it raised it may be called again, to go on with that attempt.
+        """
+        token = next(
+            (token for token, opened in self._open.items() if [job.id for job in opened.jobs] == [job_id]), None
+        )
+        if token is None and (token := self._claim(1, jobs=[job_id])) is not None:
             self.troubles.pop(job_id, None)
+        if token is not None:
             self.deliver(token)
         return self.troubles.get(job_id)
 

@@ -157,20 +157,31 @@ async def _withdrawn(sync: SourceSync) -> State:
 
 
 async def _troubled(sync: SourceSync) -> None:
-    """A task run of its own for each item that left its batch or failed before; of a sync that ends early, for the hopeless."""
+    """A task run of its own for each item that left its batch or failed before; of a sync that ends early, for the hopeless.
+
+    Raises Reported where it was not the item that failed, but its source or our own files; no more items are begun then.
+    """
     if sync.yields or sync.permit.ended:
         jobs = [job for job, trouble in sync.troubles.items() if trouble.retry_at is None][:ITEMS_SHOWN]
     else:
         jobs = [*sync.troubles, *sync.tried_before(ITEMS_SHOWN)][:ITEMS_SHOWN]
     item = process_item.with_options(retries=sync.policy.retry.attempts - 1)
     places = asyncio.Semaphore(_ITEMS_AT_ONCE)
+    reported: list[Reported] = []
 
     async def one(job: int) -> None:
         async with places:
+            if reported:
+                return
             # The state is the ledger's to judge; a failed item does not fail the sync.
-            await item(sync.sync.id, job, return_state=True)  # type: ignore[misc]  # typed as not awaitable
+            state: State = await item(sync.sync.id, job, return_state=True)  # type: ignore[misc]  # typed as not awaitable
+            end = await state.aresult(raise_on_failure=False)
+            if isinstance(end, Reported):
+                reported.append(end)
 
     await asyncio.gather(*map(one, dict.fromkeys(jobs)))
+    if reported:
+        raise reported[0]
 
 
 async def _failed(sync: SourceSync, error: SourceError) -> State:

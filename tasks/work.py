@@ -10,7 +10,7 @@ from prefect import Task, get_run_logger, task
 from prefect.client.schemas.objects import State, StateType, TaskRun
 from prefect.context import TaskRunContext
 
-from catchment.errors import LedgerUnavailable, TryAgain
+from catchment.errors import LedgerUnavailable, SourceError, TryAgain
 from catchment.normalize import NORMALIZER
 from catchment.retry import IN_RUN_SECONDS
 from tasks.quiet import Reported, in_thread
@@ -44,8 +44,10 @@ def cached(step: Task[P, R], sync: int) -> Task[P, R]:
     return step.with_options(cache_expiration=timedelta(days=days), refresh_cache=days == 0)
 
 
-def _except_quarantine(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
-    return state.name == "Failed"
+def _may_help(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
+    """Neither where the item is in quarantine or is left to a later sync, nor where its source is gone."""
+    is_gone = isinstance(state.data, Reported) and isinstance(state.data.error, SourceError)
+    return state.name == "Failed" and not is_gone
 
 
 @task(name="discover", task_run_name="discover", persist_result=False, **_AGAIN)
@@ -74,7 +76,7 @@ async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
     return await in_thread(current(sync).deliver, token)
 
 
-@task(name="item", task_run_name="item of job {job}", retry_condition_fn=_except_quarantine, persist_result=False)
+@task(name="item", task_run_name="item of job {job}", retry_condition_fn=_may_help, persist_result=False)
 async def process_item(sync: int, job: int) -> State | str:
     """Work on one troubled item by itself; ends `Quarantined` when its attempts are used up or no attempt can help."""
     session = current(sync)

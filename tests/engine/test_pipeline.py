@@ -167,6 +167,27 @@ def test_a_long_wait_is_left_to_a_later_sync(home: Home, folder: Path, reads: Ca
         assert sync.end()["retrying"] == 1
 
 
+def test_an_attempt_that_could_not_be_delivered_is_gone_on_with(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "note.md").write_text("A note")
+
+    def busy(*_: object) -> None:
+        raise LedgerUnavailable("the ledger is busy")
+
+    with syncing(home, folder) as sync:
+        sync.discover()
+        (job,) = sync._ledger.queue.jobs()
+        with monkeypatch.context() as patch:
+            patch.setattr(sync._ledger.queue, "deliver", busy)
+            with pytest.raises(LedgerUnavailable):
+                sync.process_alone(job.id)
+        assert sync.process_alone(job.id) is None
+        assert sync.end()["succeeded"] == 1
+    assert reads() == {"note.md": 1}
+    assert (row := ledger(home).queue.job(job.id)).state is JobState.SUCCEEDED and row.attempt == 1
+
+
 def test_what_one_sync_has_no_room_to_try_again_is_asked_for_by_it(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from prefect.client.schemas.objects import State
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
 from catchment.ledger.queue import Queue
-from catchment.pipeline import HELD_AFTER
+from catchment.model import JobState
+from catchment.pipeline import HELD_AFTER, SourceSync
+from catchment.progress import Trouble
 from catchment.settings import Home
 from connectors.local_files import LocalFilesSettings
 from flows.local_files import sync_local_files
@@ -81,6 +84,35 @@ def test_an_item_is_retried_in_its_task_run_as_its_policy_says(window: Window, f
     (item,) = [task for task in window.tasks(run["id"], 4) if task["name"].startswith("item of job")]
     assert (item["state"]["name"], item["run_count"]) == ("Quarantined", 2)
     assert item["state"]["message"] == "timeout after attempt 3"
+
+
+def test_a_source_that_goes_away_while_an_item_is_tried_again_fails_the_sync_and_not_the_item(
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("big", "huge"):
+        (folder / f"{name}.md").write_text("word " * 2_000_000)
+    elsewhere = folder.with_name("unplugged")
+    process_alone = SourceSync.process_alone
+
+    def unplugged(sync: SourceSync, job: int) -> Trouble | None:
+        if folder.exists():
+            folder.rename(elsewhere)
+        return process_alone(sync, job)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SourceSync, "process_alone", unplugged)
+        patch.setattr("flows.sync._ITEMS_AT_ONCE", 1)
+        limits = {"stall_seconds": 0.01}
+        state = sync("unplugged", folder, limits=limits, retry={"backoff": "immediate", "attempts": 5})
+    assert (state.name, state.message) == ("Failed", "SourceUnavailable; nothing was deleted")
+    run = window.run_of("unplugged")
+    assert run["name"] == "unplugged: failed"
+    (item,) = [task for task in window.tasks(run["id"], 4) if task["name"].startswith("item of job")]
+    assert (item["state"]["type"], item["run_count"]) == ("FAILED", 1)
+    elsewhere.rename(folder)
+    assert sync("unplugged", folder, retry={"backoff": "immediate", "attempts": 5}).name == "Completed"
+    with closing(Ledger.open(home.database_url)) as ledger:
+        assert ledger.queue.counts()["unplugged"][JobState.SUCCEEDED] == 2
 
 
 def test_a_step_that_was_done_before_a_failure_downstream_is_cached(
