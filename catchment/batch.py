@@ -109,10 +109,12 @@ class OpenBatch:
         begun = time.monotonic()
         for portion in self._portions(todo):
             self._parse(portion)
-        if todo:
-            self.seconds_each = (time.monotonic() - begun) / len(todo)
-        self._bench.add(read=len(todo))
-        return {"jobs": len(self.jobs), "found_again": found, "read": len(todo)}
+        # What could not be fetched any more is not read.
+        done = len(todo) - len(self._unread())
+        if done:
+            self.seconds_each = (time.monotonic() - begun) / done
+        self._bench.add(read=done)
+        return {"jobs": len(self.jobs), "found_again": found, "read": done}
 
     def extract(self) -> dict[str, int]:
         """Take the documents apart."""
@@ -137,8 +139,8 @@ class OpenBatch:
         outcomes = self._outcomes()
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
         self._bench.cache.drop([self._keys[job_id] for job_id in self._reads])
-        unchanged = len(acks.skipped)
-        documents = [outcome.document for outcome in outcomes if isinstance(outcome, Delivered)]
+        unchanged, ours = len(acks.skipped), set(acks.succeeded)
+        documents = [one.document for one in outcomes if isinstance(one, Delivered) and one.job_id in ours]
         secretive = sum(document is not None and tells_of_secrets(document) for document in documents)
         self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged, masked=secretive)
         if self._stopped is not None:

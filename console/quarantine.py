@@ -20,6 +20,7 @@ Jobs = Annotated[list[int], typer.Argument(metavar="JOB...", max=values.LARGEST,
 Source = Annotated[str | None, typer.Option(help="Only of this source.", autocompletion=session.source_names)]
 ForCause = Annotated[str | None, typer.Option("--cluster", help="Only with this cause; see `quarantine stats`.")]
 ForReason = Annotated[Reason | None, typer.Option(help="Only with this reason.")]
+_MISSED = "missed at their source; see `catchment quarantine list` and `catchment deletions list`"
 
 
 @app.command("list")
@@ -95,13 +96,10 @@ def retry(
         chosen = jobs or [entry.job for entry in ledger.quarantine.list(source, reason, cluster)]
         number = ledger.quarantine.retry(chosen, session.operator())
     if jobs and not number:
-        raise NotFound("none of these jobs is in quarantine; `catchment quarantine list` shows what is")
+        raise NotFound(f"none of these jobs is in quarantine, or they are {_MISSED}")
     render.say(f"{render.count(number, 'item')} back in the queue; `catchment sync NAME` takes them up now")
-    if jobs and (others := len(set(jobs)) - number):
-        render.note(
-            f"{render.count(others, 'of the jobs is', 'of the jobs are')} not in quarantine; "
-            "`catchment quarantine list` shows what is"
-        )
+    if others := len(set(chosen)) - number:
+        render.note(f"{render.count(others, 'of the jobs is', 'of the jobs are')} not in quarantine, or {_MISSED}")
 
 
 @app.command()

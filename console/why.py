@@ -251,9 +251,11 @@ def _listed(entry: SourceEntry, locator: str) -> str:
     from connectors import connector_class
 
     connector = connector_class(entry.kind)(entry.settings)
-    # Not every kind of source has rules about names; one that has can tell which of them it was.
-    if (rules := getattr(connector, "why_not", None)) and (reason := rules(to_path(locator))):
-        return f"{entry.name} leaves it out: {reason}"
+    # Not every kind of source has rules about names; one that has can tell which of them it was, unless the file that they are
+    # in cannot be read: then it cannot list the folder either.
+    with suppress(OSError):
+        if (rules := getattr(connector, "why_not", None)) and (reason := rules(to_path(locator))):
+            return f"{entry.name} leaves it out: {reason}"
     for change in connector.changes(_Nothing()):
         match change:
             case Upsert(item=item) if item.locator == locator:
@@ -266,8 +268,9 @@ def _listed(entry: SourceEntry, locator: str) -> str:
 
 
 def _above(locator: str) -> list[str]:
+    """The folders that it is in, as they stand where they cannot be listed."""
     parts = locator.split("/")[:-1]
-    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
+    return ["/".join(parts[: end + 1]) + "/" for end in range(len(parts))]
 
 
 class _Nothing:

@@ -268,6 +268,40 @@ def test_a_retry_tells_which_jobs_are_not_in_quarantine(filled: Path, cli: Cli) 
     assert "1 of the jobs is not in quarantine" in said.err
 
 
+def test_a_retry_tells_which_jobs_are_missed_at_their_source(filled: Path, cli: Cli) -> None:
+    with session.writing() as ledger:
+        sync = ledger.syncs.begin(1, run=None, owner=identity(), code_version="0.1.0", alive=alive)
+        ledger.intake.record(sync.id, [Upsert(Item("worse.pdf", "", "v1"))], {})
+        error = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", "it is damaged", "at parse")
+        batch = ledger.queue.claim(1, 10, owner=identity())
+        [job] = [job.id for job in batch.jobs if job.item.locator == "worse.pdf"]
+        ledger.queue.fail(batch.token, job, error, retry_at=None)
+        ledger.intake.record(sync.id, [Tombstone("broken.pdf"), Tombstone("worse.pdf")], {})
+        ledger.intake.settle(sync.id, root_changed=True)
+        ledger.syncs.end(sync.id, "completed", {"held": 2})
+    jobs = [str(_job(cli, name)) for name in ("broken.pdf", "worse.pdf")]
+    said = cli("quarantine", "retry", *jobs)
+    assert (said.code, "missed at their source" in said.err, "deletions list" in said.err) == (4, True, True)
+    said = cli("quarantine", "retry", "--all")
+    assert (said.code, said.out[:7], "2 of the jobs are not in quarantine, or missed" in said.err) == (
+        0,
+        "0 items",
+        True,
+    )
+
+
+def test_why_says_which_ignore_file_keeps_a_folder_from_being_listed(filled: Path, vault: Path, cli: Cli) -> None:
+    (vault / "Bees" / "unseen.md").write_text("text")
+    (vault / "Bees" / ".catchmentignore").write_text("*.tmp\n" * 200_000)
+    said = cli("why", str(vault / "Bees" / "unseen.md"))
+    assert (said.code, said.err) == (0, "")
+    assert "notes cannot list it: .catchmentignore cannot be read (file too large)" in said.out
+    (vault / ".catchmentignore").write_text("*.tmp\n" * 200_000)
+    said = cli("why", str(vault / "Bees" / "unseen.md"))
+    assert (said.code, said.err.count("\n")) == (10, 1)
+    assert ".catchmentignore cannot be read (file too large)" in said.err
+
+
 def test_why_finds_a_file_whose_name_is_no_text(filled: Path, vault: Path, cli: Cli) -> None:
     path = vault / os.fsdecode(b"caf\xe9.md")
     path.write_text("text")

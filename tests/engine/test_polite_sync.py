@@ -129,6 +129,22 @@ def test_what_was_fetched_before_the_host_asked_to_wait_is_delivered(
     assert timedelta(minutes=59) < last.expected - datetime.now(UTC) < timedelta(hours=2)
 
 
+def test_what_the_host_kept_back_counts_neither_as_read_nor_twice(
+    home: Home, remote: Remote, ledger: Ledger, tmp_path: Path
+) -> None:
+    for n in range(20):
+        (tmp_path / "folder" / f"note {n}.md").write_text(f'password: "k7#Qz!m2Lp9@Vx4w{n}"')
+    remote.refused_from = 8
+    with syncing(home, remote) as sync:
+        sync.discover()
+        token = sync.claim(250)
+        assert token is not None
+        sync.run_ahead(token)
+        with pytest.raises(RateLimited):
+            sync.deliver(token)
+        assert (sync.progress.read, sync.progress.succeeded, sync.progress.masked) == (7, 7, 7)
+
+
 def test_no_more_is_claimed_than_the_host_allows_in_this_hour(home: Home, remote: Remote, ledger: Ledger) -> None:
     remote.allowed = 10
     with syncing(home, remote) as sync:
