@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from calendar import monthrange
-from datetime import datetime
+from datetime import MAXYEAR, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,6 +18,7 @@ _TIMES_A_DAY, _AS_OF, _YEARS = 24, 2040, 20
 _RULE_PART = re.compile(r"\b(FREQ|INTERVAL)=([^;\s]+)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LEAP_YEAR = 2024
+_CALENDAR_YEARS = 400
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS = (
     ("minute", 0, 59, ()),
@@ -77,7 +78,7 @@ def check_rrule(rule: str) -> str:
             raise ValueError("a recurrence rule has 24 times a day at most; for more give an interval: --every 15m")
         if times * (_AS_OF - one._dtstart.year) > _TIMES_A_DAY * _YEARS:
             raise ValueError("this recurrence rule begins too long ago; give a later DTSTART, or none")
-        if not _has_a_day(one):
+        if not _comes(one):
             raise ValueError(
                 "the times of the recurrence rule never come, such as 30 February; correct its days or months"
             )
@@ -89,11 +90,11 @@ def _times_a_day(one: Any) -> float:
     return float(hours * len(one._byminute or "1") * len(one._bysecond or "1"))
 
 
-def _has_a_day(one: Any) -> bool:
-    """Whether one of the months of a rule ever has one of its days; those that are counted from the end are there always."""
-    if not one._bymonth or not one._bymonthday or one._bynmonthday:
-        return True
-    return any(day <= monthrange(_LEAP_YEAR, month)[1] for month in one._bymonth for day in one._bymonthday)
+def _comes(one: Any) -> bool:
+    """Whether a rule ever has a time, looked for as late as the calendar allows, which repeats itself every 400 years."""
+    start = one._dtstart
+    late = start.replace(year=start.year + (MAXYEAR - start.year) // _CALENDAR_YEARS * _CALENDAR_YEARS)
+    return next(iter(one.replace(dtstart=late, until=None, count=None)), None) is not None
 
 
 def check_zone(name: str) -> str:
