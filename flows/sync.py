@@ -14,7 +14,15 @@ from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import deployment, flow_run
 
-from catchment.errors import NoConsent, NotNow, RateLimited, SourceError, TryAgain
+from catchment.errors import (
+    HomeUnavailable,
+    LedgerError,
+    NoConsent,
+    NotNow,
+    RateLimited,
+    SourceError,
+    TryAgain,
+)
 from catchment.settings import PlanId, SourceSettings
 from flows.slices import BATCH, chain
 from tasks.handing_on import answer_the_waiting, ask_for_another, handed_on
@@ -58,6 +66,9 @@ async def bring_up_to_date(
                     return await _failed(sync, reported.error)
                 sync.end_broken(reported.error or reported)
                 raise
+            except (LedgerError, HomeUnavailable) as error:
+                sync.end_broken(error)
+                raise
     except NoConsent as reason:
         await name_run(f"{name}: left alone without consent")
         return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
@@ -70,6 +81,9 @@ async def bring_up_to_date(
             raise
         await name_run(f"{name}: asked for again, for another run is at work")
         return handed_on(await ask_for_another(name, _AGAIN_SECONDS, deep=deep, plan=plan))
+    except (LedgerError, HomeUnavailable) as error:
+        # By itself: what it was raised from has statements and paths, which Prefect would log.
+        raise error from None
     except httpx.HTTPError as error:
         # Of the Prefect server: what a connector meets is a SourceError. Who crashed is followed by another, who failed is not.
         message = f"The Prefect server did not answer ({type(error).__name__}); the sync goes on in a new run"

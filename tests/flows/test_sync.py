@@ -103,16 +103,44 @@ def test_a_source_that_goes_away_while_an_item_is_tried_again_fails_the_sync_and
         patch.setattr(SourceSync, "process_alone", unplugged)
         patch.setattr("flows.sync._ITEMS_AT_ONCE", 1)
         limits = {"stall_seconds": 0.01}
-        state = sync("unplugged", folder, limits=limits, retry={"backoff": "immediate", "attempts": 5})
+        state = sync("gone-meanwhile", folder, limits=limits, retry={"backoff": "immediate", "attempts": 5})
     assert (state.name, state.message) == ("Failed", "SourceUnavailable; nothing was deleted")
-    run = window.run_of("unplugged")
-    assert run["name"] == "unplugged: failed"
+    run = window.run_of("gone-meanwhile")
+    assert run["name"] == "gone-meanwhile: failed"
     (item,) = [task for task in window.tasks(run["id"], 4) if task["name"].startswith("item of job")]
     assert (item["state"]["type"], item["run_count"]) == ("FAILED", 1)
     elsewhere.rename(folder)
-    assert sync("unplugged", folder, retry={"backoff": "immediate", "attempts": 5}).name == "Completed"
+    assert sync("gone-meanwhile", folder, retry={"backoff": "immediate", "attempts": 5}).name == "Completed"
     with closing(Ledger.open(home.database_url)) as ledger:
-        assert ledger.queue.counts()["unplugged"][JobState.SUCCEEDED] == 2
+        assert ledger.queue.counts()["gone-meanwhile"][JobState.SUCCEEDED] == 2
+
+
+@pytest.mark.parametrize("step", ["tried_before", "end"])
+def test_a_ledger_that_is_busy_between_two_steps_is_why_the_sync_ended(
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def busy(*_: object) -> None:
+        raise LedgerUnavailable("The ledger is locked by another process") from ValueError("XYZZY".lower())
+
+    monkeypatch.setattr(SourceSync, step, busy)
+    assert sync("busy", folder).is_failed()
+    assert "xyzzy" not in repr(window.logs([window.run_of("busy")["id"]], "LedgerUnavailable"))
+    with closing(Ledger.open(home.database_url)) as ledger:
+        last = ledger.syncs.last(ledger.sources.get("busy").id)
+    assert last is not None
+    assert (last.outcome, last.error) == ("cancelled", "The ledger is locked by another process")
+
+
+def test_a_ledger_that_is_busy_before_a_sync_begins_is_told_by_itself(
+    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object, **__: object) -> None:
+        raise LedgerUnavailable("The ledger is locked by another process") from ValueError("XYZZY".lower())
+
+    monkeypatch.setattr("catchment.pipeline.begin", busy)
+    assert sync("busy-before", folder).is_failed()
+    run = window.run_of("busy-before")["id"]
+    assert "xyzzy" not in repr(window.logs([run], "LedgerUnavailable: The ledger is locked by another process"))
 
 
 def test_a_step_that_was_done_before_a_failure_downstream_is_cached(
