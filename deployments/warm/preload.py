@@ -96,7 +96,8 @@ def _files(places: Sequence[Path]) -> Iterator[tuple[os.DirEntry[str], os.stat_r
             elif entry.name == name or (name is None and entry.name.endswith(".py")):
                 try:
                     status = entry.stat()
-                except FileNotFoundError:
-                    # It was removed meanwhile, or is what some editors keep beside a file: a link to nothing.
+                except OSError:
+                    # It was removed meanwhile, or is a link to nothing, such as some editors keep beside a file, or to where
+                    # this user may not look.
                     continue
                 yield entry, status

@@ -33,3 +33,9 @@ def test_what_an_editor_keeps_beside_a_file_is_none(package: Path) -> None:
     files = SourceFiles(["kept_apart"])
     (package / ".#new.py").symlink_to("ada@example.1")
     assert not files.changed()
+
+
+def test_a_link_that_leads_in_a_circle_or_through_a_file_is_none(package: Path) -> None:
+    (package / "circle.py").symlink_to("circle.py")
+    (package / "through.py").symlink_to("__init__.py/further.py")
+    assert not SourceFiles(["kept_apart"]).changed()
