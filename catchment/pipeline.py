@@ -324,13 +324,13 @@ class SourceSync:
             self._ledger.queue.renew(token, [job.id for job in opened.jobs], LEASE)
 
     def _done(self, outcome: SyncOutcome, error: str | None = None) -> dict[str, int]:
-        later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
-        self.progress.retrying = later[True]
-        self.progress.quarantined = self._quarantined_before + later[False]
         self._end(outcome, error)
         return self.progress.summary()
 
     def _end(self, outcome: SyncOutcome, error: str | None = None) -> None:
+        later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
+        self.progress.retrying = later[True]
+        self.progress.quarantined = self._quarantined_before + later[False]
         if outcome == "yielded":
             self.foretell()
         self.progress.requests = self._requests_before + self._requests()

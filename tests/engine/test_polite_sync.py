@@ -145,6 +145,23 @@ def test_what_the_host_kept_back_counts_neither_as_read_nor_twice(
         assert (sync.progress.read, sync.progress.succeeded, sync.progress.masked) == (7, 7, 7)
 
 
+def test_what_was_given_up_before_the_host_asked_to_wait_is_counted_by_the_sync_that_goes_on(
+    home: Home, remote: Remote, ledger: Ledger, tmp_path: Path
+) -> None:
+    (tmp_path / "folder" / "a.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
+    remote.refused_from = 8
+    with syncing(home, remote) as sync:
+        sync.discover()
+        token = sync.claim(250)
+        assert token is not None
+        with pytest.raises(RateLimited) as told:
+            sync.deliver(token)
+        sync.end_failed(told.value)
+    last = ledger.syncs.last(sync.source.id)
+    assert last is not None
+    assert (last.outcome, last.summary["succeeded"], last.summary["quarantined"]) == ("yielded", 6, 1)
+
+
 def test_no_more_is_claimed_than_the_host_allows_in_this_hour(home: Home, remote: Remote, ledger: Ledger) -> None:
     remote.allowed = 10
     with syncing(home, remote) as sync:
