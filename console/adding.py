@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from catchment.errors import BadInput, CatchmentError, NotFound
+from catchment.errors import BadInput, CatchmentError, NotFound, Refused
 from console import session, values
 
 if TYPE_CHECKING:
@@ -89,6 +89,9 @@ def commit(entry: SourceEntry, agreed: Agreement) -> str:
     told = probe(entry)
     home, server = session.home(), session.running()
     with session.writing() as ledger:
+        if ledger.sources.is_being_removed(entry.name):
+            remedy = f"where that was broken off, `catchment sources remove {entry.name}` finishes it"
+            raise Refused(f"{entry.name} is being removed, and can be added when that is done; {remedy}")
         with _changing() as file:
             file.add(entry)
         try:

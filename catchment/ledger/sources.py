@@ -16,6 +16,8 @@ from catchment.ledger.store import AnyRow, Reading, Store, Writing
 from catchment.ledger.transitions import CANCELLED, UNFINISHED, move
 from catchment.model import Priority
 
+_BEING_REMOVED = "it is being removed; where that was broken off, `catchment sources remove` goes on"
+
 
 class Sources:
     """What a person configured, and whether it may run."""
@@ -90,7 +92,7 @@ class Sources:
         A sync of it that is at work has ended by that, and does nothing more. Others may write in between: a removal that
         was broken off leaves the source paused and without a cursor, and may be asked for again.
         """
-        self.pause(name, actor, "it is being removed; where that was broken off, `catchment sources remove` goes on")
+        self.pause(name, actor, _BEING_REMOVED)
         source_id = self.get(name).id
         with self._store.write() as writing:
             _end_work(writing, source_id, actor)
@@ -114,6 +116,12 @@ class Sources:
                 update(sources).where(sources.c.id == source.id).values(state="removed", state_reason=reason, root=None)
             )
             writing.record("removed", actor=actor, source_id=source.id, reason=reason)
+
+    def is_being_removed(self, name: str) -> bool:
+        """Whether a removal of this source is under way, or was broken off."""
+        mine = (sources.c.name == name) & (sources.c.state == "paused")
+        with self._store.read() as reading:
+            return reading.execute(select(sources.c.state_reason).where(mine)).scalar() == _BEING_REMOVED
 
     def root_changed(self, source_id: int, identity: str) -> bool:
         """Whether the root is another one than the ledger remembers; a first one is remembered, a different one is not."""

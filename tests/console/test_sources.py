@@ -15,6 +15,7 @@ from catchment import purge
 from catchment.dirty import Dirty, DirtyFile
 from catchment.errors import TryAgain
 from catchment.home import Home
+from catchment.ledger.purging import Purging
 from catchment.process import identity
 from deployments.server import Running, record
 from deployments.sources_file import SourcesFile
@@ -289,6 +290,20 @@ def test_a_removal_that_was_broken_off_is_finished_by_another(
     assert cli("sources", "remove", "notes", "--yes").code == 0
     assert not copy.exists()
     assert cli("sources", "remove", "notes", "--yes").code == 4
+
+
+def test_a_source_is_not_added_before_its_removal_is_done(
+    cli: Cli, filled: Path, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = ("sources", "add", "obsidian", str(vault), "--name", "notes")
+    with monkeypatch.context() as patch:
+        patch.setattr(Purging, "items", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        assert cli("sources", "remove", "notes", "--yes").code == 130
+    said = cli(*add)
+    assert (said.code, said.err.count("\n"), "`catchment sources remove notes`" in said.err) == (5, 1, True)
+    assert cli("sources", "remove", "notes", "--yes").code == 0
+    assert cli(*add).code == 0
+    assert cli("sources", "show", "notes", "--json").json["state"] == "active"
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "hunter/2", "hunter?2", "hunter#2", "hunter%402", "[hunter2"])
