@@ -286,8 +286,12 @@ class OpenBatch:
 
     def _fail(self, job: ClaimedJob, failed: Failed) -> None:
         """Take a job out of the batch: skipped, to be retried, or quarantined."""
+        self._say_failed(job, failed)
+        # Not before: where the ledger was busy the step is done again.
         self._reads.pop(job.id, None)
         self._failed.add(job.id)
+
+    def _say_failed(self, job: ClaimedJob, failed: Failed) -> None:
         error, queue = failed.error, self._bench.ledger.queue
         if isinstance(error, Skipped):
             queue.deliver(self.token, [SkippedOutcome(job.id, error.skip_reason, None)])

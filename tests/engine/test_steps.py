@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import LedgerUnavailable
+from catchment.model import JobState
 from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home, Policy, Priority
 from tests.engine.hostile import Hostile
@@ -71,6 +72,26 @@ def test_what_failed_ahead_fails_where_it_is_asked_for_and_may_be_asked_again(
         with pytest.raises(LedgerUnavailable):
             sync.deliver(token)
     assert sync.deliver(token)["delivered"] == 10
+
+
+def test_a_failure_that_the_ledger_could_not_take_is_told_when_it_is_asked_again(
+    sync: SourceSync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder" / "bad.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
+    sync.discover()
+    token = claimed(sync)
+
+    def busy(*_: object, **__: object) -> None:
+        raise LedgerUnavailable("the ledger is busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sync._ledger.queue, "fail", busy)
+        with pytest.raises(LedgerUnavailable):
+            sync.deliver(token)
+    assert sync.deliver(token)["delivered"] == 10
+    assert sync.end()["quarantined"] == 1
+    counts = sync._ledger.queue.counts()["papers"]
+    assert (counts[JobState.QUARANTINED], counts[JobState.RUNNING]) == (1, 0)
 
 
 def test_a_batch_of_many_jobs_is_left_to_who_asks(sync: SourceSync, monkeypatch: pytest.MonkeyPatch) -> None:
