@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
@@ -17,7 +18,7 @@ from catchment import retry
 from catchment.cache import Cache
 from catchment.codec import decode_document, decode_extraction
 from catchment.contracts import Connected, Connector
-from catchment.errors import ItemError, Skipped, SourceError
+from catchment.errors import ItemError, Skipped, SourceError, StaleLease
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
 from catchment.masking import tells_of_secrets
 from catchment.model import FailureClass, SkipReason
@@ -286,7 +287,9 @@ class OpenBatch:
 
     def _fail(self, job: ClaimedJob, failed: Failed) -> None:
         """Take a job out of the batch: skipped, to be retried, or quarantined."""
-        self._say_failed(job, failed)
+        # Who has lost the job meanwhile, as to the removal of its source, has nothing to say of it.
+        with suppress(StaleLease):
+            self._say_failed(job, failed)
         # Not before: where the ledger was busy the step is done again.
         self._reads.pop(job.id, None)
         self._failed.add(job.id)

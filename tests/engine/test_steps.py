@@ -94,6 +94,19 @@ def test_a_failure_that_the_ledger_could_not_take_is_told_when_it_is_asked_again
     assert (counts[JobState.QUARANTINED], counts[JobState.RUNNING]) == (1, 0)
 
 
+def test_a_batch_whose_source_was_removed_ends_quietly_though_an_item_of_it_fails(
+    sync: SourceSync, tmp_path: Path
+) -> None:
+    (tmp_path / "folder" / "bad.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
+    sync.discover()
+    token = claimed(sync)
+    sync._ledger.sources.remove("papers", "anna", "")
+    assert sync.deliver(token)["delivered"] == 0
+    assert sync.claim(10) is None
+    assert sync.permit.ended
+    assert sync.troubles == {}
+
+
 def test_a_batch_of_many_jobs_is_left_to_who_asks(sync: SourceSync, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catchment.pipeline._FEW", 9)
     token = claimed(sync)
