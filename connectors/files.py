@@ -92,7 +92,8 @@ def identity(entry: Entry, path: str) -> str:
 def item_error(error: OSError) -> ItemError:
     """What an operating system's refusal means for one item."""
     if isinstance(error, UnknownRules):
-        return (AccessDenied if error.errno in _REFUSED else FetchFailed)(str(error))
+        # One that is too long stays so: another try would only tell less.
+        return (AccessDenied if error.errno in (*_REFUSED, errno.EFBIG) else FetchFailed)(str(error))
     what = os.strerror(error.errno or errno.EIO).lower()
     if error.errno in _REFUSED:
         return AccessDenied(f"it may not be read ({what}); change its mode or owner, and the next sync takes it up")

@@ -31,10 +31,9 @@ class UnknownRules(OSError):
         self.file = file
 
     def __str__(self) -> str:
-        return (
-            f"{self.file} cannot be read ({self.strerror}), so that nobody knows what it leaves out; "
-            "make it readable, or delete it"
-        )
+        remedy = "shorten it" if self.errno == errno.EFBIG else "make it readable"
+        said = f"{self.file} cannot be read ({self.strerror}), so that nobody knows what it leaves out"
+        return f"{said}; {remedy}, or delete it"
 
 
 @dataclass(frozen=True, slots=True)

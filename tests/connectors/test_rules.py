@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from catchment.contracts import Known
 from catchment.errors import SourceUnavailable
-from catchment.model import Change, SkipReason, Tombstone
+from catchment.model import Change, FailureClass, SkipReason, Tombstone
 from connectors.ignore import Rules
 from connectors.listing import Folder, Lister, Listing
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -135,6 +135,8 @@ def test_an_ignore_file_that_is_too_long_to_be_heeded_whole_closes_its_folder(tr
     (tree / "src" / ".gitignore").write_text("no-such-file\n" * 100_000 + "a.txt\n")
     report = ledger.sync(source(tree))
     assert "file too large" in str(report.failed["src/"])
+    assert "shorten it, or delete it" in str(report.failed["src/"])
+    assert report.failed["src/"].failure_class is FailureClass.PERMANENT
     assert not {"src/a.txt", "src/build/kept.md"} & set(ledger.documents())
 
 
