@@ -196,6 +196,10 @@ class SourceSync:
             self.deliver(token)
         return self.troubles.get(job_id)
 
+    def is_left(self, job_id: int) -> bool:
+        """Whether a job is not done, and a later sync may work on it."""
+        return bool(self._ledger.queue.unfinished([job_id]))
+
     def tried_before(self, limit: int) -> list[int]:
         """Jobs that failed before and whose time has come, or that no run has survived; each is to be processed alone."""
         return self._ledger.queue.apart(self.source.id, limit, self.policy.retry.attempts)

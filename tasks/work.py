@@ -22,6 +22,9 @@ R = TypeVar("R")
 QUARANTINED = "Quarantined"
 """The name of the terminal state of an item, or a source, that an operator has to look at."""
 
+LATER = "Retrying later"
+"""The name of the terminal state of an item that is left to a later sync."""
+
 
 def _may_pass(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
     """Trying again at once helps where the ledger was busy; a source that is gone stays gone for longer than that."""
@@ -80,11 +83,14 @@ async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
 async def process_item(sync: int, job: int) -> State | str:
     """Work on one troubled item by itself; ends `Quarantined` when its attempts are used up or no attempt can help."""
     session = current(sync)
-    trouble = session.troubles.get(job)
-    if trouble is None or trouble.waits(IN_RUN_SECONDS) is not None:
-        if trouble is not None:
-            await asyncio.sleep(trouble.waits(IN_RUN_SECONDS) or 0)
+    before = trouble = session.troubles.get(job)
+    if before is None or before.waits(IN_RUN_SECONDS) is not None:
+        if before is not None:
+            await asyncio.sleep(before.waits(IN_RUN_SECONDS) or 0)
         trouble = await in_thread(session.process_alone, job)
+        if trouble is before and await in_thread(session.is_left, job):
+            # A quota or the pace of its host is used up.
+            return State(type=StateType.FAILED, name=LATER, message="nothing more may be begun now")
     if trouble is None:
         return "done"
     log = get_run_logger()
@@ -96,5 +102,5 @@ async def process_item(sync: int, job: int) -> State | str:
         return State(type=StateType.FAILED, name=QUARANTINED, message=message)
     if trouble.waits(IN_RUN_SECONDS) is None:
         later = f"not before {trouble.retry_at:%H:%M:%S} UTC"
-        return State(type=StateType.FAILED, name="Retrying later", message=later)
+        return State(type=StateType.FAILED, name=LATER, message=later)
     raise TryAgain("the item failed; it is tried again in this run")
