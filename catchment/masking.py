@@ -134,6 +134,7 @@ _LETTER, _DIGIT = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]")
 _LEAST_ENTROPY = 3.5
 _LEAST_LENGTH = 16
 """Of a word with a secret in it."""
+_LEAST_KEY = 60
 _EVERYBODYS = frozenset(
     {"password", "pass", "passwd", "pwd", "secret", "user", "postgres", "root", "admin", "token", "guest"}
 )
@@ -151,9 +152,10 @@ RULES: tuple[Rule, ...] = (
         "private key",
         ("private key-----", "private key block-----"),
         re.compile(
-            r"-----BEGIN (?P<kind>[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?)-----(?P<secret>[^-]{60,20000}+)"
+            r"-----BEGIN (?P<kind>[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?)-----(?P<secret>(?>(?:[^-]++|-(?!----)){1,10000}))"
             r"(?:-----END (?P=kind)-----|\Z)"
         ),
+        lambda match: len(match["secret"]) >= _LEAST_KEY,
         alone=False,
     ),
     Rule(

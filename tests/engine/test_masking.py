@@ -46,6 +46,14 @@ _ONLY_IN_PART = {
     "private key": [
         (f"-----BEGIN RSA PRIVATE KEY-----\n{_BODY}\n-----END RSA PRIVATE KEY-----", f"\n{_BODY}\n"),
         (f"-----BEGIN OPENSSH PRIVATE KEY-----\n{_BODY}\n", f"\n{_BODY}\n"),
+        *(
+            (f"-----BEGIN {kind}-----\n{head}\n\n{body}\n-----END {kind}-----", f"\n{head}\n\n{body}\n")
+            for kind, head, body in (
+                ("RSA PRIVATE KEY", "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,7F", _BODY),
+                ("PGP PRIVATE KEY BLOCK", "Comment: GPGTools - https://gpgtools.org", _BODY),
+                ("PGP PRIVATE KEY BLOCK", "Version: 2", "\n".join([_BODY] * 100)),
+            )
+        ),
     ],
     "AWS secret key": [(f"aws_secret_access_key = {(aws := _drawn(38) + '7a')}", aws)],
     "Slack webhook": [(f"https://hooks.slack.com/services/{(hook := f'T0AB12CD3/B0AB12CD3/{_drawn(24)}')}", hook)],
@@ -153,7 +161,11 @@ def test_a_document_without_secrets_is_the_same_object() -> None:
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
-    "piece", ["eyJ", "aws", "a://b:", 'token="', "-----BEGIN PRIVATE KEY-----", "ghp_", "sk-", "0:aa"]
+    "piece",
+    [
+        *("eyJ", "aws", "a://b:", 'token="', "ghp_", "sk-", "0:aa"),
+        *("-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY----- -"),
+    ],
 )
 def test_text_that_is_made_to_be_slow_is_looked_through_in_linear_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
