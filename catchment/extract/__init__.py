@@ -13,7 +13,7 @@ from catchment.extract.mask import mask
 from catchment.model import Document, Entity, Extraction, Link, LinkKind
 from catchment.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
 
-EXTRACTOR = "3"
+EXTRACTOR = "4"
 """Changes whenever the extraction of some document changes."""
 
 
@@ -29,6 +29,8 @@ def extract(document: Document) -> Extraction:
         links = notes.wikilinks(text, masked) if is_note else []
         links += markdown.links(text, markdown.without(masked, links))
         headings = markdown.headings(text, masked)
+        if document.media_type == MAIL:
+            masked = text  # Most of it was never Markdown: what is indented is no code, and dollars are money.
         prose = markdown.without(masked, links)
     links += plain.urls(prose)
     entities = list(headings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+from datetime import UTC, datetime
 from email.message import EmailMessage, Message
 from email.policy import EmailPolicy
 from pathlib import Path
@@ -319,6 +320,63 @@ def test_what_only_looks_like_a_signature_or_a_quotation_stays(text: str) -> Non
 
 
 # Words in headers
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Mon, 02 Jan 2023 10:00:00 +0100",
+        "Mon, 02 Jan 2023 10:00:00 +01:00",
+        "Mon, 02 Jan 2023 10:00:00+01:00",
+        "Mon Jan 02 2023 10:00:00 GMT+0100 (CET)",
+        "2 Jan 2023 10:00 UTC+01:00",
+        "2023-01-02T10:00:00+01:00",
+        "2023-01-02T09:00:00Z",
+        "2023-01-02 10:00:00 +0100",
+        "02-Jan-2023 10:00:00 +0100",
+    ],
+)
+def test_a_time_is_in_the_zone_that_it_names_however_it_is_written(value: str) -> None:
+    assert words.moment(value) == datetime(2023, 1, 2, 9, tzinfo=UTC)
+
+
+def test_a_leap_second_is_a_time() -> None:
+    assert words.moment("Sat, 31 Dec 2016 23:59:60 +0000") == datetime(2016, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+
+def test_what_is_indented_in_a_message_is_no_code() -> None:
+    text = "See\n\n    https://example.org/weir ada@example.org 2024-05-06\n\nIt costs $5 (https://example.org/shop) or 6$.\n"
+    found = extract(mail(f"From: bob@example.org\n\n{text}".encode()))
+    assert [link.target for link in found.links] == ["https://example.org/weir", "https://example.org/shop"]
+    assert {"ada@example.org", "2024-05-06"} <= {entity.value for entity in found.entities}
+
+
+@pytest.mark.parametrize(
+    "around", ["%b", "Content-Type: multipart/alternative; boundary=a\n\n--a\n\nweir\n--a\n%b\n--a--\n"]
+)
+def test_of_related_parts_that_which_is_named_is_the_text(around: str) -> None:
+    related = b"""Content-Type: multipart/related; boundary=b; start="<page>"
+
+--b
+Content-Type: image/png
+Content-ID: <picture>
+
+x
+--b
+Content-Type: text/html
+Content-ID: <page>
+
+<p>weir</p>
+--b--
+"""
+    message = b"From: ada@example.org\n" + around.encode() % related
+    assert mail(message).text == "weir"
+
+
+def test_no_text_among_related_parts_is_lost() -> None:
+    parts = b"Content-Type: text/html\n\n<p>weir</p>\n--b\nContent-Type: text/plain\n\nfooter of the list\n"
+    message = b"From: ada@example.org\nContent-Type: multipart/related; boundary=b\n\n--b\n" + parts + b"--b--\n"
+    assert mail(message).text == "weir\n\nfooter of the list"
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class _Reader:
             case "multipart/alternative":
                 return self._alternative(part)
             case "multipart/related":
-                return self.text(part.parts[0]) if part.parts else ""
+                return self._related(part)
             case "multipart/signed":
                 return self._signed(part)
             case "multipart/encrypted":
@@ -102,6 +102,13 @@ class _Reader:
             if pages and (not plain.strip() or len(pages[-1]) > _FAR_MORE * len(plain) + 100):
                 plain = pages[-1]
         return _joined([plain, invited])
+
+    def _related(self, part: Part) -> str:
+        """The part that the others belong to, and any further text."""
+        if not part.parts:
+            return ""
+        first = _start(part)
+        return _joined([self.text(inner) for inner in sorted(part.parts, key=lambda inner: inner is not first)])
 
     def _signed(self, part: Part) -> str:
         protocol = part.parameters.get("protocol", "").lower()
@@ -182,8 +189,15 @@ def unflowed(text: str, delete_space: bool) -> str:
 def _holds(part: Part, kind: str) -> bool:
     """Whether a form of the text is of this type, or begins with it."""
     while part.parts and part.media_type != "message/rfc822":
-        part = part.parts[0]
+        part = _start(part)
     return part.media_type == kind or (kind == "text/html" and part.media_type == "text/x-amp-html")
+
+
+def _start(part: Part) -> Part:
+    """Its first part, or that which it names as the one that the others belong to (RFC 2387)."""
+    named = part.parameters.get("start", "").strip("<> ") if part.media_type == "multipart/related" else ""
+    starts = (inner for inner in part.parts if named and inner.header("content-id").strip("<> ") == named)
+    return next(starts, part.parts[0])
 
 
 def _joined(texts: list[str]) -> str:

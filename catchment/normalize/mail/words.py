@@ -24,6 +24,11 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ADDRESS = re.compile(r"[^\s@\"(),:;<>\[\]]{1,200}@[^\s@\"(),:;<>]{1,260}")
 _IDENTIFIER = re.compile(r"<([^<>]{1,998})>")
 _BARE_IDENTIFIER = re.compile(r"[^\s<>\"(),;]{1,500}@[^\s<>\"(),;]{1,400}")
+# Written otherwise than RFC 5322 has it: `+01:00`, and `GMT+0100` as JavaScript writes a date; and a leap second.
+_ZONE = re.compile(r"(\d\d:\d\d(?::\d\d)?)[ \t]*(?:GMT|UTC?)?[ \t]*([+-]\d\d):?(\d\d)(?!\d)", re.IGNORECASE)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
+_ISO_SPACE = re.compile(r"(?<=\d)\s+(?=[+-]\d)")
+_LEAP_SECOND = re.compile(r"(\d\d:\d\d):60(?!\d)")
 _EARLIEST, _LATEST = datetime(1971, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
 # What senders call it is often less than what they write: the larger set reads both.
@@ -125,9 +130,13 @@ def identifiers(value: bytes) -> list[str]:
 
 
 def moment(value: str) -> datetime | None:
-    """A date of RFC 5322 as an aware time in UTC; None for what is no date, or none that mail can have."""
+    """A date of RFC 5322, or of ISO 8601, as an aware time in UTC; None for what is no date, or none that mail can have."""
+    value = _LEAP_SECOND.sub(r"\1:59", value[:200].strip())
     try:
-        said = parsedate_to_datetime(value[:200])
+        if _ISO.match(value):
+            said = datetime.fromisoformat(_ISO_SPACE.sub("", value))
+        else:
+            said = parsedate_to_datetime(_ZONE.sub(r"\1 \2\3", value))
         said = said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
