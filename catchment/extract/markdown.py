@@ -53,16 +53,23 @@ def _without_closing(heading: str) -> str:
 
 
 def links(text: str, masked: str) -> Iterator[Link]:
-    """Inline links and images: addresses as URL, files of the vault with their percent-encoding undone."""
+    """Inline links and images, also those that are links: addresses as URL, files with their percent-encoding undone."""
     if "](" not in masked:
         return
     for match in _LINK.finditer(masked):
-        group = 2 if match[2] is not None else 3
-        destination = _ESCAPE.sub(r"\1", text[match.start(group) : match.end(group)])
-        image = match.start() > 0 and masked[match.start() - 1] == "!"
-        label = " ".join(_ESCAPE.sub(r"\1", text[match.start(1) : match.end(1)]).split())
-        if destination:
-            yield _link(destination, label, match.start() - image, match.end(), image)
+        if link := _found(text, masked, match):
+            yield link
+        if "](" in match[1]:
+            inside = (_found(text, masked, each) for each in _LINK.finditer(masked, match.start(1), match.end(1)))
+            yield from (picture for picture in inside if picture and masked[picture.start] == "!")
+
+
+def _found(text: str, masked: str, match: re.Match[str]) -> Link | None:
+    group = 2 if match[2] is not None else 3
+    destination = _ESCAPE.sub(r"\1", text[match.start(group) : match.end(group)])
+    image = match.start() > 0 and masked[match.start() - 1] == "!"
+    label = " ".join(_ESCAPE.sub(r"\1", text[match.start(1) : match.end(1)]).split())
+    return _link(destination, label, match.start() - image, match.end(), image) if destination else None
 
 
 def _link(destination: str, label: str, start: int, end: int, image: bool) -> Link:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.extract.mask import FILLER, mask
-from catchment.model import EntityKind
+from catchment.model import EntityKind, LinkKind
 from tests.extract.reading import details, links, of, of_note, spans, values
 
 _MARKS = "[[ ]] ![[ | # ## ^ a [ ]( ) ](b.md) ` `` ``` ~~~ $ $$ %% <!-- --> > :: [^ ]: ^[ https:// @b.co #tag"
@@ -74,6 +74,18 @@ _SYNTAX = [
 )
 def test_a_link_is_found_where_obsidian_sees_one(text: str, expected: tuple[str, str, str, str] | None) -> None:
     assert links(text) == ([expected] if expected else [])
+
+
+def test_a_picture_that_is_a_link_is_an_embed_as_well() -> None:
+    text = "[![map](img/weir%20map.png)](Weir.md) and [![ci](https://example.org/ci.svg)](Build.md)"
+    found = of(text).links
+    assert [(link.kind, link.target) for link in found] == [
+        (LinkKind.MARKDOWN, "Weir.md"),
+        (LinkKind.EMBED, "img/weir map.png"),
+        (LinkKind.MARKDOWN, "Build.md"),
+        (LinkKind.URL, "https://example.org/ci.svg"),
+    ]
+    assert spans(text, found)[1] == "![map](img/weir%20map.png)"
 
 
 @pytest.mark.parametrize(
