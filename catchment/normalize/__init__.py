@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from catchment.errors import Skipped
 from catchment.model import Document, RawContent, SkipReason
-from catchment.normalize.decode import decode
+from catchment.normalize.decode import decode, said_by
 from catchment.normalize.formats import READERS, Reader, media_type, uncompressed
 from catchment.normalize.language import language
 from catchment.normalize.markdown import markdown
 
 __all__ = ["NORMALIZER", "media_type", "normalize"]
 
-NORMALIZER = "3"
+NORMALIZER = "4"
 """Changes whenever the document of some content changes, by our code or by a library's."""
 
 _MAX_DEPTH = 2
@@ -79,7 +79,7 @@ def _structured(data: bytes, kind: str, reader: Reader) -> Document:
 
 
 def _text(data: bytes, kind: str) -> Document:
-    text, warnings = decode(data)
+    text, warnings = decode(data, said_by(data))
     return Document(
         text=text, media_type=kind, language=language(text) if kind == "text/plain" else None, warnings=warnings
     )

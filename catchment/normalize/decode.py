@@ -19,6 +19,10 @@ _CHARSET = re.compile(
     re.IGNORECASE,
 )
 _LOOKS_LIKE_UTF8 = re.compile(r"iso-?2022|hz|utf-?(?:16|32)", re.IGNORECASE)
+_XML = re.compile(
+    rb"(?:\xef\xbb\xbf)?<\?xml\s[^<>]{0,200}?encoding\s*=\s*[\"'](?!(?i:utf-?(?:16|32)))([\w.:-]{2,40})[\"']"
+)
+_COOKIE = re.compile(rb"(?:[^\n]{0,200}\n)?[^\n]{0,200}?coding[:=][ \t]*(?!(?i:utf-?(?:16|32)))([\w.-]{2,40})")
 _CONTROLS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 27})
 
 
@@ -34,6 +38,15 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, tuple[str, ..
         text = text.replace("\x00", "\ufffd")
         warnings = (*warnings, "NUL characters were replaced")
     return text, warnings
+
+
+def said_by(data: bytes) -> str | None:
+    """The encoding that a text names in an XML declaration, or in its first two lines (PEP 263).
+
+    None for one in which the name itself could not be read as it stands there.
+    """
+    said = _XML.match(data) or _COOKIE.match(data)
+    return said[1].decode("ascii") if said else None
 
 
 def is_text(data: bytes) -> bool:

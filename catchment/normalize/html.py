@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from catchment.model import Document
-from catchment.normalize.decode import decode
+from catchment.normalize.decode import decode, said_by
 from catchment.normalize.language import language
 from catchment.normalize.markdown import iso_moment
 
@@ -21,6 +21,10 @@ _BLOCKS = frozenset(_BLOCK_NAMES.split())
 _LEAVES = frozenset({"-text", "img"})
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
+_TICKS = re.compile(r"[> \t]*(`{3,})")
+_IN_BRACKETS = re.compile(r"\[[^\[\]]*\]")
+_BRACKET = re.compile(r"[\[\]\\]")
+_NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*(?!utf-?16)([\w.:-]{2,40})", re.IGNORECASE)
 _LARGE = 1_000_000
@@ -49,6 +53,8 @@ def html(data: bytes, media_type: str = "text/html", declared: str | None = None
     said = _meta(tree)
     heading = tree.css_first("h1")
     title = tree.css_first("title")
+    for line_end in heading.css("br") if heading else ():
+        line_end.replace_with(" ")
     words = (title.text() if title else "") or (heading.text() if heading else "")
     named = _language(tree)
     del heading, title, tree
@@ -71,7 +77,7 @@ def html(data: bytes, media_type: str = "text/html", declared: str | None = None
 def charset_of(data: bytes) -> str | None:
     """The encoding that a page names itself."""
     hint = _CHARSET.search(data[:4_096])
-    return hint[1].decode("ascii") if hint else None
+    return hint[1].decode("ascii") if hint else said_by(data)
 
 
 def markdown_of(tree: Any, unseen: frozenset[int] = frozenset()) -> str:
@@ -122,9 +128,13 @@ class _Writer:
         self._line: list[str] = []
         self._lists: list[int | None] = []
         self._quotes = 0
-        self._verbatim = 0
+        self._fences: list[int] = []
+        """The lines in which the code begins that is open."""
         self._links: list[tuple[int, str]] = []
         self._lead = ""
+        self._in_heading = False
+        self._seamless: set[int] = set()
+        """The `mem_id`s of blocks that are all of their cell: a row stays one line."""
 
     def text(self) -> str:
         self._end_line()
@@ -135,40 +145,51 @@ class _Writer:
         if tag == "-text":
             self._words(node.text_content or "")
         elif tag == "br":
-            self._line.append("\n" if self._verbatim else " \n")
+            self._line.append("\n" if self._fences else " " if self._in_heading else " \n")
         elif tag == "img":
             self._image(node.attributes)
         elif tag == "a":
             self._links.append((len(self._line), (node.attributes.get("href") or "").strip()))
         elif tag in ("td", "th"):
             self._line.append(" | " if any(self._line) else "")
-        elif tag in _BLOCKS:
-            self._open(tag)
+            if (block := _only_block(node)) is not None:
+                self._seamless.add(block)
+        elif self._is_block(node):
+            self._open(node)
 
     def leave(self, node: Any) -> None:
         tag = node.tag
         if tag == "a" and self._links:
             self._close_link()
-        elif tag in _BLOCKS:
+        elif self._is_block(node):
             self._end_line()
             self._close(tag)
 
-    def _open(self, tag: str) -> None:
+    def _is_block(self, node: Any) -> bool:
+        return node.tag in _BLOCKS and not (self._seamless and node.mem_id in self._seamless)
+
+    def _open(self, node: Any) -> None:
         self._end_line()
+        tag = node.tag
         if tag in ("ul", "ol"):
-            self._lists.append(0 if tag == "ol" else None)
+            self._lists.append(_first_number(node) - 1 if tag == "ol" else None)
         elif tag == "li":
             self._lead = self._bullet()
         elif tag == "blockquote":
             self._quotes += 1
         elif tag == "pre":
-            self._emit("```")
-            self._verbatim += 1
+            self._fences.append(len(self._lines))
+            if len(self._fences) == 1:
+                self._emit("```")
+            self._lead = ""
         elif tag == "hr":
+            if self._lines and self._lines[-1].strip("> "):
+                self._emit("")  # or the line above would be a heading
             self._emit("---")
         elif tag in _HEADINGS:
             self._emit("")
             self._lead = _HEADINGS[tag]
+            self._in_heading = True
 
     def _close(self, tag: str) -> None:
         if tag in ("ul", "ol") and self._lists:
@@ -178,15 +199,25 @@ class _Writer:
             while self._lines and self._lines[-1].startswith(">") and not self._lines[-1].strip("> "):
                 self._lines.pop()
         elif tag == "pre":
-            self._verbatim -= 1
-            self._emit("```")
+            start = self._fences.pop()
+            if not self._fences:
+                self._end_code(start)
+        if tag in _HEADINGS or tag == "li":
+            self._lead = ""
+            self._in_heading = False
         if (
             tag in ("p", "pre", "blockquote", "table", "figure", "dl")
             or tag in _HEADINGS
             or (tag in ("ul", "ol") and not self._lists)
         ):
             self._emit("")
-        self._lead = ""
+
+    def _end_code(self, start: int) -> None:
+        """Close the fence, and make it longer than those in the code."""
+        ticks = max((len(found[1]) for line in self._lines[start + 1 :] if (found := _TICKS.match(line))), default=0)
+        fence = "`" * max(3, ticks + 1)
+        self._lines[start] = self._lines[start].replace("```", fence)
+        self._emit(fence)
 
     def _bullet(self) -> str:
         indent = "   " * min(max(len(self._lists) - 1, 0), 8)
@@ -196,7 +227,7 @@ class _Writer:
         return f"{indent}- "
 
     def _words(self, text: str) -> None:
-        if self._verbatim:
+        if self._fences:
             self._line.append(text)
         elif words := _SPACE.sub(" ", text):
             self._line.append(words if self._line else words.lstrip())
@@ -210,17 +241,24 @@ class _Writer:
             self._line.append(alt)
 
     def _close_link(self) -> None:
-        start, address = self._links.pop()
+        self._link(*self._links.pop())
+
+    def _link(self, start: int, address: str) -> bool:
+        """Make the line from `start` on a link; whether there is one now."""
+        if not address or address.startswith(("#", "javascript:", "data:")) or self._fences:
+            return False
         words = "".join(self._line[start:])
-        label = words.strip()
-        if label and address and not address.startswith(("#", "javascript:", "data:")) and not self._verbatim:
-            ends = words[: len(words) - len(words.lstrip())], words[len(words.rstrip()) :]
-            self._line[start:] = [f"{ends[0]}[{label}]({_destination(address)}){ends[1]}"]
+        if not (label := _label(words)):
+            return False
+        ends = words[: len(words) - len(words.lstrip())], words[len(words.rstrip()) :]
+        self._line[start:] = [f"{ends[0]}[{label}]({_destination(address)}){ends[1]}"]
+        return True
 
     def _end_line(self) -> None:
-        self._links = [(0, address) for _, address in self._links]
+        if self._links:  # one that goes on behind the end of its line is a link there only if nothing here is
+            self._links = [(0, "" if self._link(start, address) else address) for start, address in self._links]
         text, self._line = "".join(self._line), []
-        if self._verbatim:
+        if self._fences:
             if text.strip("\n"):
                 self._emit(text.strip("\n"))
             return
@@ -234,7 +272,38 @@ class _Writer:
         self._lines += ((mark + line).rstrip() if mark else line for line in text.split("\n"))
 
 
+def _only_block(cell: Any) -> int | None:
+    """The `mem_id` of the paragraph that is all of a cell."""
+    block = _first_said(cell.child)
+    is_alone = block is not None and block.tag in ("p", "div") and _first_said(block.next) is None
+    return block.mem_id if is_alone else None
+
+
+def _first_said(node: Any) -> Any:
+    """This node, or the first behind it that is not only white space."""
+    while node is not None and node.tag == "-text" and not (node.text_content or "").strip():
+        node = node.next
+    return node
+
+
+def _first_number(numbered: Any) -> int:
+    start = (numbered.attributes.get("start") or "").strip()
+    return int(start) if _NUMBER.match(start) else 1
+
+
+def _label(words: str) -> str:
+    """The words of a link on one line; brackets that would end it are escaped."""
+    label = " ".join(words.split())
+    is_plain = "[" not in label and "]" not in label and "\\" not in label
+    if is_plain or "](" in label or not _BRACKET.search(_IN_BRACKETS.sub("", label)):
+        return label
+    return _BRACKET.sub(r"\\\g<0>", label)
+
+
 def _destination(address: str) -> str:
+    if not re.search(r"[\s()<>]", address):
+        return address
+    address = re.sub(r"[\t\n\r]", "", address).replace("<", "%3C").replace(">", "%3E")
     return f"<{address}>" if re.search(r"[\s()]", address) else address
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.normalize.decode import decode, is_text
+from catchment.normalize.decode import decode, is_text, said_by
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,22 @@ def test_any_bytes_become_text_without_nul_and_carriage_return(data: bytes) -> N
 def test_a_declared_encoding_counts_where_utf_8_does_not_tell(text: str, encoding: str) -> None:
     data = text.encode("ascii" if encoding == "nonsense" else encoding)
     assert decode(data, encoding) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        ('<?xml version="1.0" encoding="windows-1251"?>', "windows-1251"),
+        ("<?xml version='1.0' encoding = 'koi8-r' standalone='yes'?>", "koi8-r"),
+        ("# -*- coding: koi8-r -*-", "koi8-r"),
+        ("#!/usr/bin/python\n# vim: set fileencoding=shift_jis :", "shift_jis"),
+        ("\n\n# coding: koi8-r", None),
+        ('<?xml version="1.0" encoding="utf-16"?>', None),
+        ("words", None),
+    ],
+)
+def test_a_text_may_name_its_encoding(head: str, name: str | None) -> None:
+    assert said_by(f"{head}\nwords".encode()) == name
 
 
 def test_encodings_that_are_no_way_to_write_text_are_not_used() -> None:
