@@ -34,17 +34,22 @@ def notebook(data: bytes) -> Document:
     said = book.get("metadata")
     kernel = said.get("language_info") if isinstance(said, dict) else None
     name = str(kernel.get("name", "")) if isinstance(kernel, dict) else ""
-    text = "\n\n".join(_cells(_objects(book, "cells", "notebook"), name))
-    heading = next((line.strip("# ") for line in text.split("\n") if line.startswith("# ")), None)
+    cells = _objects(book, "cells", "notebook")
+    text = "\n\n".join(_cells(cells, name))
+    words = "\n".join(_source(cell) for cell in cells if cell.get("cell_type") == "markdown")
+    heading = next((line.strip("# ") for line in words.split("\n") if line.startswith("# ")), None)
     return Document(text=text, media_type="application/x-ipynb+json", title=heading or None, language=language(text))
 
 
 def _cells(cells: list[dict[str, Any]], code_name: str) -> Iterator[str]:
     for cell in cells:
-        source = cell.get("source", "")
-        words = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        if words.strip():
+        if (words := _source(cell)).strip():
             yield f"````{code_name}\n{words.rstrip()}\n````" if cell.get("cell_type") == "code" else words.strip()
+
+
+def _source(cell: dict[str, Any]) -> str:
+    source = cell.get("source", "")
+    return "".join(map(str, source)) if isinstance(source, list) else str(source)
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:

@@ -146,7 +146,7 @@ _TABLE: dict[Reader, str] = {
     Reader.ARCHIVE: """
         application/zip zip
         application/x-tar tar
-        application/gzip gz tgz""",
+        application/gzip gz tgz svgz""",
 }
 
 _ROWS = [(reader, row.split()) for reader, rows in _TABLE.items() for row in rows.strip().split("\n")]
@@ -168,6 +168,8 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"MM\x00*", "image/tiff"),
     (b"\x1f\x8b", "application/gzip"),
 )
+_PACKED = {"gz": "", "tgz": ".tar", "svgz": ".svg"}
+"""The endings of gzip files, and those of what they hold."""
 _ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _EMPTY_ZIP = b"PK\x05\x06"
 _ISO_BRANDS = {b"heic": "image/heic", b"heix": "image/heic", b"mif1": "image/heic", b"avif": "image/avif"}
@@ -187,7 +189,9 @@ _OLD_OFFICE = frozenset(kind for _, kind in _OLE_PARTS) | {"application/x-hwp"}
 _SHARED_ENDING = re.compile(
     r"application/(?:msword$|rtf$|x-iwork|vnd\.wordperfect$|vnd\.ms-(?:powerpoint|excel|outlook)$)"
 )
-_HTML_START = re.compile(rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
+_HTML_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL
+)
 _BY_NAME = {"makefile": "text/x-makefile", "dockerfile": "text/x-sh", "cmakelists.txt": "text/x-cmake"}
 _TAR_MAGIC = slice(257, 262)
 
@@ -222,7 +226,8 @@ def alike(name: str, other: str) -> bool:
 
 def uncompressed(name: str) -> str:
     """The name of what a gzip file of this name holds."""
-    return name[:-3] if name.lower().endswith(".gz") else name[:-4] + ".tar"
+    stem, dot, ending = name.rpartition(".")
+    return stem + _PACKED[ending.lower()] if dot and ending.lower() in _PACKED else name
 
 
 def _claimed(name: str) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from html import unescape
 
 from catchment.errors import ParseError
 from catchment.model import Document
-from catchment.normalize.decode import decode
+from catchment.normalize.decode import decode, said_by
 
-_EXIF_IFD, _TAKEN = 0x8769, 0x9003
+_EXIF_IFD, _TAKEN, _ZONE = 0x8769, 0x9003, 0x9011
 _SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
+_OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
 _SVG_SIZE = re.compile(r"<svg\b[^>]*")
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
@@ -29,10 +31,12 @@ def image(data: bytes, media_type: str) -> Document:
 
 
 def _drawing(data: bytes) -> Document:
-    text, warnings = decode(data)
+    text, warnings = decode(data, said_by(data))
     if not _SVG_SIZE.search(text):
         raise ParseError("the drawing has no svg element; export it again")
-    said = {found[1]: " ".join(found[2].split()) for found in _SVG_TEXT.finditer(text)}
+    said: dict[str, str] = {}
+    for found in _SVG_TEXT.finditer(text):  # those of its shapes come after its own
+        said.setdefault(found[1], " ".join(unescape(found[2]).split()))
     return Document(
         text=said.get("desc", ""), media_type="image/svg+xml", title=said.get("title") or None, warnings=warnings
     )
@@ -92,18 +96,21 @@ def _little(data: bytes, place: int, length: int) -> int:
 
 
 def _taken(data: bytes) -> datetime | None:
-    """When a camera says that it took the picture; it knows no time zone, so its clock counts as UTC."""
+    """When a camera says that it took the picture; the clock of one that knows no time zone counts as UTC."""
     start = data.find(b"Exif\x00\x00", 0, 65_536)
     if start < 0:
         return None
     block = data[start + 6 : start + 6 + 65_536]
     read = _little if block[:2] == b"II" else _big
     directory = _entry(block, read(block, 4, 4), _EXIF_IFD, read)
-    taken = _entry(block, directory, _TAKEN, read) if directory else 0
+    taken, zone = (_entry(block, directory, tag, read) if directory else 0 for tag in (_TAKEN, _ZONE))
     text = block[taken : taken + 19].decode("ascii", "replace") if taken else ""
+    offset = block[zone : zone + 6].decode("ascii", "replace") if zone else ""
     try:
-        return datetime.strptime(text, "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC)
-    except ValueError:
+        if not _OFFSET.match(offset):
+            return datetime.strptime(text, "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC)
+        return datetime.strptime(text + offset, "%Y:%m:%d %H:%M:%S%z").astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
 
 

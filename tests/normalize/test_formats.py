@@ -204,16 +204,55 @@ def test_a_picture_tells_its_size() -> None:
     assert (_read(drawing, "map.svg").title, _read(drawing, "map.svg").text) == ("A map", "of springs")
 
 
+def test_a_drawing_has_its_own_title_and_not_that_of_its_last_shape() -> None:
+    drawing = (
+        b"<svg><g><title>Weirs &amp; mills</title><g><title>a</title></g><g><title>a&#45;&gt;b</title></g></g></svg>"
+    )
+    assert _read(drawing, "graph.svg").title == "Weirs & mills"
+    assert _read(gzip.compress(drawing, mtime=0), "graph.svgz").title == "Weirs & mills"
+
+
+def test_a_compressed_file_is_read_whatever_its_name_is() -> None:
+    for name in ("weir.dia", "weir", "weir.gz", "weir.txt.gz.1", ".gz"):
+        assert _read(gzip.compress(b"words", mtime=0), name).text == "words"
+
+
+def test_a_text_is_read_in_the_encoding_that_it_names() -> None:
+    said = '<?xml version="1.0" encoding="windows-1251"?><a>Плотина</a>'
+    document = _read(said.encode("cp1251"), "a.xml")
+    assert (document.text, document.warnings) == (said, ())
+
+
+def test_a_page_may_begin_with_a_byte_order_mark() -> None:
+    assert media_type(b"\xef\xbb\xbf<!DOCTYPE html><p>x", "page") == "text/html"
+
+
+def test_a_notebook_is_called_after_its_words_and_not_after_a_remark_in_its_code() -> None:
+    cells = (
+        '[{"cell_type":"code","source":["# Import\\n","import x"]},{"cell_type":"markdown","source":["# The weir"]}]'
+    )
+    assert _read(f'{{"cells":{cells}}}'.encode(), "a.ipynb").title == "The weir"
+
+
+def _photograph(order: str, *texts: tuple[int, bytes]) -> bytes:
+    tiff = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
+    tiff += struct.pack(f"{order}HHHIII", 1, 0x8769, 4, 1, 26, 0) + struct.pack(f"{order}H", len(texts))
+    place = 28 + 12 * len(texts) + 4
+    for tag, text in texts:
+        tiff += struct.pack(f"{order}HHII", tag, 2, len(text), place)
+        place += len(text)
+    exif = b"Exif\x00\x00" + tiff + b"\x00" * 4 + b"".join(text for _, text in texts)
+    frame = b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12
+    return b"\xff\xd8\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + frame
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_a_photograph_tells_when_it_was_taken(order: str) -> None:
-    tiff = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
-    tiff += struct.pack(f"{order}HHHIII", 1, 0x8769, 4, 1, 26, 0) + struct.pack(
-        f"{order}HHHIII", 1, 0x9003, 2, 20, 44, 0
-    )
-    exif = b"Exif\x00\x00" + tiff + b"2024:03:01 10:30:00\x00"
-    frame = b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12
-    document = _read(b"\xff\xd8\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + frame)
+    taken = (0x9003, b"2024:03:01 10:30:00\x00")
+    document = _read(_photograph(order, taken))
     assert document.created == datetime(2024, 3, 1, 10, 30, tzinfo=UTC)
+    document = _read(_photograph(order, taken, (0x9011, b"+02:00\x00")))
+    assert document.created == datetime(2024, 3, 1, 8, 30, tzinfo=UTC)
 
 
 def test_a_message_of_nothing_but_nested_parts_is_refused_or_read() -> None:
