@@ -18,19 +18,24 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r"(?i)\b(password|passwd|secret|token|api[_-]?key|authorization)(\s*[=:]\s*)(?:bearer\s+|basic\s+)?[^\s,;'\"]+"
+            r"(?i)(?<![a-z0-9])(password|passwd|secret|token|api[_-]?key|authorization)([\"']?\s*[=:]\s*[\"']?)"
+            r"(?:bearer\s+|basic\s+)?[^\s,;'\"]+"
         ),
         r"\1\2<secret>",
     ),
-    (re.compile(r"\b([a-z][a-z0-9+.-]*://)[^\s/@]+@"), r"\1<login>@"),
+    (re.compile(r"(?<![a-z0-9+.-])([a-z0-9+.-]+://)[^\s/@]+@"), r"\1<login>@"),
     (re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"), "<address>"),
+    (re.compile(r"([\"'])(?:~|[A-Za-z]:)?[\\/][^\"'\n]*[\\/][^\"'\n]*\1"), r"\1<path>\1"),
     (re.compile(r"(?<![\w/<.])(?:~|[A-Za-z]:)?[\\/](?:[^\s:'\"<>|*?\\/]+[\\/])+[^\s:'\"<>|*?]*"), "<path>"),
 )
 _LONGEST = 500
+_READ = 10_000
 
 
 def redact(text: str) -> str:
     """The text on one line with secrets, addresses and paths replaced, at most 500 characters."""
+    if len(text) > _READ:  # the last word is cut, and might not look like the secret that it is
+        text = " ".join(text[:_READ].split()[:-1])
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())

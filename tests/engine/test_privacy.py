@@ -16,6 +16,10 @@ from catchment.privacy import redact
         ("mail from ada.lovelace@mail.example.org failed", "lovelace"),
         ("token ghp_abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghij"),
         ("PASSWORD=hunter2 was refused", "hunter2"),
+        ('{"password": "hunter2"} was refused', "hunter2"),
+        ("https://example.org/?access_token=hunter2&page=1 was refused", "hunter2"),
+        ("cannot open '/home/ada/My Diary/May 2024.md'", "Diary"),
+        ("cannot open '/home/ada/My Diary/May 2024.md'", "May"),
         ("authorization: Bearer abc.def", "abc.def"),
         ("cannot reach imaps://ada:secret@mail.example.org/INBOX", "secret"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "MIIE"),
@@ -32,6 +36,12 @@ def test_what_is_private_is_taken_out(text: str, gone: str) -> None:
 )
 def test_plain_words_stay_as_they_are(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["a.", "a@", "a@a-", "/a", "'/", "eyJ-", "token ", "-----BEGIN A "])
+def test_a_long_text_takes_no_longer_than_it_must(piece: str) -> None:
+    assert len(redact(piece * 200_000)) <= 500
 
 
 @given(st.text(max_size=2_000))
