@@ -125,7 +125,9 @@ def epub() -> bytes:
     )
 
 
-def pdf(words: str = "The dam was inspected in May.", title: str = "Dam report") -> bytes:
+def pdf(
+    words: str = "The dam was inspected in May.", title: str = "Dam report", created: str = "20240301093000Z"
+) -> bytes:
     stream = f"BT /F1 12 Tf 72 720 Td ({words}) Tj ET".encode()
     objects = (
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -133,7 +135,7 @@ def pdf(words: str = "The dam was inspected in May.", title: str = "Dam report")
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-        b"<< /Title (%s) /Author (Ada Berg) /CreationDate (D:20240301093000Z) >>" % title.encode(),
+        b"<< /Title (%s) /Author (Ada Berg) /CreationDate (D:%s) >>" % (title.encode(), created.encode()),
     )
     out, places = bytearray(b"%PDF-1.4\n"), []
     for number, content in enumerate(objects, 1):

@@ -204,6 +204,31 @@ def test_a_picture_tells_its_size() -> None:
     assert (_read(drawing, "map.svg").title, _read(drawing, "map.svg").text) == ("A map", "of springs")
 
 
+@pytest.mark.parametrize(
+    "created", ["20240301093000Z", "20240301093000", "20240301113000+02'00'", "20240301043000-05'00"]
+)
+def test_a_pdf_tells_when_it_was_made_in_the_zone_that_it_names(created: str) -> None:
+    assert _read(samples.pdf(created=created)).created == datetime(2024, 3, 1, 9, 30, tzinfo=UTC)
+
+
+def test_what_a_pdf_is_called_holds_no_control_characters() -> None:
+    assert _read(samples.pdf(title=r"\000D\000a\000m\007")).title == "Dam"
+
+
+@pytest.mark.parametrize(
+    ("page", "title", "expected"),
+    [
+        (1252, rb"M\'fchle", "Mühle"),
+        (1251, rb"\'cf\'eb\'ee\u1090?\u1080\'e8", "Плоти"),
+        (1252, rb"\u-10180?\u-8399?", "🌱"),
+        (99999, rb"M\'fchle", "Mühle"),
+    ],
+)
+def test_the_title_of_an_rtf_is_read_in_its_letters(page: int, title: bytes, expected: str) -> None:
+    document = _read(rb"{\rtf1\ansi\ansicpg%d{\info{\title %b}{\author %b}}words}" % (page, title, title))
+    assert (document.title, document.author) == (expected, expected)
+
+
 def test_a_drawing_has_its_own_title_and_not_that_of_its_last_shape() -> None:
     drawing = (
         b"<svg><g><title>Weirs &amp; mills</title><g><title>a</title></g><g><title>a&#45;&gt;b</title></g></g></svg>"
