@@ -24,6 +24,7 @@ _SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
 _TICKS = re.compile(r"[> \t]*(`{3,})")
 _IN_BRACKETS = re.compile(r"\[[^\[\]]*\]")
 _BRACKET = re.compile(r"[\[\]\\]")
+_BETWEEN_CELLS = " |\xa0\t\n\r\f"
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*(?!utf-?16)([\w.:-]{2,40})", re.IGNORECASE)
@@ -248,9 +249,9 @@ class _Writer:
         if not address or address.startswith(("#", "javascript:", "data:")) or self._fences:
             return False
         words = "".join(self._line[start:])
-        if not (label := _label(words)):
+        if not (label := _label(words.rstrip(_BETWEEN_CELLS))):
             return False
-        ends = words[: len(words) - len(words.lstrip())], words[len(words.rstrip()) :]
+        ends = words[: len(words) - len(words.lstrip())], words[len(words.rstrip(_BETWEEN_CELLS)) :]
         self._line[start:] = [f"{ends[0]}[{label}]({_destination(address)}){ends[1]}"]
         return True
 

@@ -42,6 +42,7 @@ def test_a_page_keeps_its_structure(page: str, text: str) -> None:
         ('<a href="a.html"><div></div><p>Words</p></a>', [("Words", "a.html")]),
         ('<div><a href="a.html"><p>One</p></a><a href="b.html"><p>Two</p></a>', [("One", "a.html"), ("Two", "b.html")]),
         ('<a href="a.html">one<br><br>two</a>', [("one two", "a.html")]),
+        ('<a href="a.html"><table><tr><td>Map<td><h2>Weir</h2></table></a>', [("Map", "a.html")]),
         ('<a href="a.html">see [1</a>', [("see [1", "a.html")]),
         ('<a href="a.html">[1]</a>', [("[1]", "a.html")]),
         ('<a href="a.html">[[x]]</a>', [("[[x]]", "a.html")]),
