@@ -14,6 +14,8 @@ _MOST = 1_000
 _TYPE = re.compile(r"[!-~]+/[!-~]+")
 _FIELDS = 7
 """Of a part that has no parts: type, subtype, parameters, id, description, encoding, size."""
+_BYTES, _LETTERS = 57, 78
+"""Of a line of base64, with its end (RFC 2045, 6.8)."""
 
 
 class File(NamedTuple):
@@ -69,7 +71,7 @@ class _Leaf:
         self.is_message = self.media_type in ("message/rfc822", "message/global") and len(node) > 9
         encoding, self._size = _text(node[5]), node[6] if isinstance(node[6], int) else 0
         if encoding == "base64":
-            self._size = self._size * 3 // 4
+            self._size = self._size * _BYTES // _LETTERS
         behind = 11 if self.is_message else 9 if self.media_type.startswith("text/") else 8
         said: tuple[Any, ...] = node[behind] if len(node) > behind and isinstance(node[behind], tuple) else ()
         kind, parameters, *_ = (*said, None, None)

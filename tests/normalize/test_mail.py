@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import email
 import email.policy
 from datetime import UTC, datetime
@@ -189,6 +190,15 @@ def test_a_part_that_was_fetched_by_itself_is_the_same_file() -> None:
 
 def test_a_part_without_a_header_of_its_own_is_all_body() -> None:
     assert single(b"\r\none\r\nSubject: two\r\n", "2").data == b"one\r\nSubject: two\r\n"
+
+
+def test_a_file_of_fifty_megabytes_is_read_however_it_is_encoded() -> None:
+    encoded = base64.encodebytes(bytes(MAX_BYTES)).replace(b"\n", b"\r\n")
+    head = b"From: a@example.org\r\nContent-Type: video/mp4; name=long.mp4\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+    [file] = attachments(head + encoded)
+    assert (file.skipped, file.size, len(file.data)) == (None, MAX_BYTES, MAX_BYTES)
+    [file] = attachments(head + encoded.rstrip(b"=\r\n") + b"AAAAA\r\n")
+    assert file.skipped is SkipReason.TOO_LARGE
 
 
 def test_a_file_over_fifty_megabytes_is_named_and_not_read() -> None:

@@ -99,7 +99,11 @@ class Part:
     def largest_size(self) -> int:
         """How many bytes the content has at most."""
         size = self.stop - self.start
-        return size * 3 // 4 if self.encoding == "base64" else size
+        if self.encoding != "base64":
+            return size
+        ends = sum(self.data.count(end, self.start, self.stop) for end in (b"\r", b"\n"))
+        padding = self.data.count(b"=", max(self.start, self.stop - 4), self.stop)
+        return (size - ends - padding) * 3 // 4
 
     def content(self) -> bytes:
         """The body with its transport encoding undone; as it is where that is unknown."""

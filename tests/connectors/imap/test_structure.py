@@ -1,0 +1,17 @@
+"""Files in a message, told before anything of them is fetched."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from connectors.imap.structure import files
+
+
+@pytest.mark.parametrize("size", [57, 5_700, 50 * 1024 * 1024])
+def test_the_size_of_an_encoded_file_is_that_of_its_bytes(size: int) -> None:
+    encoded = base64.encodebytes(bytes(size)).replace(b"\n", b"\r\n")
+    node = (b"video", b"mp4", (b"name", b"long.mp4"), None, None, b"base64", len(encoded), None, None, None)
+    [file] = files(node)
+    assert abs(file.size - size) <= 2
