@@ -18,7 +18,7 @@ from catchment.contracts import Connector
 from catchment.extract import EXTRACTOR, extract
 from catchment.masking import mask, masked
 from catchment.model import Document, Item, RawContent
-from catchment.normalize import NORMALIZER, media_type, normalize
+from catchment.normalize import NORMALIZER, kind_of, normalize
 
 Content = tuple[str, str]
 """The hash of some bytes, and the code and the media type that they are read with; equal ones are one content."""
@@ -112,7 +112,7 @@ def _hash(raw: RawContent) -> str:
 
 def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None) -> Read:
     fate: Fate = "hashed" if document is None else "parsed"
-    kind = media_type(raw.data, raw.name) if document is None else document.media_type
+    kind = kind_of(raw) if document is None else document.media_type
     normalizer = f"{NORMALIZER}.{EXTRACTOR} {kind}"
     return Read(
         content_hash,

@@ -13,7 +13,7 @@ from catchment.normalize.formats import READERS, Reader, media_type, uncompresse
 from catchment.normalize.language import language
 from catchment.normalize.markdown import markdown
 
-__all__ = ["NORMALIZER", "media_type", "normalize"]
+__all__ = ["NORMALIZER", "kind_of", "media_type", "normalize"]
 
 NORMALIZER = "4"
 """Changes whenever the document of some content changes, by our code or by a library's."""
@@ -31,10 +31,26 @@ def normalize(raw: RawContent) -> Document:
     return _read(raw.data, raw.name, raw.media_type, 0)
 
 
-def _read(data: bytes, name: str, hint: str | None, depth: int) -> Document:
+def kind_of(raw: RawContent) -> str:
+    """The media type of the document that `normalize` makes of it. Raises what `normalize` does for a damaged gzip file."""
+    data, name, kind = raw.data, raw.name, _kind(raw.data, raw.name, raw.media_type)
+    for _ in range(_MAX_DEPTH):
+        if kind != "application/gzip" or not data:
+            break
+        from catchment.normalize.archives import inflated
+
+        data, name = inflated(data), uncompressed(name)
+        kind = _kind(data, name, None)
+    return kind
+
+
+def _kind(data: bytes, name: str, hint: str | None) -> str:
     kind = media_type(data, name)
-    if kind == "text/plain" and "." not in name and hint in READERS:
-        kind = hint
+    return hint if kind == "text/plain" and "." not in name and hint in READERS else kind
+
+
+def _read(data: bytes, name: str, hint: str | None, depth: int) -> Document:
+    kind = _kind(data, name, hint)
     reader = READERS.get(kind)
     if reader is None:
         raise Skipped(SkipReason.UNSUPPORTED)

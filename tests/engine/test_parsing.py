@@ -1,0 +1,34 @@
+"""What a parser process does with one item."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+
+import pytest
+
+from catchment.model import Item, RawContent
+from catchment.parsing import Read, ReadTask, digest, read
+
+
+def _packed(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        RawContent(b"# Weir\n", "weir.md"),
+        RawContent(_packed(b"# Weir\n"), "weir.md.gz"),
+        RawContent(_packed(_packed(b"# Weir\n")), "weir.txt.gz.gz"),
+        RawContent(b"<p>Weir", "weir", media_type="text/html"),
+    ],
+    ids=lambda raw: raw.name,
+)
+def test_what_is_the_known_content_is_told_without_parsing_it(raw: RawContent) -> None:
+    item = Item("weir", "", "1", modified=datetime(2024, 5, 6, tzinfo=UTC))
+    parsed = Read.decode(read(ReadTask(item, b"", raw)))
+    assert parsed.fate == "parsed"
+    assert Read.decode(digest(ReadTask(item, b"", raw))).content == parsed.content
+    again = Read.decode(read(ReadTask(item, b"", raw, parsed.content)))
+    assert (again.fate, again.document) == ("unchanged", None)
