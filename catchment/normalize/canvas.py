@@ -34,9 +34,10 @@ def notebook(data: bytes) -> Document:
     said = book.get("metadata")
     kernel = said.get("language_info") if isinstance(said, dict) else None
     name = str(kernel.get("name", "")) if isinstance(kernel, dict) else ""
-    cells = _objects(book, "cells", "notebook")
+    sheets = _objects(book, "worksheets", "notebook")  # as they were until 2014 (nbformat 3)
+    cells = [cell for holder in (book, *sheets) for cell in _objects(holder, "cells", "notebook")]
     text = "\n\n".join(_cells(cells, name))
-    words = "\n".join(_source(cell) for cell in cells if cell.get("cell_type") == "markdown")
+    words = "\n".join(_source(cell) for cell in cells if cell.get("cell_type") in ("markdown", "heading"))
     heading = next((line.strip("# ") for line in words.split("\n") if line.startswith("# ")), None)
     return Document(text=text, media_type="application/x-ipynb+json", title=heading or None, language=language(text))
 
@@ -48,8 +49,11 @@ def _cells(cells: list[dict[str, Any]], code_name: str) -> Iterator[str]:
 
 
 def _source(cell: dict[str, Any]) -> str:
-    source = cell.get("source", "")
-    return "".join(map(str, source)) if isinstance(source, list) else str(source)
+    source = cell.get("source", cell.get("input", ""))
+    words = "".join(map(str, source)) if isinstance(source, list) else str(source)
+    level = cell.get("level")
+    is_heading = cell.get("cell_type") == "heading" and level in range(1, 7)
+    return f"{'#' * level} {words}" if is_heading and isinstance(level, int) else words
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from heapq import merge
 from typing import Any
 
 from catchment.model import Document
@@ -13,13 +14,14 @@ from catchment.normalize.decode import decode
 from catchment.normalize.language import language
 
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]++([^\n]++)", re.MULTILINE)
+_UNDERLINED = re.compile(r"\n[ \t]*\n {0,3}(?![-*+>|#=]|\d{1,9}[.)][ \t])([^\s][^\n]*+)\n(?:==++|--++)[ \t]*(?=\n|\Z)")
 _CLOSING = re.compile(r"(?:\A|[ \t])#+\Z")
-_LINKED = re.compile(r"!?\[\[(?:[^\[\]|\n]*\|)?([^\[\]|\n]*)\]\]|\[([^\[\]\n]*)\]\([^()\n]*\)")
+_LINKED = re.compile(r"!?\[\[(?:[^\[\]|\n]*\|)?([^\[\]|\n]*)\]\]|!?\[([^\[\]\n]*)\]\([^()\n]*\)")
 _CREATED = ("created", "date", "date created", "created_at", "creation date")
 _MODIFIED = ("modified", "updated", "date modified", "updated_at", "last modified", "lastmod")
 _AUTHOR = ("author", "authors", "creator")
 _LANGUAGE = ("lang", "language")
-_CODE_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_CODE_FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def markdown(data: bytes) -> Document:
@@ -35,7 +37,8 @@ def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document
     if head := frontmatter.split(text):
         try:
             said = frontmatter.properties(head[0])
-            body = text[head[1] :]
+            if said or "#" not in head[0]:  # else it is a heading between two rules, which YAML takes for a remark
+                body = text[head[1] :]
         except frontmatter.PropertiesError as error:
             warnings = (*warnings, str(error))
     return Document(
@@ -52,22 +55,36 @@ def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document
 
 
 def _title(said: Mapping[str, Any], body: str) -> str | None:
-    if title := _said(said, ("title",)):
+    if title := _unlinked(_said(said, ("title",)) or ""):
         return title
-    if "#" not in body:
-        return None
     if "```" in body or "~~~" in body:
         body = _CODE_FENCE.sub("", body)
-    for found in _HEADING.finditer(body):
-        heading = found[1].strip()
+    for _, words in merge(_marked(body), _underlined(body)):
+        heading = words.strip()
         if title := _unlinked(_CLOSING.sub("", heading) if heading.endswith("#") else heading):
             return title
     return None
 
 
+def _marked(body: str) -> Iterator[tuple[int, str]]:
+    """The headings with `#`, and where each begins."""
+    if "#" in body:
+        for found in _HEADING.finditer(body):
+            yield found.start(), found[1]
+
+
+def _underlined(body: str) -> Iterator[tuple[int, str]]:
+    """The headings underlined with `===` or `---`, and where each begins."""
+    if "\n==" in body or "\n--" in body:
+        for found in _UNDERLINED.finditer("\n\n" + body):
+            yield found.start(1) - 2, found[1]
+
+
 def _unlinked(text: str) -> str:
-    """The text with the labels of its links in their place."""
-    return _LINKED.sub(lambda link: link[1] or link[2] or "", text).strip()
+    """The text with the labels of its links in their place, also of pictures that are links."""
+    for _ in range(2):
+        text = _LINKED.sub(lambda link: link[1] or link[2] or "", text)
+    return text.strip()
 
 
 def _said(said: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:

@@ -34,6 +34,7 @@ def test_a_note_of_one_repeated_piece_is_read_in_linear_time(piece: str) -> None
     ("start", "piece", "end"),
     [
         ("# x", " ", "y"),
+        ("# x\n", "`", "y"),
         ("[a](", " ", "x"),
         ("http://x", ")", "\n"),
         ("http://x", ").", "\n"),

@@ -259,6 +259,12 @@ def test_a_notebook_is_called_after_its_words_and_not_after_a_remark_in_its_code
     assert _read(f'{{"cells":{cells}}}'.encode(), "a.ipynb").title == "The weir"
 
 
+def test_a_notebook_of_the_first_format_is_read() -> None:
+    cells = '[{"cell_type":"heading","level":1,"source":["Weir"]},{"cell_type":"code","input":["level()"]}]'
+    document = _read(f'{{"worksheets":[{{"cells":{cells}}}],"nbformat":3}}'.encode(), "a.ipynb")
+    assert (document.title, document.text) == ("Weir", "# Weir\n\n````\nlevel()\n````")
+
+
 def _photograph(order: str, *texts: tuple[int, bytes]) -> bytes:
     tiff = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
     tiff += struct.pack(f"{order}HHHIII", 1, 0x8769, 4, 1, 26, 0) + struct.pack(f"{order}H", len(texts))

@@ -155,3 +155,28 @@ def test_title_author_and_times_come_from_the_properties_or_the_first_heading() 
     assert document.modified == datetime(2024, 3, 2, tzinfo=UTC)
     assert (document.author, document.language, document.title) == ("Ada B., Nils", "de", None)
     assert _note("```\n# no\n```\n## See [[Plan|the plan]] and [x](y.md) ##\n").title == "See the plan and x"
+
+
+def test_a_heading_between_two_rules_at_the_start_of_a_note_is_kept() -> None:
+    document = _note("---\n# Weir\n---\nwords\n")
+    assert (document.title, document.text, document.properties) == ("Weir", "---\n# Weir\n---\nwords\n", {})
+    assert _note("---\n\n---\nwords\n").text == "words\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("The weir\n========\n\n## Sub\n", "The weir"),
+        ("\n\nThe weir\n--\n\n# Later\n", "The weir"),
+        ("# First\n\nThe weir\n===\n", "First"),
+        ("words\nmore words\n---\n\n# Weir\n", "Weir"),
+        ("- item\n---\n\n# Weir\n", "Weir"),
+        ("| a |\n|---|\n\n# Weir\n", "Weir"),
+        ("```\n# no\n````\n\n# Weir\n", "Weir"),
+        ("# ![a map](map.png)\n", "a map"),
+        ("# Weir [![ci](a.svg)](b)\n", "Weir ci"),
+        ('---\ntitle: "[[Weir|The weir]]"\n---\n', "The weir"),
+    ],
+)
+def test_a_note_is_called_after_its_first_heading(text: str, title: str) -> None:
+    assert _note(text).title == title
