@@ -159,6 +159,22 @@ RULES: tuple[Rule, ...] = (
         alone=False,
     ),
     Rule(
+        "private key",
+        ("private key ----",),
+        re.compile(
+            r"---- BEGIN (?P<kind>SSH2 (?:ENCRYPTED )?PRIVATE KEY) ----(?P<secret>(?>(?:[^-]++|-(?!---)){1,10000}))"
+            r"(?:---- END (?P=kind) ----|\Z)"
+        ),
+        lambda match: len(match["secret"]) >= _LEAST_KEY,
+        alone=False,
+    ),
+    Rule(
+        "private key",
+        ("private-lines:",),
+        re.compile(r"Private-Lines: [0-9]{1,4}\r?\n(?P<secret>(?:[A-Za-z0-9+/=]{1,200}\r?(?:\n|\Z)){1,1000})"),
+        alone=False,
+    ),
+    Rule(
         "GitHub token",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
         re.compile(f"{_BEFORE}gh[pousr]_[A-Za-z0-9]{{36,255}}{_AFTER}"),

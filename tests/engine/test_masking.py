@@ -46,6 +46,8 @@ _ONLY_IN_PART = {
     "private key": [
         (f"-----BEGIN RSA PRIVATE KEY-----\n{_BODY}\n-----END RSA PRIVATE KEY-----", f"\n{_BODY}\n"),
         (f"-----BEGIN OPENSSH PRIVATE KEY-----\n{_BODY}\n", f"\n{_BODY}\n"),
+        (f"---- BEGIN SSH2 PRIVATE KEY ----\n{_BODY}\n---- END SSH2 PRIVATE KEY ----", f"\n{_BODY}\n"),
+        (f"PuTTY-User-Key-File-3: ssh-rsa\nPrivate-Lines: 2\n{_BODY}\nPrivate-MAC: 00aa", f"{_BODY}\n"),
         *(
             (f"-----BEGIN {kind}-----\n{head}\n\n{body}\n-----END {kind}-----", f"\n{head}\n\n{body}\n")
             for kind, head, body in (
