@@ -147,27 +147,28 @@ def _token(name: str, hint: str, pattern: str) -> Rule:
     return Rule(name, (hint.lower(),), re.compile(f"{_BEFORE}{pattern}{_AFTER}"))
 
 
+def _private_key(first: str, kind: str, *hints: str) -> Rule:
+    """What stands between the first line of a key, with its kind in place of {}, and the last one, or the end of the text."""
+    dashes = first.partition("BEGIN")[0].strip()
+    last = first.replace("BEGIN", "END")
+    return Rule(
+        "private key",
+        hints,
+        re.compile(
+            first.format(f"(?P<kind>{kind})")
+            + f"(?P<secret>(?>(?:[^-]++|-(?!{dashes[1:]})){{1,10000}}))"
+            + f"(?:{last.format('(?P=kind)')}|\\Z)"
+        ),
+        lambda match: len(match["secret"]) >= _LEAST_KEY,
+        alone=False,
+    )
+
+
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "private key",
-        ("private key-----", "private key block-----"),
-        re.compile(
-            r"-----BEGIN (?P<kind>[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?)-----(?P<secret>(?>(?:[^-]++|-(?!----)){1,10000}))"
-            r"(?:-----END (?P=kind)-----|\Z)"
-        ),
-        lambda match: len(match["secret"]) >= _LEAST_KEY,
-        alone=False,
+    _private_key(
+        "-----BEGIN {}-----", r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?", "private key-----", "private key block-----"
     ),
-    Rule(
-        "private key",
-        ("private key ----",),
-        re.compile(
-            r"---- BEGIN (?P<kind>SSH2 (?:ENCRYPTED )?PRIVATE KEY) ----(?P<secret>(?>(?:[^-]++|-(?!---)){1,10000}))"
-            r"(?:---- END (?P=kind) ----|\Z)"
-        ),
-        lambda match: len(match["secret"]) >= _LEAST_KEY,
-        alone=False,
-    ),
+    _private_key("---- BEGIN {} ----", r"SSH2 (?:ENCRYPTED )?PRIVATE KEY", "private key ----"),
     Rule(
         "private key",
         ("private-lines:",),

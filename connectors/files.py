@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, StillChanging, Vanished
-from connectors.ignore import UnknownRules
+from connectors.ignore import NO_FILE, UnknownRules
 
 _READ_SIZE = 1 << 20
 _STILL_WRITING = 2_000_000_000
 """Nanoseconds after its last write in which a file that is open for writing is taken to be half-written."""
 _REFUSED = (errno.EACCES, errno.EPERM)
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
 # A byte that is not UTF-8 is written as the replacement character and two hexadecimal digits, so that a locator is valid
 # Unicode, readable, and leads back to the file. A replacement character that really is in a name is written twice.
@@ -97,7 +96,7 @@ def item_error(error: OSError) -> ItemError:
     what = os.strerror(error.errno or errno.EIO).lower()
     if error.errno in _REFUSED:
         return AccessDenied(f"it may not be read ({what}); change its mode or owner, and the next sync takes it up")
-    if error.errno in _ABSENT:
+    if error.errno in NO_FILE:
         return Vanished("it went away before it was read; the next sync decides what that means")
     return FetchFailed(f"it could not be read ({what}); check the disk if this stays")
 

@@ -19,8 +19,8 @@ from connectors import patterns
 _LARGEST_IGNORE_FILE = 1_000_000
 # Git's own store is never content, even where hidden files are wanted.
 _NEVER = frozenset({".git"})
-# A link is not followed, as git does not; what else has the name and is no file holds no patterns.
-_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+"""What opening says where there is nothing, a link that is not followed, or what is no file."""
 
 
 class UnknownRules(OSError):
@@ -128,7 +128,8 @@ def _text(path: str) -> str | None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno in _NO_FILE:
+        # What else has the name, such as a link, which git does not follow either, holds no patterns.
+        if error.errno in NO_FILE:
             return None
         raise UnknownRules(error, path.rpartition("/")[2]) from error
     try:

@@ -13,7 +13,7 @@ from catchment.normalize.formats import READERS, Reader, media_type, uncompresse
 from catchment.normalize.language import language
 from catchment.normalize.markdown import markdown
 
-__all__ = ["NORMALIZER", "kind_of", "media_type", "normalize"]
+__all__ = ["NORMALIZER", "kind_of", "normalize"]
 
 NORMALIZER = "4"
 """Changes whenever the document of some content changes, by our code or by a library's."""

@@ -161,7 +161,7 @@ class _Writer:
     def leave(self, node: Any) -> None:
         tag = node.tag
         if tag == "a" and self._links:
-            self._close_link()
+            self._link(*self._links.pop())
         elif self._is_block(node):
             self._end_line()
             self._close(tag)
@@ -240,9 +240,6 @@ class _Writer:
             self._line.append(f"![{alt}]({_destination(source)})")
         elif alt:
             self._line.append(alt)
-
-    def _close_link(self) -> None:
-        self._link(*self._links.pop())
 
     def _link(self, start: int, address: str) -> bool:
         """Make the line from `start` on a link; whether there is one now."""
