@@ -51,7 +51,9 @@ _LOOK_SECONDS = 2.0
 
 
 @dataclass(slots=True)
-class _Run:
+class Run:
+    """A run that was forked, by its key; what it has read and written."""
+
     key: int
     process: psutil.Process
     io: tuple[int, int] = (0, 0)
@@ -78,7 +80,7 @@ class Forge:
     files: SourceFiles
     label: int
     pid: int = field(default_factory=os.getpid)
-    runs: dict[int, _Run] = field(default_factory=dict)
+    runs: dict[int, Run] = field(default_factory=dict)
     retired: bool = False
     stale: bool = False
     _received: bytes = b""
@@ -149,7 +151,7 @@ class Forge:
         if pid == 0:
             self._become(order)
             return order
-        self.runs[pid] = _Run(key, psutil.Process(pid))
+        self.runs[pid] = Run(key, psutil.Process(pid))
         self.say({"started": key, "pid": pid})
         return None
 
@@ -170,9 +172,11 @@ class Forge:
     def _signal(self, key: int, number: int) -> None:
         for pid, run in self.runs.items():
             if run.key == key:
-                # A run leads a group; what it started is asked by it, and is killed with it.
-                with contextlib.suppress(ProcessLookupError):
-                    (os.killpg if number == signal.SIGKILL else os.kill)(pid, number)
+                # What a run started is asked by it, and is killed with it.
+                if number == signal.SIGKILL:
+                    _kill(pid)
+                else:
+                    os.kill(pid, number)
 
     def _bury(self) -> None:
         for pid, run in list(self.runs.items()):
@@ -187,8 +191,7 @@ class Forge:
 
     def _kill_all(self) -> None:
         for pid in self.runs:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+            _kill(pid)
         for pid in self.runs:
             os.waitpid(pid, 0)
 
@@ -352,6 +355,13 @@ def _label() -> int:
     address: int = get(RUN_VARIABLE.encode())
     del os.environ[RUN_VARIABLE]
     return address
+
+
+def _kill(pid: int) -> None:
+    """Kill a run whose end was not asked for yet, with the group that it leads, as it does from its first moments on."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
 
 
 def _io(process: psutil.Process) -> tuple[int, int] | None:

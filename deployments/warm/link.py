@@ -89,7 +89,7 @@ class _Server:
         elif "ended" in message:
             _give(self.running.pop(message.pop("ended"))[1], Ended(**message))
         elif "refused" in message:
-            self.answers.pop(message["refused"]).set_exception(TryAgain(message["why"]))
+            _refuse(self.answers.pop(message["refused"]), message["why"])
         elif "ready" in message:
             _give(self.ready, None)
         else:
@@ -101,7 +101,7 @@ class _Server:
         self.writer.close()
         _give(self.ready, None)
         for answer in self.answers.values():
-            answer.set_exception(TryAgain("the fork server ended; the next run starts another"))
+            _refuse(answer, "the fork server ended; the next run starts another")
         for pid, ended in self.running.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
@@ -210,3 +210,9 @@ class Link:
 def _give(future: asyncio.Future[Any], value: object) -> None:
     if not future.done():
         future.set_result(value)
+
+
+def _refuse(answer: asyncio.Future[ForkedRun], why: str) -> None:
+    # Who asked may wait no more.
+    if not answer.done():
+        answer.set_exception(TryAgain(why))

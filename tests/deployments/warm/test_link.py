@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import shlex
 import signal
+import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,8 +17,9 @@ import psutil
 import pytest
 
 from catchment.errors import TryAgain
-from deployments.warm.forge import Order
+from deployments.warm.forge import Forge, Order, Run
 from deployments.warm.link import Link
+from deployments.warm.preload import SourceFiles
 from tests.waiting import until
 
 _RUN = "0198f0a4-5a3c-7b1e-9c47-3d2f6a8b9c0d"
@@ -141,3 +146,38 @@ async def test_a_run_is_in_the_time_zone_of_its_order(link: Link, module: Path, 
     run = await link.start(order)
     assert (await run.wait()).code == 0
     assert (tmp_path / "zone").read_text(encoding="utf-8") == "+0900"
+
+
+async def test_who_waits_no_more_for_a_run_keeps_nobody_else_from_hearing_of_the_end(
+    link: Link, tmp_path: Path
+) -> None:
+    run = await link.start(_order(tmp_path, "import time; time.sleep(60)"))
+    forge = psutil.Process(psutil.Process(run.pid).ppid())
+    forge.suspend()
+    asked = asyncio.create_task(link.start(_order(tmp_path, "pass")))
+    await asyncio.sleep(0.2)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+
+    forge.kill()
+
+    assert (await asyncio.wait_for(run.wait(), 10)).code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("last", ["the request", "the end of the link"])
+def test_a_run_is_killed_even_before_it_leads_a_group_of_its_own(last: str) -> None:
+    ours, theirs = socket.socketpair()
+    pid = os.posix_spawnp("sleep", ["sleep", "12"], os.environ)
+    forge = Forge(theirs, SourceFiles(()), 0)
+    forge.runs[pid] = Run(1, psutil.Process(pid))
+    if last == "the request":
+        ours.sendall(b"".join(json.dumps(each).encode() + b"\n" for each in ({"signal": 9, "to": 1}, {"retire": True})))
+    else:
+        ours.close()
+    began = time.monotonic()
+
+    assert forge.serve() is None
+
+    assert time.monotonic() - began < 8
+    ours.close()
+    theirs.close()
