@@ -25,7 +25,7 @@ from catchment.errors import (
 )
 from catchment.settings import PlanId, SourceSettings
 from flows.slices import BATCH, chain
-from tasks.handing_on import answer_the_waiting, ask_for_another, handed_on
+from tasks.handing_on import answer_the_waiting, hand_on
 from tasks.quiet import Reported, in_thread
 from tasks.report import name_run, report, schedule_next, showing_progress
 from tasks.session import SourceSync, session
@@ -80,7 +80,7 @@ async def bring_up_to_date(
         if deployment.id is None:
             raise
         await name_run(f"{name}: asked for again, for another run is at work")
-        return handed_on(await ask_for_another(name, _AGAIN_SECONDS, deep=deep, plan=plan))
+        return await hand_on(name, _AGAIN_SECONDS, deep=deep, plan=plan)
     except (LedgerError, HomeUnavailable) as error:
         # By itself: what it was raised from has statements and paths, which Prefect would log.
         raise error from None
@@ -94,10 +94,15 @@ async def _sync(sync: SourceSync, deep: bool, *, may_yield: bool, changed_only: 
     sync.may_yield = may_yield
     sync.discovery.changed_only = changed_only
     answering = asyncio.create_task(answer_the_waiting())
-    async with showing_progress(sync):
-        await _work(sync, deep)
-        await _troubled(sync)
-    await answering
+    try:
+        async with showing_progress(sync):
+            await _work(sync, deep)
+            await _troubled(sync)
+        await answering
+    finally:
+        # Those that wait try by themselves what this run failed at.
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)
     if sync.permit.ended:
         return await _withdrawn(sync)
     if sync.yields:
@@ -157,10 +162,10 @@ async def _slices(sync: SourceSync, numbers: Iterable[int]) -> None:
 
 async def _yielded(sync: SourceSync, deep: bool) -> State:
     """Let others have the place; the run that goes on is asked for before this one ends, so that nothing is forgotten."""
-    following = await ask_for_another(sync.source.name, 0, deep=deep and sync.unlisted)
+    ended = await hand_on(sync.source.name, 0, deep=deep and sync.unlisted)
     sync.end_yielded()
     await report(sync, "so far; goes on when others have had a place")
-    return handed_on(following)
+    return ended
 
 
 async def _withdrawn(sync: SourceSync) -> State:

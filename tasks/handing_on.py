@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import httpx
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     DeploymentFilter,
@@ -17,6 +19,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import State, StateType
+from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
@@ -29,21 +32,34 @@ _ENDING = timedelta(seconds=1)
 _ORDINARY = {"deep": False, "plan": None, "changed_only": False}
 
 
-def handed_on(run: UUID) -> State[None]:
-    """The state of a run that the other one stands for."""
-    return State(type=StateType.COMPLETED, name=HANDED_ON, message=f"What is left is done by the run {run}")
+async def hand_on(name: str, seconds: float, *, deep: bool, plan: str | None = None) -> State[None]:
+    """Have one more run of this run's deployment, when this one has ended and so many seconds have passed.
+
+    Returns the state that this run ends in.
+    """
+    moment = datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)
+    parameters = {"deep": deep, "plan": plan}
+    if (run := await ask_for_another(f"{name}: goes on", moment, f"after {flow_run.id}", parameters)) is None:
+        message = "Its deployment was deleted meanwhile; what is left is done once the source is deployed again"
+        return State(type=StateType.COMPLETED, name="Skipped", message=message)
+    return _handed_on(run)
 
 
-async def ask_for_another(name: str, seconds: float, *, deep: bool, plan: str | None = None) -> UUID:
-    """Have one more run of this run's deployment, when this one has ended and so many seconds have passed; its id."""
+async def ask_for_another(called: str, moment: datetime, key: str, parameters: dict[str, Any]) -> UUID | None:
+    """Have a run of this run's deployment at a moment, one for each key; its id. None where the deployment is gone."""
     async with get_client() as client:
-        run = await client.create_flow_run_from_deployment(
-            UUID(deployment.id),
-            name=f"{name}: goes on",
-            parameters={"deep": deep, "plan": plan},
-            state=Scheduled(scheduled_time=datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)),
-            idempotency_key=f"after {flow_run.id}",
-        )
+        try:
+            run = await client.create_flow_run_from_deployment(
+                UUID(deployment.id),
+                name=called,
+                parameters=parameters,
+                state=Scheduled(scheduled_time=moment),
+                idempotency_key=key,
+            )
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != httpx.codes.NOT_FOUND:
+                raise
+            return None
     return run.id
 
 
@@ -60,12 +76,14 @@ async def answer_the_waiting() -> None:
         expected_start_time=FlowRunFilterExpectedStartTime(before_=now),
     )
     of_source = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
-    state = handed_on(UUID(flow_run.id))
+    state = _handed_on(UUID(flow_run.id))
     async with get_client() as client:
         mine = (await client.read_flow_run(UUID(flow_run.id))).parameters
         for other in await client.read_flow_runs(flow_run_filter=waiting, deployment_filter=of_source):
             if stands_for(mine, other.parameters):
-                await client.set_flow_run_state(other.id, state)
+                # A person may have deleted it meanwhile.
+                with suppress(ObjectNotFound):
+                    await client.set_flow_run_state(other.id, state)
 
 
 def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -76,3 +94,8 @@ def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     mine, other = {**_ORDINARY, **mine}, {**_ORDINARY, **other}
     alike = mine | {"deep": other["deep"], "changed_only": other["changed_only"]} == other
     return alike and other["deep"] <= mine["deep"] and mine["changed_only"] <= other["changed_only"]
+
+
+def _handed_on(run: UUID) -> State[None]:
+    """The state of a run that the other one stands for."""
+    return State(type=StateType.COMPLETED, name=HANDED_ON, message=f"What is left is done by the run {run}")

@@ -11,10 +11,10 @@ from uuid import UUID
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
 from prefect.client.orchestration import get_client
 from prefect.runtime import deployment, flow_run
-from prefect.states import Scheduled
 
 from catchment.errors import LedgerUnavailable
 from catchment.pipeline import SourceSync
+from tasks.handing_on import ask_for_another
 
 _EVERY_SECONDS = 2.0
 
@@ -88,18 +88,15 @@ async def name_run(name: str) -> None:
 
 
 async def schedule_next(name: str, moment: datetime | None) -> None:
-    """Have the next sync of a source at the moment when there is more to do, unless it is scheduled for then already."""
+    """Have the next sync of a source at the moment when there is more to do, unless it is scheduled for then already.
+
+    Of one whose deployment was deleted meanwhile there is none.
+    """
     if moment is None or deployment.id is None:
         return
     # One run for what is due within a second, at its end: what is due later in the second of this very run is another's to do.
     second = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
-    async with get_client() as client:
-        await client.create_flow_run_from_deployment(
-            UUID(deployment.id),
-            name=f"{name}: retries",
-            state=Scheduled(scheduled_time=second),
-            idempotency_key=f"{name}:{second.isoformat()}",
-        )
+    await ask_for_another(f"{name}: retries", second, f"{name}:{second.isoformat()}", {})
 
 
 def _key(sync: SourceSync, what: str) -> str:

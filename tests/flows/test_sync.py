@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -15,11 +18,11 @@ from prefect.client.schemas.objects import State
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
 from catchment.ledger.queue import Queue
-from catchment.model import JobState
-from catchment.pipeline import HELD_AFTER, SourceSync
+from catchment.model import JobState, Priority
+from catchment.pipeline import HELD_AFTER, SourceSync, open_sync
 from catchment.progress import Trouble
 from catchment.settings import Home
-from connectors.local_files import LocalFilesSettings
+from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
 from tests.flows.conftest import Window
 
@@ -208,6 +211,35 @@ def test_a_sync_whose_server_was_away_for_too_long_has_crashed_for_it_is_gone_on
     assert ended.is_crashed()
     assert "goes on" in window.run_of("away")["state"]["message"]
     assert sync("away", folder).is_completed()
+
+
+def test_a_sync_whose_deployment_was_deleted_meanwhile_ends_well(
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.md").write_text("A")
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", str(uuid4()))
+    with monkeypatch.context() as patched:
+        patched.setattr(SourceSync, "next_retry", lambda _: datetime.now(UTC))
+        assert sync("undeployed", folder).is_completed()
+    connector = LocalFiles(LocalFilesSettings(root=folder))
+    with open_sync(home, connector, "undeployed", LocalFiles.policy, Priority.NORMAL) as other:
+        ended = sync("undeployed", folder)
+        other.end()
+    assert (ended.type, ended.name) == ("COMPLETED", "Skipped")
+    assert "deleted" in window.run_of("undeployed")["state"]["message"]
+
+
+def test_what_was_to_be_told_to_those_that_wait_is_dropped_with_a_sync_that_fails(
+    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refused() -> None:
+        raise httpx.ConnectError("All connection attempts failed")
+
+    folder.rmdir()
+    monkeypatch.setattr("flows.sync.answer_the_waiting", refused)
+    assert sync("failing", folder).name == "Failed"
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 def test_a_source_that_keeps_failing_ends_quarantined_and_is_left_alone(window: Window, folder: Path) -> None:
