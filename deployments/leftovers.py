@@ -31,6 +31,7 @@ STILL_FOR = 60.0
 _MEND = "catchment doctor --mend"
 _ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 _SLOT = "deployment:"
+_PAGE = 200
 _OURS = ("deployments.", "catchment.sandbox")
 """How the modules begin that run as processes."""
 
@@ -168,5 +169,10 @@ def _counted(client: httpx.Client) -> dict[str, Leak]:
 
 
 def _filter(client: httpx.Client, what: str, query: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = client.post(f"/{what}/filter", json={"limit": 200, **query}).raise_for_status().json()
-    return found
+    found: list[dict[str, Any]] = []
+    while True:
+        asked = {"limit": _PAGE, "offset": len(found), **query}
+        page = client.post(f"/{what}/filter", json=asked).raise_for_status().json()
+        found += page
+        if len(page) < _PAGE:
+            return found

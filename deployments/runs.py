@@ -70,8 +70,8 @@ def wait(
 ) -> RunView:
     """Wait until a run has ended, telling each change; after `timeout` seconds raises TryAgain, and the run goes on.
 
-    Where another run stands for it, that one is waited for. A server that does not answer for a while is asked again,
-    as long as its supervisor lives.
+    Where another run stands for it, that one is waited for. A server that does not answer for a while, or answers that it
+    cannot, is asked again, as long as its supervisor lives.
     """
     begun = heard = time.monotonic()
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -80,10 +80,12 @@ def wait(
         while True:
             try:
                 now = _view(running, client, run_id)
-            except httpx.TransportError:
+            except httpx.HTTPError as error:
                 import psutil
 
-                if time.monotonic() - heard > _SILENCE or not psutil.pid_exists(running.pid):
+                # Who is told that there is no such run, or may not ask, hears nothing else another time.
+                is_refusal = isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error
+                if is_refusal or time.monotonic() - heard > _SILENCE or not psutil.pid_exists(running.pid):
                     raise
                 time.sleep(0.5)
                 continue

@@ -22,6 +22,8 @@ _RUN = b'{"id": "1", "name": "papers: 1", "state": {"type": "COMPLETED", "name":
 class _Server(ThreadingHTTPServer):
     away = 0
     """How many questions get no answer."""
+    fails = 0
+    """To how many the answer is an error of the server's own."""
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -32,7 +34,8 @@ class _Answer(BaseHTTPRequestHandler):
             self.server.away -= 1
             self.close_connection = True
             return
-        self.send_response(200)
+        self.send_response(500 if self.server.fails else 200)
+        self.server.fails -= self.server.fails > 0
         self.send_header("Content-Length", str(len(_RUN)))
         self.end_headers()
         self.wfile.write(_RUN)
@@ -60,4 +63,16 @@ def test_a_server_that_does_not_answer_for_a_while_is_asked_again(
         runs.wait(replace(state, pid=_NOBODY), "1")
     monkeypatch.setattr(runs, "_SILENCE", 0.1)
     with pytest.raises(TryAgain, match="does not answer"):
+        runs.wait(state, "1")
+
+
+def test_a_server_that_cannot_answer_for_a_while_is_asked_again(
+    server: _Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = Running(server.server_address[1], os.getpid(), datetime.now(UTC), 0, 0, "ada:")
+    server.fails = 2
+    assert runs.wait(state, "1").state_name == "Completed"
+    server.fails = 1_000
+    monkeypatch.setattr(runs, "_SILENCE", 0.1)
+    with pytest.raises(TryAgain, match="status 500"):
         runs.wait(state, "1")
