@@ -29,8 +29,7 @@ class Home:
                 return cls(Path(configured).expanduser().absolute())
             if sys.platform == "darwin":
                 return cls(Path.home() / "Library" / "Application Support" / "catchment")
-            base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-            return cls(Path(base).expanduser() / "catchment")
+            return cls(base_folder("XDG_DATA_HOME", ".local/share") / "catchment")
         except RuntimeError:
             raise BadInput(
                 "the home folder of this user, or of the one after the ~, is not known; set CATCHMENT_HOME to a full path"
@@ -89,3 +88,9 @@ def expanded(path: Path) -> Path:
         return path.expanduser()
     except RuntimeError:
         return path
+
+
+def base_folder(variable: str, usual: str) -> Path:
+    """A base folder of this user by the XDG specification: as the variable says, where it is a full path, or the usual one."""
+    configured = Path(os.environ.get(variable, "")).expanduser()
+    return configured if configured.is_absolute() else Path.home() / usual

@@ -22,7 +22,7 @@ def doctor(
     """
     from deployments import doctor
 
-    home = session.home().make()
+    home = session.home()
     if mend:
         doctor.mend(home)
     return health.show(doctor.examine(home), as_json)

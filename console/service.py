@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from catchment.errors import NotFound, Refused
+from catchment.home import base_folder
 from console import render, session
 
 if TYPE_CHECKING:
@@ -101,8 +102,7 @@ def uninstall() -> None:
 
 def unit_file() -> Path:
     """Where systemd looks for the units of this user."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(base).expanduser() / "systemd" / "user" / "catchment.service"
+    return base_folder("XDG_CONFIG_HOME", ".config") / "systemd" / "user" / "catchment.service"
 
 
 def unit(home: Home) -> str:

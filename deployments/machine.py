@@ -132,6 +132,8 @@ def clocks(home: Home, state: Running | None) -> Finding:
     try:
         with tempfile.NamedTemporaryFile(dir=home.run) as file:
             skew = os.fstat(file.fileno()).st_mtime - time.time()
+    except FileNotFoundError:
+        skew = 0.0  # There is no home yet.
     except OSError as error:
         said = f"the disk of the state takes no file: {error.strerror}"
         return Finding("clock", Verdict.FAIL, said, "make room, or give back the right to write there")
@@ -175,7 +177,8 @@ def growth(home: Home) -> list[Finding]:
         "cache": _size(home.path.glob("cache.db*")),
         "logs": _size(home.logs.rglob("*")),
     }
-    free = shutil.disk_usage(home.path).free
+    there = next(folder for folder in (home.path, *home.path.parents) if folder.exists())
+    free = shutil.disk_usage(there).free
     found = []
     for name, file in (("ledger", home.path / "ledger.db-wal"), ("Prefect", home.prefect / "prefect.db-wal")):
         if _size([file]) > _LARGE_WAL:

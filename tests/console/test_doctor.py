@@ -231,6 +231,16 @@ def test_a_slot_that_no_run_holds_fails_and_is_given_back(cli: Cli, server: Stan
     assert (limit["active_slots"], told("slots", mended)["verdict"]) == (0, "ok")
 
 
+def test_a_slot_that_no_run_holds_is_found_however_many_there_are(server: Standin, filled: Path) -> None:
+    limits = [
+        {"id": f"limit-{n}", "name": f"deployment:{n}", "limit": 1, "active_slots": int(n == 450)} for n in range(451)
+    ]
+    server.answers["/v2/concurrency_limits/filter"] = lambda body: limits[(at := body.get("offset", 0)) : at + 200]
+    state = running(Home(filled))
+    assert state is not None
+    assert of("slots", leftovers.in_prefect(state)).verdict is FAIL
+
+
 def test_a_slot_that_a_run_holds_is_no_leak(cli: Cli, server: Standin) -> None:
     limit = {"id": "limit-7", "name": "deployment:deployment-of-notes", "limit": 1, "active_slots": 1}
     server.answers["/v2/concurrency_limits/filter"] = [limit]
@@ -238,6 +248,13 @@ def test_a_slot_that_a_run_holds_is_no_leak(cli: Cli, server: Standin) -> None:
     held["state"]["timestamp"] = moment(-5)
     server.answers["/flow_runs/filter"] = [held]
     assert told("slots", cli("doctor", "--json"))["verdict"] == "ok"
+
+
+def test_doctor_makes_no_home_where_there_is_none(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = tmp_path / "mistyped"
+    monkeypatch.setenv("CATCHMENT_HOME", str(nowhere))
+    assert [cli("doctor").code, cli("doctor", "--mend").code] == [0, 0]
+    assert not nowhere.exists()
 
 
 def test_doctor_works_before_anything_was_added_and_loads_no_prefect(process: Cli) -> None:
