@@ -65,9 +65,8 @@ def restore(
     ledger = _ledger_file(home)
     home.make()
     # What it holds goes by the numbers of jobs, which the restored ledger gives out again.
-    for ending in ("", "-wal", "-shm"):
-        home.cache.with_name(home.cache.name + ending).unlink(missing_ok=True)
-    restored = copies.restore(ledger, expanded(file).absolute())
+    cache = [home.cache.with_name(home.cache.name + ending) for ending in ("", "-wal", "-shm")]
+    restored = copies.restore(ledger, expanded(file).absolute(), outdated=cache)
     _put_back(home, restored.files, restored.aside)
     if as_json:
         kept = str(restored.aside) if restored.aside else None

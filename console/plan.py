@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catchment.errors import BadInput
 from catchment.home import expanded
 from console import adding, render, session, values
 
@@ -84,11 +83,17 @@ def _estimate(found: Plan) -> str:
 
 
 def _write(file: Path, told: object) -> None:
-    """Write a plan for its owner alone, also in the place of a file that others may read."""
+    """Write a plan for its owner alone, in the place of a file that others may read or have open."""
     import json
 
-    with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
-        # It may be a pipe or a terminal, whose mode is none of our business.
-        if stat.S_ISREG(os.fstat(out.fileno()).st_mode):
-            os.fchmod(out.fileno(), 0o600)
-        json.dump(told, out)
+    from catchment import durable
+
+    data = json.dumps(told).encode()
+    if file.is_file() or not file.exists():
+        file = file.resolve()
+        if not file.parent.is_dir():
+            raise BadInput(f"There is no folder {file.parent.name}; name a file in one that is there")
+        durable.write(file, data)
+    else:
+        # A pipe or a terminal.
+        file.write_bytes(data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,12 +77,13 @@ def _require_free(target: Path) -> None:
         raise BadInput(f"There is a file {target.name} already; name another, or a folder")
 
 
-def restore(target: Path, backup: Path) -> Restored:
+def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restored:
     """Put a backup in the place of the ledger `target`, which may be damaged or missing; what was there is kept aside.
 
-    Nothing is changed unless the backup is whole. May be called again after a kill. Raises NotFound, BadInput where the file
-    is no ledger, SchemaMismatch where it is of a newer program, LedgerCorrupt where it is damaged, TryAgain where another
-    process uses the ledger, HomeUnavailable or LedgerUnavailable where the disk refuses.
+    `outdated` are files that mean nothing beside another ledger: they are removed. Nothing is changed unless the backup is
+    whole. May be called again after a kill. Raises NotFound, BadInput where the file is no ledger, SchemaMismatch where it is
+    of a newer program, LedgerCorrupt where it is damaged, TryAgain where another process uses the ledger, HomeUnavailable or
+    LedgerUnavailable where the disk refuses.
     """
     if not backup.is_file():
         raise NotFound(f"There is no file {backup.name}; name a file that `catchment backup` wrote")
@@ -90,6 +91,8 @@ def restore(target: Path, backup: Path) -> Restored:
         files = _copied(backup, fresh)
         broken = _proved(fresh)
         with _alone(target):
+            for file in outdated:
+                file.unlink(missing_ok=True)
             aside = _put_aside(target)
             durable.put(fresh, target)
     return Restored(files, aside, broken)

@@ -61,4 +61,6 @@ def test_a_backup_of_nothing_and_one_that_is_not_there_are_told_so(cli: Cli, sta
     assert not state.exists()
     assert cli("restore", str(tmp_path / "none.db")).code == 4
     (tmp_path / "list.json").write_text(json.dumps(list(range(1_000))))
+    (state / "cache.db").write_bytes(b"parsed")
     assert cli("restore", str(tmp_path / "list.json")).code == 2
+    assert (state / "cache.db").exists(), "nothing is changed by what cannot be restored"

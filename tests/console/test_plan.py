@@ -74,7 +74,15 @@ def test_a_plan_is_for_its_owner_alone_whatever_was_there_and_may_have_any_name(
     file = tmp_path / "my plan"
     file.touch()
     file.chmod(0o644)
-    said = cli("plan", "papers", "--out", "~/my plan")
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    with file.open() as opened_before:
+        said = cli("plan", "papers", "--out", "~/my plan")
+        assert opened_before.read() == "", "who may read what was there may not read the plan"
+        assert cli("plan", "papers", "--out", str(link)).code == 0
+        assert link.is_symlink()
+    nowhere = cli("plan", "papers", "--out", str(tmp_path / "none" / "plan"))
+    assert (nowhere.code, "no folder none" in nowhere.err) == (2, True)
     assert "catchment sync papers --plan '~/my plan'`" in said.out
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text())["source"] == "papers"
