@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from catchment.normalize.formats import CANVAS
 from catchment.normalize.language import language
 
 _NAME_LENGTH = 60
+_FENCE = re.compile(r"^ {0,3}(`{3,}+(?=[^`\n]*+$)|~{3,}+)(.*+)$", re.MULTILINE)
 
 
 def canvas(data: bytes) -> Document:
@@ -45,7 +47,8 @@ def notebook(data: bytes) -> Document:
 def _cells(cells: list[dict[str, Any]], code_name: str) -> Iterator[str]:
     for cell in cells:
         if (words := _source(cell)).strip():
-            yield f"````{code_name}\n{words.rstrip()}\n````" if cell.get("cell_type") == "code" else words.strip()
+            is_code = cell.get("cell_type") == "code"
+            yield f"````{code_name}\n{words.rstrip()}\n````" if is_code else _closed(words.strip())
 
 
 def _source(cell: dict[str, Any]) -> str:
@@ -78,7 +81,7 @@ def _objects(value: dict[str, Any], key: str, what: str) -> list[dict[str, Any]]
 def _card(node: dict[str, Any]) -> str:
     match node.get("type"):
         case "text":
-            return _word(node, "text")
+            return _closed(_word(node, "text"))
         case "file" if file := _word(node, "file"):
             return f"![[{file}{_word(node, 'subpath')}]]"
         case "link" if url := _word(node, "url"):
@@ -86,6 +89,17 @@ def _card(node: dict[str, Any]) -> str:
         case "group" if label := _word(node, "label"):
             return f"**{label}**"
     return ""
+
+
+def _closed(text: str) -> str:
+    """The text with the end of a code fence that was left open: the next card is no code."""
+    fence = ""
+    for mark, rest in _FENCE.findall(text) if "```" in text or "~~~" in text else ():
+        if not fence:
+            fence = mark
+        elif mark.startswith(fence) and not rest.strip():
+            fence = ""
+    return f"{text}\n{fence}" if fence else text
 
 
 def _name(node: dict[str, Any]) -> str:

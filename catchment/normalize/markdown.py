@@ -22,6 +22,7 @@ _MODIFIED = ("modified", "updated", "date modified", "updated_at", "last modifie
 _AUTHOR = ("author", "authors", "creator")
 _LANGUAGE = ("lang", "language")
 _CODE_FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"^ {0,3}<!--", re.MULTILINE)
 
 
 def markdown(data: bytes) -> Document:
@@ -59,11 +60,22 @@ def _title(said: Mapping[str, Any], body: str) -> str | None:
         return title
     if "```" in body or "~~~" in body:
         body = _CODE_FENCE.sub("", body)
+    if "<!--" in body:
+        body = _uncommented(body)
     for _, words in merge(_marked(body), _underlined(body)):
         heading = words.strip()
         if title := _unlinked(_CLOSING.sub("", heading) if heading.endswith("#") else heading):
             return title
     return None
+
+
+def _uncommented(body: str) -> str:
+    """The text without the comments that begin with a line; in linear time, also where none of them ends."""
+    parts, done = [], 0
+    while (opening := _COMMENT.search(body, done)) and (end := body.find("-->", opening.end())) >= 0:
+        parts.append(body[done : opening.start()])
+        done = end + 3
+    return "".join((*parts, body[done:]))
 
 
 def _marked(body: str) -> Iterator[tuple[int, str]]:

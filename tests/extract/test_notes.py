@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catchment.extract import extract
 from catchment.extract.mask import FILLER, mask
-from catchment.model import EntityKind, LinkKind
+from catchment.model import EntityKind, LinkKind, RawContent
+from catchment.normalize import normalize
 from tests.extract.reading import details, links, of, of_note, spans, values
 
 _MARKS = "[[ ]] ![[ | # ## ^ a [ ]( ) ](b.md) ` `` ``` ~~~ $ $$ %% <!-- --> > :: [^ ]: ^[ https:// @b.co #tag"
@@ -236,3 +238,16 @@ def test_blanking_keeps_length_and_line_ends() -> None:
         place for place, letter in enumerate(text) if letter == "\n"
     ]
     assert blanked.replace(FILLER, "") == "a  \n\n\n\n\n"
+
+
+@pytest.mark.parametrize("open_code", ["```py\\nx = 1", "~~~\\nx = 1\\n```", "````\\n```\\nx\\n```"])
+def test_code_that_one_card_leaves_open_hides_no_link_of_the_next(open_code: str) -> None:
+    cards = f'[{{"type": "text", "text": "{open_code}"}}, {{"type": "text", "text": "[[Weir]]"}}]'
+    board = normalize(RawContent(f'{{"nodes": {cards}}}'.encode(), "a.canvas"))
+    assert [link.target for link in extract(board).links] == ["Weir"]
+
+
+@pytest.mark.parametrize("code", ["```\\nx\\n```", "~~~ py\\nx\\n~~~~", "``` x ``` y"])
+def test_a_card_that_closes_its_code_stays_as_it_was_written(code: str) -> None:
+    board = normalize(RawContent(f'{{"nodes": [{{"type": "text", "text": "{code}"}}]}}'.encode(), "a.canvas"))
+    assert board.text == code.replace("\\n", "\n")
