@@ -88,6 +88,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         return list_it(lister, folder)
 
     monkeypatch.setattr(Lister, "list", list_or_refuse)
+    REFUSED.clear()
     Ledger.open(f"sqlite:///{tmp_path}/empty.db").close()
     engine = Engine(tmp_path, tmp_path / "empty.db")
     yield engine

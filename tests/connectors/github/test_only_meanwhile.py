@@ -133,6 +133,7 @@ READ: dict[str, dict[str, Any]] = {f"only {part} are read": {"include": (part,)}
 def test_what_is_there_only_while_a_listing_is_cut_short_changes_nothing(
     hub: GitHubServer, repo: Repo, reading: Callable[..., GitHub], what: str, whose: str
 ) -> None:
+    AWAY.clear()
     hub.repo("ada/other").open("Elsewhere")
     begin, undo = THERE[what]
     check_no_trace(reading(whose), lambda: begin(repo), lambda: undo(repo))
