@@ -60,7 +60,12 @@ class Cache:
         self._done(_clear)
 
     def close(self) -> None:
-        """Close the file; may be called again."""
+        """Close the file, after what other threads are doing with it; may be called again."""
+        # A thread goes on with its step when the sync that called it is cancelled, and SQLite crashes without its file.
+        with self._lock:
+            self._shut()
+
+    def _shut(self) -> None:
         if self._database is not None:
             self._database.close()
 
@@ -85,7 +90,7 @@ class Cache:
         return self._database
 
     def _throw_away(self) -> None:
-        self.close()
+        self._shut()
         self._database = None
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)

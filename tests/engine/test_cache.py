@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,28 @@ def test_a_file_that_cannot_be_opened_says_what_to_look_at(tmp_path: Path) -> No
     (tmp_path / "cache.db").mkdir()
     with pytest.raises(HomeUnavailable, match=r"check the disk and the owner of cache\.db"):
         Cache(tmp_path / "cache.db")
+
+
+def test_a_file_that_is_closed_while_another_thread_writes_is_no_crash(tmp_path: Path) -> None:
+    script = f"""
+import threading, time
+from pathlib import Path
+from catchment.cache import Cache
+from catchment.errors import HomeUnavailable
+
+def write(cache):
+    try:
+        while True:
+            cache.put({{str(n): bytes(200) for n in range(300)}})
+    except HomeUnavailable:
+        pass
+
+for number in range(100):
+    cache = Cache(Path({str(tmp_path / "cache.db")!r}))
+    writing = threading.Thread(target=write, args=(cache,))
+    writing.start()
+    time.sleep(0.002 * (number % 10))
+    cache.close()
+    writing.join()
+"""
+    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
