@@ -27,6 +27,11 @@ def alive(name: str) -> bool:
         return False
 
 
+def pid_of(name: str) -> int:
+    """The pid in what `identity` gave."""
+    return int(name.split(":")[1])
+
+
 def is_of_this_boot(name: str) -> bool:
     """Whether the process that `identity` named runs, or ran, on this machine since it was last started."""
     return name.partition(":")[0] == _boot()

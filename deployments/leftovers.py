@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -22,7 +21,7 @@ from deployments.api import api
 from deployments.environment import POOL
 from deployments.processes import executing_flow_runs
 from deployments.recovery import settle
-from deployments.server import Running, running, state_file
+from deployments.server import Running, running, starting, state_file
 from deployments.watch import report
 
 STILL_FOR = 60.0
@@ -60,7 +59,7 @@ def remove_files(home: Home) -> None:
 
 
 def _stale(home: Home) -> list[Path]:
-    if is_starting(home):
+    if starting(home) is not None:
         return []
     said = {
         state_file(home): running(home),
@@ -70,29 +69,13 @@ def _stale(home: Home) -> list[Path]:
     return [path for path, found in said.items() if found is None and path.exists()]
 
 
-def is_starting(home: Home) -> bool:
-    """Whether a supervisor holds the lock of this home and has not said yet that all is up."""
-    return running(home) is None and _held(home.run / "up.lock")
-
-
-def _held(lock: Path) -> bool:
-    try:
-        with lock.open(encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
-
-
 def processes(home: Home, pids: Iterable[int]) -> Finding:
     """Whether processes of this home live although nothing is up. `pids` are those of this home."""
     left = sorted(pids)
     if running(home) is not None or not left:
         return Finding("processes", Verdict.OK, "none is left over")
     kill = f"kill {' '.join(map(str, left))}"
-    if is_starting(home):
+    if starting(home) is not None:
         said = "Catchment is being started, or hangs while it starts"
         return Finding("processes", Verdict.WARN, said, f"wait two minutes; if nothing happens: {kill}")
     return Finding("processes", Verdict.WARN, f"{len(left)} live on although nothing is up", kill)

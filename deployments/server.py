@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -59,6 +60,24 @@ def running(home: Home) -> Running | None:
         return None
 
 
+def starting(home: Home) -> str | None:
+    """The identity of the supervisor that holds the lock of this home and has not said yet that all is up; None without one.
+
+    Empty of one that has not said who it is.
+    """
+    if running(home) is not None:
+        return None
+    try:
+        with lock_file(home).open(encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return said if alive(said := file.read()) else ""
+    except FileNotFoundError:
+        pass
+    return None
+
+
 def record(home: Home, state: Running, identity: str) -> None:
     """Say what runs, for `running` to read."""
     fields: dict[str, Any] = asdict(state) | {"started": state.started.isoformat(), "identity": identity}
@@ -70,6 +89,11 @@ def record(home: Home, state: Running, identity: str) -> None:
 def state_file(home: Home) -> Path:
     """The small file that `up` keeps while it runs."""
     return home.run / "up.json"
+
+
+def lock_file(home: Home) -> Path:
+    """The file that a supervisor holds a lock on as long as it lives, with its identity in it."""
+    return home.run / "up.lock"
 
 
 def _folder(home: Home) -> str:

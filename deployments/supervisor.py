@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from catchment.errors import CatchmentError, TryAgain
-from catchment.process import alive, identity
+from catchment.process import alive, identity, pid_of
 from catchment.settings import Home
 from deployments.api import api
 from deployments.background import start_in_background
@@ -28,7 +28,7 @@ from deployments.ports import listen
 from deployments.prefect_database import prepare
 from deployments.reconcile import ensure_pool, worker_online
 from deployments.recovery import cancel_active, drop_overdue, follow_clock, replan, settle
-from deployments.server import Running, record, running, state_file, ui_login
+from deployments.server import Running, lock_file, record, running, starting, state_file, ui_login
 from deployments.service import READY_SECONDS, Service, Zygote
 from deployments.silence import Silence
 from deployments.sweep import Sweep
@@ -52,7 +52,8 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
         if not state.stopping:
             announce(f"Catchment is running already: {state.url}")
             return 0
-        _end_of(state)
+        with contextlib.suppress(ProcessLookupError):
+            _end_of(identity(state.pid))
     if detach:
         return start_in_background(home, port, announce)
     with _only_one(home) as alone:
@@ -67,28 +68,25 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
 
 
 def down(home: Home) -> bool:
-    """Stop what `up` runs and wait until it is gone; False when nothing was running."""
+    """Stop what `up` runs, or is starting, and wait until it is gone; False when nothing was running."""
     state = running(home)
-    if state is None:
-        return False
     # It may end by itself meanwhile.
     with contextlib.suppress(ProcessLookupError):
-        if not state.stopping:
+        if not (supervisor := identity(state.pid) if state else starting(home)):
+            return False
+        pid = pid_of(supervisor)
+        if state is None or not state.stopping:
             # A second signal would be understood as being in a hurry.
-            os.kill(state.pid, signal.SIGTERM)
-        if not _end_of(state):
+            os.kill(pid, signal.SIGTERM)
+        if not _end_of(supervisor):
             # Its children end with it.
-            os.kill(state.pid, signal.SIGKILL)
-            _end_of(state)
+            os.kill(pid, signal.SIGKILL)
+            _end_of(supervisor)
     return True
 
 
-def _end_of(state: Running) -> bool:
+def _end_of(supervisor: str) -> bool:
     """Wait for the end of a supervisor; whether it came."""
-    try:
-        supervisor = identity(state.pid)
-    except ProcessLookupError:
-        return True
     return _until(lambda: not alive(supervisor), _STOP_SECONDS)
 
 
@@ -284,12 +282,16 @@ class _Supervisor:
 @contextlib.contextmanager
 def _only_one(home: Home) -> Iterator[bool]:
     """Hold the home's lock; the system drops it when this process ends, however it ends."""
-    with open(home.run / "up.lock", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+    # Who does not get it must not empty it.
+    with open(lock_file(home), "a", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return
+        file.truncate(0)
+        file.write(identity())
+        file.flush()
         yield True
 
 

@@ -20,7 +20,7 @@ from deployments import runs
 from deployments.api import api
 from deployments.deploy import deploy
 from deployments.planned import planned
-from deployments.server import Running, running
+from deployments.server import Running, running, starting
 from deployments.supervisor import down
 from tests.prefect_tables import lay_tables
 from tests.waiting import PATIENCE, until
@@ -92,6 +92,20 @@ def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
     with api(state) as client:
         there = [client.get(f"/flow_runs/{one}").is_success for one in overdue]
     assert there.count(True) == 1
+
+
+def test_what_is_still_being_started_is_stopped(
+    home: Home, start: Callable[[], subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("tests.deployments.test_stopping.running", lambda home: starting(home) or None)
+        process = start()
+    assert running(home) is None
+
+    assert down(home)
+
+    assert process.wait(PATIENCE) == 0
+    assert (starting(home), running(home), down(home)) == (None, None, False)
 
 
 def test_a_sources_file_that_is_wrong_is_told_and_stops_nothing(
