@@ -101,8 +101,8 @@ def shrink(home: Home) -> int:
     """Give the room of what was deleted back to the disk, beside a running server; how many bytes. Cheap when there is none."""
     file = _file(home)
     before = _bytes(file)
-    # A database that is busy for so long is shrunk another time.
-    with contextlib.suppress(sqlite3.OperationalError), _open(file) as database:
+    # A database that is busy for so long is shrunk another time; of one that is damaged the server tells.
+    with contextlib.suppress(sqlite3.DatabaseError), _open(file) as database:
         free = _number(database, "freelist_count")
         if free < _WORTH_PAGES:
             return 0

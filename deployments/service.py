@@ -76,7 +76,7 @@ class Zygote:
         self._link: socket.socket | None = None
         self._received = b""
         self._ready = False
-        self._started: dict[str, Fork] = {}
+        self._started: dict[str, Fork | None] = {}
         self._forks: dict[int, Fork] = {}
 
     def begin(self) -> None:
@@ -116,7 +116,7 @@ class Zygote:
         return None if self._process is None or self._link else _in_words(self._process.wait())
 
     def fork(self, role: str) -> Fork:
-        """Start a service. Raises TryAgain when that takes too long, or the zygote died of it."""
+        """Start a service. Raises TryAgain when there is no process for it, it takes too long, or the zygote died of it."""
         self.begin()
         deadline = time.monotonic() + READY_SECONDS
         self._hear_until(lambda: self._ready, deadline)
@@ -127,7 +127,8 @@ class Zygote:
         self._hear_until(lambda: role in self._started, deadline)
         if fork := self._started.get(role):
             return fork
-        raise TryAgain(f"the {role} could not be started ({self.died() or 'no answer'}); it is tried again")
+        why = self.died() or ("no process can be started" if role in self._started else "no answer")
+        raise TryAgain(f"the {role} could not be started ({why}); it is tried again")
 
     def hear(self, seconds: float | None) -> None:
         """Take what it says, waiting for so long (None: without end) for a word."""
@@ -158,6 +159,8 @@ class Zygote:
             self._ready = True
         elif words[0] == "started":
             self._started[words[1]] = self._forks[int(words[2])] = Fork(int(words[2]), self, _process(int(words[2])))
+        elif words[0] == "refused":
+            self._started[words[1]] = None
         else:
             self._forks.pop(int(words[1])).returncode = int(words[2])
 

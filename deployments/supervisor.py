@@ -213,7 +213,9 @@ class _Supervisor:
             self._sweep.settle(self._state)
             child.start()
             self._sweep.resume(self._state)
-        self._record()
+        # On a full disk others have the pids of before; whatever runs goes on.
+        with contextlib.suppress(OSError):
+            self._record()
 
     def _end_silence(self) -> None:
         """Kill a server that lives and answers nothing: it is started again like one that died."""

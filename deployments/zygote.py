@@ -7,6 +7,7 @@ event loop, so that a fork is as good as a new interpreter. When the link closes
     in   ROLE                 start it
     out  ready                the server can be started
          started ROLE PID     ended PID CODE (exit code or minus the signal)
+         refused ROLE         no process can be started now
 """
 
 from __future__ import annotations
@@ -70,7 +71,12 @@ class Zygote:
         """Whether this is the fork."""
         gc.collect()
         gc.freeze()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            # Whatever was forked before would end with this process.
+            self._say(f"refused {role}")
+            return False
         if pid:
             self._pids.add(pid)
             self._say(f"started {role} {pid}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -140,8 +141,10 @@ class Occupancy:
             self._waiting,
         )
         if self._told is None or _differ(places, self._told):
-            places.write(self._home)
-            self._told = places
+            # The disk may be full; nothing depends on what is told, and the next look tells it.
+            with suppress(OSError):
+                places.write(self._home)
+                self._told = places
 
 
 def due_at(run: FlowRun) -> datetime:

@@ -1,0 +1,80 @@
+"""What `up` keeps running, where the machine has no room: no process, or no disk, is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import TryAgain
+from catchment.settings import Home
+from deployments import zygote
+from deployments.logs import BoundedLog
+from deployments.prefect_database import shrink
+from deployments.service import Zygote
+from deployments.warm.forge import Ground
+from deployments.warm.occupancy import Occupancy
+
+_REFUSING = """\
+#!{python}
+import socket, sys
+link = socket.socket(fileno=int(sys.argv[4]))
+link.sendall(b"ready\\n")
+link.sendall(b"refused " + link.recv(100))
+link.recv(1)
+"""
+
+
+def test_a_process_that_cannot_be_forked_is_refused_and_those_before_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(os, "fork", none_left)
+    monkeypatch.setattr(Ground, "prepare", lambda _: None)
+    with closing(ours), closing(theirs):
+        ours.sendall(b"reclaim\n")
+        threading.Timer(0.5, ours.shutdown, (socket.SHUT_WR,)).start()
+        assert zygote.Zygote(theirs, {}, Ground(0, {})).serve() is None
+        assert ours.recv(100) == b"ready\nrefused reclaim\n"
+
+
+def test_a_service_that_is_refused_is_told_so_at_once(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "zygote"
+    program.write_text(_REFUSING.format(python=sys.executable))
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr("deployments.service.READY_SECONDS", 20)
+    environment = {"PREFECT_HOME": str(tmp_path), "PATH": os.defpath}
+    with socket.socket() as listening:
+        started_from = Zygote(environment, listening, {"server": BoundedLog(home.logs / "server.log")})
+        with pytest.raises(TryAgain, match="no process can be started"):
+            started_from.fork("server")
+        started_from.end()
+
+
+def test_a_worker_goes_on_where_it_cannot_say_how_many_places_there_are(home: Home) -> None:
+    occupancy = Occupancy(2, print)
+    (home.run / "worker.new").mkdir()
+    occupancy.adapt()
+    occupancy.ended(set())
+    (home.run / "worker.new").rmdir()
+    occupancy.ended(set())
+    assert json.loads((home.run / "worker.json").read_text())["cap"] == 2
+
+
+def test_a_database_that_is_damaged_meanwhile_is_left_to_the_server(home: Home) -> None:
+    file = home.prefect / "prefect.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE kept (words TEXT)")
+    file.write_bytes(b"no database" * 1_000)
+    assert shrink(home) == 0
