@@ -45,19 +45,22 @@ def statuses_in(lines: list[Any]) -> dict[str, Status]:
 
 
 def status_of(said: Mapping[bytes, Any]) -> Status:
-    """How a folder stands by an answer to STATUS or EXAMINE."""
-
-    def number(name: bytes, other: bytes = b"") -> int:
-        value = said.get(name, said.get(other, 0))
-        return int(value[0] if isinstance(value, (list, tuple)) else value)
-
+    """How a folder stands by an answer to STATUS. One that leaves out what tells where it ends would say that it is empty."""
+    validity, following, messages = (_number(said[name]) for name in (b"UIDVALIDITY", b"UIDNEXT", b"MESSAGES"))
+    if messages and not following:
+        raise ValueError("no next number")
     return Status(
-        number(b"UIDVALIDITY"),
-        number(b"UIDNEXT"),
-        number(b"MESSAGES", b"EXISTS"),
-        number(b"HIGHESTMODSEQ"),
-        number(b"UNSEEN"),
+        validity, following, messages, _number(said.get(b"HIGHESTMODSEQ", 0)), _number(said.get(b"UNSEEN", 0))
     )
+
+
+def validity_of(said: Mapping[bytes, Any]) -> int:
+    """Since when the messages are numbered as they are, by an answer to EXAMINE."""
+    return _number(said.get(b"UIDVALIDITY", 0))
+
+
+def _number(value: Any) -> int:
+    return int(value[0] if isinstance(value, (list, tuple)) else value)
 
 
 def messages_in(answers: Mapping[int, Any], uids: Sequence[int]) -> list[Message]:

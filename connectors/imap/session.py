@@ -18,7 +18,7 @@ from imapclient import IMAPClient, SocketTimeout
 from imapclient.exceptions import LoginError
 
 from catchment.errors import FetchFailed, ItemError, LoginFailed, SourceUnavailable, Vanished
-from connectors.imap.answers import Message, folders_in, messages_in, ranges_in, status_of, statuses_in
+from connectors.imap.answers import Message, folders_in, messages_in, ranges_in, status_of, statuses_in, validity_of
 from connectors.imap.folders import Folder, Status
 from connectors.imap.login import Login
 from connectors.imap.names import folder_bytes
@@ -43,7 +43,7 @@ class Session:
         settings = login.settings
         self._host = settings.host
         self._open: str | None = None
-        self._status: Status | None = None
+        self._validity = 0
         with self._told():
             self._client = _connect(settings, SocketTimeout(min(_CONNECT_SECONDS, seconds), seconds))
         try:
@@ -117,12 +117,12 @@ class Session:
 
     def open(self, folder: str, validity: int) -> None:
         """Open a folder for reading only, unless it is open. Raises Vanished when its messages are numbered anew."""
-        if self._open != folder or self._status is None:
-            self._open = self._status = None
+        if self._open != folder:
+            self._open = None
             with self._told(folder):
-                self._status = status_of(self._client.select_folder(folder_bytes(folder), readonly=True))
+                self._validity = validity_of(self._client.select_folder(folder_bytes(folder), readonly=True))
             self._open = folder
-        if self._status.validity != validity:
+        if self._validity != validity:
             raise Vanished("its folder was numbered anew by the server; the next sync finds it again")
 
     def refresh(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import threading
 import time
@@ -101,6 +102,31 @@ def test_a_server_that_hangs_up_each_time_is_unavailable_and_deletes_nothing(
         ledger.sync(mail)
     assert len(ledger.documents()) == COUNT + 1
     assert proxy.commands.count(b"LIST") == 2, "asked twice, and no more"
+
+
+@pytest.mark.parametrize("odd", [b"", b"UIDNEXT 0 "])
+def test_a_server_that_does_not_say_where_a_folder_ends_deletes_nothing(
+    account: Callable[..., Imap], server: Dovecot, proxy: Proxy, odd: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.imap.changes._FLAGS_WATCHED", 1)
+
+    def plain(line: bytes) -> bytes:
+        return re.sub(rb" (?:CONDSTORE|QRESYNC|ENABLE|LIST-STATUS)\b", b"", line)
+
+    proxy.translate = plain
+    ledger = MemoryLedger()
+    ledger.sync(account(port=proxy.port))
+    with server.person() as person:
+        person.select_folder("INBOX")
+        person.delete_messages(person.search()[:1])
+        person.expunge()
+    proxy.translate = lambda line: re.sub(rb"UIDNEXT \d+ ?", odd, plain(line))
+    ledger.sync(account(port=proxy.port))
+    assert len(ledger.documents()) >= COUNT
+    proxy.translate = plain
+    ledger.sync(account(port=proxy.port))
+    assert len(ledger.documents()) == COUNT
+    assert not any(row.error for row in ledger.present().values())
 
 
 @pytest.mark.parametrize("most", [700, 6_000])
