@@ -77,7 +77,7 @@ class Layer:
         layer = self
         for name in self.rules.ignore_files:
             text = _text(f"{path}/{name}")
-            if text is not None and (spec := _compiled(text.splitlines(), lenient=True)):
+            if text is not None and (spec := _compiled(patterns.lines_of(text), lenient=True)):
                 file = _IgnoreFile(len(folder) + 1 if folder else 0, f"{folder}/{name}" if folder else name, spec)
                 key = hashlib.blake2b(f"{layer.key}\0{file.name}\0{text}".encode(errors="replace"), digest_size=8)
                 layer = Layer(self.rules, key.hexdigest(), self.include, self.exclude, (file, *layer.files))

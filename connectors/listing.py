@@ -123,14 +123,16 @@ class Lister:
 
     def _look(self, folder: Folder, listing: Listing, handle: int) -> None:
         layer, keep = listing.layer, listing.files.append
-        tests, shows_hidden = layer.tests, layer.rules.hidden
+        tests = layer.tests
         with os.scandir(handle) as entries:
             for entry in entries:
                 name = entry.name
                 if entry.is_dir(follow_symlinks=False):
                     self._sort_folder(folder, listing, name)
                     continue
-                if (name[0] == "." and not shows_hidden) or (tests and layer.why_not(folder.child(name), folder=False)):
+                if (name[0] == "." and layer.hides(name)) or (
+                    tests and layer.why_not(folder.child(name), folder=False)
+                ):
                     listing.passed_over.append(name)
                     continue
                 try:

@@ -29,6 +29,11 @@ _CLASSES = {
 }
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a file as git takes them: a name may have in it whatever else ends a line elsewhere."""
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
 def compiled(lines: Iterable[str]) -> GitIgnoreSpec:
     """The patterns. Raises ValueError for one that is none."""
     return GitIgnoreSpec.from_lines([line for line in lines if _checked(line)], _Pattern)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from connectors.files import to_path
 from connectors.github.git import Entry, Objects
 
 _LARGEST_ATTRIBUTES = 100_000
+_WORDS = re.compile(r"[^ \t\r]+")
 _MADE_BY_PROGRAMS = (
     "*.min.js *.min.css *.bundle.js *.js.map *.css.map *.pb.go *_pb2.py *_pb2_grpc.py *.pb.cc *.pb.h *.g.dart *.designer.cs "
     "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock Cargo.lock Gemfile.lock composer.lock "
@@ -110,8 +112,8 @@ def _above(path: str) -> Iterator[str]:
 def _specs(text: str) -> dict[str, GitIgnoreSpec]:
     """The patterns of an attributes file, for each thing that a file can be; one that is unset is taken out again."""
     found: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        pattern, *attributes = line.split()[:20] or [""]
+    for line in patterns.lines_of(text):
+        pattern, *attributes = _WORDS.findall(line)[:20] or [""]
         if not pattern or pattern[0] in '#!"[':
             continue
         for attribute in attributes:

@@ -88,6 +88,19 @@ def test_patterns_include_and_exclude(tree: Path, include: list[str], exclude: l
     assert listed(tree, include=include, exclude=exclude) == expected
 
 
+def test_a_line_of_an_ignore_file_ends_where_git_says_that_it_does(root: Path) -> None:
+    for name in ("one\u2028two.md", "two.md", "three\x0cfour.md", "four.md", "five.md", "kept.md"):
+        (root / name).write_text(name)
+    (root / ".gitignore").write_bytes("one\u2028two.md\nthree\x0cfour.md\r\nfive.md\r\n".encode())
+    assert listed(root) == {"two.md", "four.md", "kept.md"}
+
+
+@pytest.mark.parametrize("exclude", [(), ("*.tmp",)])
+def test_what_git_keeps_for_itself_is_never_content(tree: Path, exclude: tuple[str, ...]) -> None:
+    (tree / "src" / ".git").write_text("gitdir: /elsewhere/.git/modules/src\n")
+    assert {name for name in listed(tree, hidden=True, exclude=exclude) if ".git" in name.split("/")} == set()
+
+
 def test_ignore_files_hold_from_their_folder_down_and_deeper_ones_win(tree: Path) -> None:
     (tree / ".gitignore").write_text("# comment\n*.md\n\\\n!/a.md\n")
     (tree / "src" / ".catchmentignore").write_text("!kept.md\n/a.txt\n")

@@ -190,15 +190,25 @@ def test_patterns_choose_files_and_what_they_leave_out_later_is_skipped(work: Re
 def test_what_nobody_wrote_here_is_skipped_with_its_reason(work: Repository, ledger: MemoryLedger) -> None:
     work.put(
         ".gitattributes",
-        "gen/** linguist-generated\n*.lock -linguist-generated\n/own/vendor/** linguist-vendored=false\n",
+        "gen/** linguist-generated\n*.lock -linguist-generated\n/own/vendor/** linguist-vendored=false\n"
+        "x\u2028y\u00a0z.py linguist-generated\r\n",
     )
-    for name in ("gen/a.py", "b.min.js", "vendor/c.go", "own/vendor/d.go", "yarn.lock", "node_modules/e/f.js"):
+    for name in (
+        "x\u2028y\u00a0z.py",
+        "gen/a.py",
+        "b.min.js",
+        "vendor/c.go",
+        "own/vendor/d.go",
+        "yarn.lock",
+        "node_modules/e/f.js",
+    ):
         work.put(name, f"// {name}\n")
     work.commit()
     report = ledger.sync(_reading(work))
     skipped = {c.item.locator: c.item.attributes["type"] for c in report.said if isinstance(c, Skip)}
     assert skipped == {
         "project:gen/a.py": "generated",
+        "project:x\u2028y\u00a0z.py": "generated",
         "project:b.min.js": "generated",
         "project:vendor/c.go": "vendored",
         "project:node_modules/e/f.js": "vendored",
