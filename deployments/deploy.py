@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
     if everything:
         for name in [name for name, there in before.items() if "source" in there["tags"] and name not in written]:
             undeploy(home, running, name)
-        if _in_force(home, path) and set(written) <= set(before):
+        if _in_force(home, path) and set(written) <= {name for name, there in before.items() if _is_sync(there)}:
             return
     wanted = {name: slugs for name, slugs in written.items() if names is None or name in names}
     if wanted:
@@ -51,7 +51,7 @@ def undeploy(home: Home, running: Running, name: str) -> None:
     """Take a source's deployment with its schedules off the server; its past runs stay. May be called again."""
     _mark(home).unlink(missing_ok=True)
     there = _deployed(running).get(name)
-    if there is not None:
+    if there is not None and _is_sync(there):
         with api(running) as client:
             client.delete(f"/deployments/{there['id']}").raise_for_status()
 
@@ -75,7 +75,7 @@ def _slugs(found: Iterable[prefect_file.Deployment] | Iterable[SourceEntry]) -> 
 
 
 def _deployed(running: Running) -> dict[str, dict[str, Any]]:
-    """The deployments on the server, by name."""
+    """The deployments on the server, by name; ours, where a person has another one of that name."""
     there: list[dict[str, Any]] = []
     with api(running) as client:
         while True:
@@ -84,7 +84,12 @@ def _deployed(running: Running) -> dict[str, dict[str, Any]]:
             )
             there += page
             if len(page) < 200:
-                return {deployment["name"]: deployment for deployment in there}
+                return {deployment["name"]: deployment for deployment in sorted(there, key=_is_sync)}
+
+
+def _is_sync(deployment: Mapping[str, Any]) -> bool:
+    """Whether it is one of a source; others a person has made."""
+    return ".sync_" in (deployment["entrypoint"] or "")
 
 
 def _run_prefect(home: Home, running: Running, path: Path, names: Collection[str]) -> None:

@@ -62,11 +62,16 @@ class Host:
 
     def _of_owner(self, owner: str) -> Iterator[Repository]:
         of_owner = self._asked(_owner(owner), f"/users/{owner}", self._listing_of, owner)
-        page, following = 1, f"{of_owner['listing']}per_page={PAGE}"
+        first = f"{of_owner['listing']}per_page={PAGE}"
+        page = 1
+        following: str | None = first
         while following:
             told = self._asked(f"{_owner(owner)} page {page}", following, _page, owner)
             yield from (_repository(facts, str(facts["name"])) for facts in told["repositories"])
-            page, following = page + 1, told["next"]
+            page += 1
+            # That a full page has become followed by another one is not told of one that is the same.
+            is_full = len(told["repositories"]) == PAGE
+            following = told["next"] or (f"{first}&page={page}" if is_full else None)
         while (key := f"{_owner(owner)} page {page}") in self._marks:
             self.changed[key], page = None, page + 1
 

@@ -239,6 +239,22 @@ def test_a_schedule_plans_the_next_run(server: Running, deployed: Callable[..., 
 
 
 @pytest.mark.server
+def test_a_persons_own_deployment_of_the_same_name_is_left_alone(
+    server_home: Home, server: Running, deployed: Callable[..., None]
+) -> None:
+    with api(server) as client:
+        flow = client.post("/flows/", json={"name": "of-a-person"}).raise_for_status().json()["id"]
+        mine = {"name": "shared", "flow_id": flow, "entrypoint": "mine.py:report", "tags": ["source"]}
+        client.post("/deployments/", json=mine).raise_for_status()
+        deployed("shared")
+        for _ in range(2):
+            undeploy(server_home, server, "shared")
+            assert client.get("/deployments/name/sync-standin/shared").status_code == httpx.codes.NOT_FOUND
+            assert client.get("/deployments/name/of-a-person/shared").is_success
+        client.delete(f"/flows/{flow}").raise_for_status()
+
+
+@pytest.mark.server
 def test_the_sources_file_is_deployed_and_what_leaves_it_leaves_the_server(
     server_home: Home, server: Running, tmp_path: Path
 ) -> None:

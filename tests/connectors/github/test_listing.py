@@ -270,6 +270,18 @@ def test_all_repositories_of_an_owner_are_read_and_a_renamed_one_is_moved(
     assert (report.fetched, report.gone) == (set(), set())
 
 
+def test_a_repository_that_comes_after_a_full_page_is_found(
+    reading: Callable[..., GitHub], hub: GitHubServer, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.github.host.PAGE", 2)
+    github = reading("ada/*")
+    for names in (("a", "b"), ("c",), ("d", "e")):
+        for name in names:
+            hub.repo(f"ada/{name}").open("Issue")
+        ledger.sync(github)
+        assert {locator.partition("#")[0] for locator in ledger.documents()} == set(hub.repos)
+
+
 def test_a_repository_made_anew_under_its_name_is_another_root(
     github: GitHub, hub: GitHubServer, repo: Repo, ledger: MemoryLedger
 ) -> None:
