@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPException
 from typing import Any, NamedTuple
 
 from catchment import secrets
@@ -86,7 +87,7 @@ class Login:
             if error.code >= 500 or error.code == 429:
                 raise SourceUnavailable(f"{host} gives no token now ({error.code}); the next sync asks again") from None
             raise LoginFailed(f"{host} refused the refresh token ({error.code}); {self._remedy}") from None
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise SourceUnavailable(f"{host}, which gives tokens, cannot be reached; check token_url") from error
         except (ValueError, RecursionError):
             answer = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -184,6 +185,31 @@ def test_a_token_that_is_not_given_says_why(
     with pytest.raises(error, match=said) as told:
         refreshing.probe()
     assert "the secret of the client" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"this is no HTTP\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"]
+)
+def test_a_host_of_tokens_that_answers_no_http_cannot_be_reached(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFRESH", "the refresh token")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            line, _ = listening.accept()
+            with line:
+                line.recv(10_000)
+                line.sendall(answer)
+
+        (serving := threading.Thread(target=serve)).start()
+        settings = ImapSettings(
+            host="127.0.0.1", user="ada", security="none", refresh_token="env:REFRESH", client_id="mine",
+            token_url=f"http://127.0.0.1:{listening.getsockname()[1]}/token",
+        )  # fmt: skip
+        with pytest.raises(SourceUnavailable, match="check token_url"):
+            Login(settings).secret()
+        serving.join()
 
 
 @pytest.fixture
