@@ -95,4 +95,7 @@ class Obsidian:
             )
 
     def _is_vault(self) -> bool:
-        return (self._tree.root / _MARKER).is_dir()
+        try:
+            return (self._tree.root / _MARKER).is_dir()
+        except OSError as error:
+            raise self._tree.unavailable(error) from error

@@ -86,6 +86,9 @@ class Clone:
             present = self._folder.is_dir()
         except PermissionError:
             raise SourceUnavailable(f"the clone {self.name!r} may not be read; give the right to the user") from None
+        except OSError as error:
+            what = os.strerror(error.errno or 0)
+            raise SourceUnavailable(f"the clone {self.name!r} cannot be read ({what}); check its disk") from error
         if present:
             raise BadInput(f"{self.name!r} is no clone of a repository; give the folder that has .git in it")
         raise SourceUnavailable(

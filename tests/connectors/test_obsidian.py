@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from catchment.errors import BadInput, SourceUnavailable
+from catchment.errors import BadInput, LoginFailed, SourceUnavailable
 from connectors.obsidian import Obsidian, ObsidianSettings
 from tests.connectors.memory_ledger import MemoryLedger
 
@@ -69,3 +71,13 @@ def test_a_vault_that_lost_its_obsidian_folder_is_not_listed(vault: Path, ledger
     with pytest.raises(SourceUnavailable, match="nothing was changed"):
         ledger.sync(source(vault))
     assert len(ledger.documents()) == 4
+
+
+def test_a_vault_whose_folders_may_not_be_entered_says_so(
+    shared_root: Path, ledger: MemoryLedger, unprivileged: Callable[[], AbstractContextManager[None]]
+) -> None:
+    (shared_root / ".obsidian").mkdir()
+    shared_root.chmod(0o744)
+    with unprivileged(), pytest.raises(LoginFailed, match="may not be read"):
+        ledger.sync(source(shared_root))
+    shared_root.chmod(0o755)

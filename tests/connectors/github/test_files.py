@@ -339,3 +339,9 @@ def test_what_is_told_of_a_file_says_where_it_is_from(work: Repository, github: 
     assert (raw.name, raw.title) == ("tool.py", "tool.py")
     assert raw.metadata == {"repository": "project", "path": "src/tool.py"}
     assert github.fetch(items["project:one.md"]).title is None
+
+
+def test_a_clone_that_the_system_cannot_look_at_is_unavailable(ledger: MemoryLedger) -> None:
+    connector = GitHub(GitHubSettings(clone=Path("/") / ("long" * 100)))
+    with pytest.raises(SourceUnavailable, match=r"cannot be read .*; check its disk"):
+        ledger.sync(connector)
