@@ -37,6 +37,7 @@ __all__ = ["Running", "down", "running", "ui_login", "up"]
 
 _SHIPPED = Path(__file__).parent.parent / "prefect.yaml"
 _STOP_SECONDS = 35.0
+_LOOKED_AT_SECONDS = 0.2
 
 Announce = Callable[[str], None]
 
@@ -286,15 +287,22 @@ def _only_one(home: Home) -> Iterator[bool]:
     """Hold the home's lock; the system drops it when this process ends, however it ends."""
     # Who does not get it must not empty it.
     with open(lock_file(home), "a", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        # Who only looks whether it is held has it for a moment.
+        if not _until(lambda: _locked(file.fileno()), _LOOKED_AT_SECONDS):
             yield False
             return
         file.truncate(0)
         file.write(identity())
         file.flush()
         yield True
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

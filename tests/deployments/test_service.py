@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -14,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import TryAgain
+from catchment.process import identity
 from catchment.settings import Home
-from deployments import zygote
+from deployments import supervisor, zygote
 from deployments.logs import BoundedLog
 from deployments.prefect_database import shrink
+from deployments.server import lock_file, starting
 from deployments.service import Zygote
 from deployments.warm.forge import Ground
 from deployments.warm.occupancy import Occupancy
@@ -78,3 +81,23 @@ def test_a_database_that_is_damaged_meanwhile_is_left_to_the_server(home: Home) 
         database.execute("CREATE TABLE kept (words TEXT)")
     file.write_bytes(b"no database" * 1_000)
     assert shrink(home) == 0
+
+
+def test_who_only_looks_whether_catchment_is_being_started_keeps_nobody_from_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str | None] = []
+
+    class Supervisor:
+        def __init__(self, *_: object) -> None:
+            self.stop = list
+
+        def supervise(self) -> None:
+            begun.append(starting(home))
+
+    monkeypatch.setattr(supervisor, "_Supervisor", Supervisor)
+    with lock_file(home).open("w") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        threading.Timer(0.05, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
+        assert supervisor.up(home, announce=begun.append) == 0
+    assert begun == [identity()]
