@@ -11,6 +11,7 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,3 +102,26 @@ def test_who_only_looks_whether_catchment_is_being_started_keeps_nobody_from_it(
         threading.Timer(0.05, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
         assert supervisor.up(home, announce=begun.append) == 0
     assert begun == [identity()]
+
+
+def test_a_service_is_started_again_also_where_its_pid_cannot_be_written_down(home: Home) -> None:
+    class Standing:
+        role, process, begun, due, delay, pid = "watcher", None, 1.0, 0.0, 1.0, 7
+        starts = 0
+
+        def died(self) -> None:
+            """It is dead already."""
+
+        def start(self) -> None:
+            self.starts += 1
+
+    (home.run / "up.json").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        one = supervisor._Supervisor(home, listening, print)
+        watcher: Any = Standing()
+        living: Any = Standing()
+        living.process = living
+        one._server = one._worker = living
+        one._watcher = watcher
+        one._revive()
+    assert watcher.starts == 1
