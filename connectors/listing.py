@@ -83,7 +83,8 @@ class Lister:
         self._root = root
         self._follow = follow_links
         self._followed: dict[str, str] = {}
-        self._own_state = os.path.realpath(Home.default().path)
+        own = os.path.realpath(Home.default().path)
+        self._own_state = own if Path(own).is_relative_to(root) else ""
 
     def top(self, rules: Rules) -> Folder:
         """The root as the first folder to list."""
@@ -99,7 +100,7 @@ class Lister:
                 device, found = os.stat(folder.path).st_dev, os.lstat(path)  # noqa: PTH116 - as in `list`
             except OSError:
                 return None
-            if not stat.S_ISDIR(found.st_mode) or path == self._own_state or layer.why_not(inner, folder=True):
+            if not stat.S_ISDIR(found.st_mode) or self._is_own(path) or layer.why_not(inner, folder=True):
                 return None
             folder = Folder(path, inner, layer, device)
         return folder
@@ -146,11 +147,14 @@ class Lister:
 
     def _sort_folder(self, folder: Folder, listing: Listing, name: str) -> None:
         wanted = listing.layer.why_not(folder.child(name), folder=True) is None
-        # Reading our own state would change it, without end.
-        if wanted and f"{folder.path}/{name}" != self._own_state:
+        if wanted and not self._is_own(f"{folder.path}/{name}"):
             listing.folders.append(name)
         else:
             listing.closed.append(name)
+
+    def _is_own(self, path: str) -> bool:
+        """Whether it is our own state, which would be changed by being read, without end."""
+        return (os.path.realpath(path) if self._follow else path) == self._own_state
 
     def _follow_links(self, folder: Folder, listing: Listing) -> None:
         """Put what links lead to in their place, where that is inside the root and does not go round in circles."""
@@ -169,10 +173,10 @@ class Lister:
         listing.files = files
 
     def _target(self, path: str) -> os.stat_result | None:
-        """What a link leads to; None if that is nothing, or outside of the root."""
+        """What a link leads to; None if that is nothing, outside of the root, or in our own state."""
         real = Path(os.path.realpath(path))
         try:
-            return real.stat() if real.is_relative_to(self._root) else None
+            return real.stat() if real.is_relative_to(self._root) and not real.is_relative_to(self._own_state) else None
         except OSError:
             return None
 

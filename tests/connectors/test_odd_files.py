@@ -314,6 +314,20 @@ def test_catchments_own_state_is_never_an_item(
     assert set(ledger.documents()) == {"file"}
 
 
+def test_no_link_that_is_followed_leads_to_catchments_own_state(
+    ledger: MemoryLedger, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / ".share" / "state").mkdir(parents=True)
+    (root / ".share" / "state" / "ledger.db").write_text("x")
+    (root / ".share" / "file").write_text("x")
+    (root / "share").symlink_to(".share")
+    (root / "straight").symlink_to(".share/state")
+    (root / "ledger").symlink_to(".share/state/ledger.db")
+    monkeypatch.setenv("CATCHMENT_HOME", str(root / ".share" / "state"))
+    ledger.sync(source(root, follow_symlinks=True))
+    assert set(ledger.documents()) == {"share/file"}
+
+
 def test_a_file_that_is_being_written_is_read_when_it_is_whole(ledger: MemoryLedger, root: Path) -> None:
     with (root / "long.md").open("w") as file:
         file.write("the first half,")
