@@ -13,8 +13,8 @@ from catchment.errors import NotFound, TryAgain
 from deployments.api import api
 from deployments.server import Running
 
-_SOON = 2.0
-"""Seconds in which an end is looked for often; each look costs the server 10 ms."""
+_FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
+"""Seconds between two looks for an end: what takes longer is looked at less often, for each look costs the server 15 ms."""
 
 _SILENCE = 60.0
 """Seconds for which a server may say nothing to who waits for a run: what was killed is back by then, and the run goes on."""
@@ -73,8 +73,9 @@ def wait(
     Where another run stands for it, that one is waited for. A server that does not answer for a while, or answers that it
     cannot, is asked again, as long as its supervisor lives.
     """
-    begun = heard = time.monotonic()
-    deadline = None if timeout is None else time.monotonic() + timeout
+    heard = time.monotonic()
+    deadline = None if timeout is None else heard + timeout
+    pause = _FIRST_PAUSE
     last: RunView | None = None
     with api(running) as client:
         while True:
@@ -99,7 +100,8 @@ def wait(
             if deadline is not None and time.monotonic() > deadline:
                 raise TryAgain(f"the sync is still going on; see it at {now.ui_url}")
             last = now
-            time.sleep(0.1 if time.monotonic() - begun < _SOON else 0.5)
+            time.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * _LONGER)
 
 
 def pause(running: Running, kind: str, name: str) -> None:

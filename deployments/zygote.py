@@ -156,12 +156,14 @@ def _serve(listening: socket.socket) -> None:
     from deployments.confined import confined
     from deployments.garbage import collect_aside
     from deployments.immediate import begin_immediately
+    from deployments.seldom import look_seldom
 
     # It asks for what the others say.
     os.environ["PREFECT_SERVER_API_AUTH_STRING"] = os.environ["PREFECT_API_AUTH_STRING"]
     forge.take_settings()
     begin_immediately()
     collect_aside()
+    look_seldom()
     config = uvicorn.Config(
         confined(telling(create_app(final=True)), listening.getsockname()[1]),
         log_level="warning",
