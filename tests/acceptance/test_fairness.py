@@ -11,7 +11,7 @@ from tests.prefect_tables import lay_tables
 
 pytestmark = pytest.mark.acceptance
 
-_SIZES = (4_000, 2_000, 1_000, 500)
+_SIZES = (2_400, 1_200, 600, 300)
 
 
 def test_small_sources_are_done_while_a_large_one_goes_on_and_turns_are_fair(

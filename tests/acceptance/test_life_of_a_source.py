@@ -14,7 +14,7 @@ import pytest
 from tests.acceptance.person import PROJECT, Person, upright
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serv
 from tests.normalize.samples import pdf
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

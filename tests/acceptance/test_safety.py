@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.person import Person, upright
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from benchmarks.notes import generate
 from tests.acceptance.person import PROJECT, Person, upright
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _NOTES = 300
 _SILENT = 60
