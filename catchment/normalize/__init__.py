@@ -15,7 +15,7 @@ from catchment.normalize.markdown import markdown
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
-NORMALIZER = "4"
+NORMALIZER = "5"
 """Changes whenever the document of some content changes, by our code or by a library's."""
 
 _MAX_DEPTH = 2
