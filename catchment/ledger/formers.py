@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Row, delete, exists, func, literal, select
 
 from catchment.ledger.schema import contents, documents, formers, syncs
 from catchment.ledger.store import Reading, Writing, among, as_map
+from catchment.ledger.transitions import in_parts
 
 SAID = ("content_id", "title", "aliases", "properties", "modified", "metadata")
 """The columns of a document that its former keeps."""
@@ -73,10 +74,16 @@ def of_syncs(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> list[
     return list({row.path: row for row in rows}.values())
 
 
-def changed_after(reading: Reading, source_id: int, sync_id: int) -> set[str]:
-    """The places that a later sync changed."""
-    later = (formers.c.source_id == source_id) & (formers.c.sync_id > sync_id)
-    return set(reading.execute(select(formers.c.path).where(later)).scalars())
+def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) -> dict[str, Row[Any]]:
+    """What was right after a sync at those of these places that a later one changed."""
+    found: dict[str, Row[Any]] = {}
+    for part in in_parts(paths):
+        later = (
+            (formers.c.source_id == source_id) & among(reading, formers.c.path, part) & (formers.c.sync_id > sync_id)
+        )
+        rows = reading.execute(select(formers).where(later).order_by(formers.c.sync_id.desc()))
+        found |= {row.path: row for row in rows}
+    return found
 
 
 def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:

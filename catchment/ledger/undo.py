@@ -28,7 +28,7 @@ from catchment.model import JobState
 
 
 class Deed(StrEnum):
-    """What undoing a sync does at a place; `LEFT`: nothing, for it changed again afterwards."""
+    """What undoing a sync does at a place; `LEFT`: nothing, for it is not as the sync left it."""
 
     TAKE_OUT = "take out"
     BRING_BACK = "bring back"
@@ -38,7 +38,10 @@ class Deed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What undoing a sync did, or would do, at each place that it does something about. `number` is the undo's own."""
+    """What undoing a sync did, or would do, at each place that it does something about.
+
+    `number` is the undo's own; None where none was done.
+    """
 
     source: str
     sync_id: int
@@ -83,6 +86,8 @@ class Undo:
             owner = writing.execute(select(syncs.c.owner).where(going)).scalar()
             if owner is not None and alive(owner):
                 raise TryAgain(f"A sync of {source.name} is running; try again when it has ended")
+            if not found:
+                return Undone(source.name, sync_id, None, {})
             done = _Undoing(writing, source.id, sync_id, actor, reason)
             done.take_out([p for p in found if p.deed is Deed.TAKE_OUT])
             done.put_back([p for p in found if p.deed in (Deed.BRING_BACK, Deed.SET_BACK)])
@@ -115,14 +120,17 @@ def _found(reading: Reading, sync_id: int) -> tuple[AnyRow, list[_Place]]:
         raise NotFound(
             f"Nothing is kept that sync {sync_id} of {source.name} changed: it changed nothing, or too long ago"
         )
-    later = formers.changed_after(reading, source.id, sync_id)
-    now = _now(reading, source.id, [row.path for row in before])
+    paths = [row.path for row in before]
+    after = formers.after(reading, source.id, sync_id, paths)
+    now = _now(reading, source.id, paths)
     places = []
     for row in before:
         item = now.get(row.path)
-        deed = Deed.LEFT if row.path in later else _deed(row, item)
+        deed = _deed(row, item)
         if deed is not None:
-            places.append(_Place(row, item, deed))
+            # Where what later syncs did was undone, it is again as this one left it.
+            changed = row.path in after and _deed(after[row.path], item) is not None
+            places.append(_Place(row, item, Deed.LEFT if changed else deed))
     return source, places
 
 
@@ -153,16 +161,19 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
         )
         .outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
         .outerjoin(documents, documents.c.item_id == items.c.id)
-        .order_by(items.c.state != "deleted", items.c.id)
+        .order_by(items.c.id)
     )
     found: dict[str, AnyRow] = {}
-    for part in in_parts(paths):
-        mine = (items.c.source_id == source_id) & among(reading, items.c.locator, part)
-        found |= {row.locator: row for row in reading.execute(statement.where(mine))}
+    # Each of the two has an index of its own.
+    for state in (items.c.state == "deleted", items.c.state != "deleted"):
+        for part in in_parts(paths):
+            mine = (items.c.source_id == source_id) & among(reading, items.c.locator, part)
+            found |= {row.locator: row for row in reading.execute(statement.where(mine, state))}
     return found
 
 
 def _deed(before: AnyRow, item: AnyRow | None) -> Deed | None:
+    """What makes a place what it was; None where it is that already."""
     live = _live(item)
     if before.content_id is None:
         return Deed.TAKE_OUT if live else None

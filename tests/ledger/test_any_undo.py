@@ -86,10 +86,13 @@ def test_any_sync_is_undone_and_done_again(sqlite_template: Path, before: list[l
         clock = Clock()
         world = World(f"sqlite:///{file}", clock, Ledger.open(f"sqlite:///{file}", clock=clock, steady=clock.steady))
         folder = Folder()
+        earlier: list[tuple[int, dict[str, tuple[str, str]]]] = []
         for deeds in before:
+            was = library(world)
             for deed in deeds:
                 folder.do(deed)
-            sync(world, folder)
+            number = sync(world, folder)
+            earlier += [(number, was)] if library(world) != was else []
         was = library(world)
         for deed in last:
             folder.do(deed)
@@ -103,4 +106,8 @@ def test_any_sync_is_undone_and_done_again(sqlite_template: Path, before: list[l
             undo(world, again)
         assert library(world) == now
         assert world.ledger.check(deep=True) == []
+        for one, was in [*earlier, *([(number, was)] if was != now else [])][::-1]:
+            undo(world, one)
+            assert library(world) == was, "from the latest to the first"
+        assert world.ledger.check() == []
         world.ledger.close()

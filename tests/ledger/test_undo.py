@@ -121,6 +121,32 @@ def test_what_a_later_sync_changed_again_is_left_and_told(world: World) -> None:
     assert library(world) == {**before, "n/2.md": "What 2 says in v3"}
 
 
+def test_what_later_syncs_changed_is_undone_when_those_are_undone_first(world: World) -> None:
+    sync_id, before = much_happened(world)
+    between = library(world)
+    world.lose("n/2.md", "new.md")
+    world.ingest(note("n/0.md", "v3", "n0"), note("n/3.md", "v3", "n3"), text="of the later sync")
+    world.settle()
+    later = next_sync(world)
+    redo = undo(world, later).number
+    assert library(world) == between
+    done = undo(world, sync_id)
+    assert done.count(Deed.LEFT) == 0
+    assert library(world) == before
+    assert redo is not None and done.number is not None
+    assert world.ledger.undo.preview(redo).count(Deed.LEFT) > 0
+    undo(world, done.number)
+    assert library(world) == between
+    assert world.ledger.check(deep=True) == []
+
+
+def test_an_undo_that_is_asked_for_again_says_that_all_is_as_it_was(world: World) -> None:
+    sync_id, before = much_happened(world)
+    undo(world, sync_id)
+    assert undo(world, sync_id) == Undone("notes", sync_id, None, {})
+    assert library(world) == before
+
+
 def test_an_addition_is_taken_out_though_its_file_was_touched_since(world: World) -> None:
     world.ingest(note("a.md"))
     first = next_sync(world)
@@ -173,7 +199,7 @@ def test_text_that_came_back_to_what_it_said_is_kept_once(world: World) -> None:
     next_sync(world)
     with pytest.raises(NotFound):
         world.ledger.undo.preview(99)
-    assert world.ledger.undo.preview(second).deeds == {"a.md": Deed.LEFT}
+    assert world.ledger.undo.preview(second).deeds == {}, "it is what it was before"
 
 
 def test_no_undo_while_a_sync_runs_and_none_of_nothing(world: World) -> None:
