@@ -108,6 +108,7 @@ class Deletions:
                 still = writing.execute(old.where(items.c.id.in_(part))).scalars().all()
                 removal.forget_items(writing, still)
                 count += len(still)
+            self._store.give_way()
         return count
 
 

@@ -11,14 +11,17 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, exists, func, literal, select, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, exists, func, literal, select, update
 
 from catchment.ledger.schema import contents, documents, formers, syncs
-from catchment.ledger.store import Reading, Writing, among, as_map
+from catchment.ledger.store import Reading, Store, Writing, among, as_map
 from catchment.ledger.transitions import in_parts
 
 SAID = ("content_id", "title", "aliases", "properties", "modified", "metadata")
 """The columns of a document that its former keeps."""
+
+LET_GO = 0
+"""In place of when it was kept: on a row of a sync that is being let go of."""
 
 
 def keep(writing: Writing, live: ColumnElement[bool]) -> None:
@@ -68,10 +71,14 @@ def names(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str
 
 
 def of_syncs(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> list[Row[Any]]:
-    """What was at each place before these syncs, in order of places: the earliest where several changed it."""
+    """What was at each place before these syncs, in order of places: the earliest where several changed it.
+
+    Nothing of a sync that is being let go of.
+    """
     mine = (formers.c.source_id == source_id) & formers.c.sync_id.in_(list(sync_ids))
-    rows = reading.execute(select(formers).where(mine).order_by(formers.c.path, formers.c.sync_id.desc()))
-    return list({row.path: row for row in rows}.values())
+    rows = reading.execute(select(formers).where(mine).order_by(formers.c.path, formers.c.sync_id.desc())).all()
+    gone = {row.sync_id for row in rows if row.kept_at == LET_GO}
+    return list({row.path: row for row in rows if row.sync_id not in gone}.values())
 
 
 def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) -> dict[str, Row[Any]]:
@@ -92,11 +99,22 @@ def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
     return {number for number in writing.execute(gone).scalars() if number is not None}
 
 
-def too_many(writing: Writing, older_than: timedelta, most: int) -> ColumnElement[bool]:
-    """The formers of syncs that are older than this, or whose texts take more than so many characters with the later ones."""
-    # What was kept while the clock was ahead is kept since now: its true age is not known.
-    writing.execute(update(formers).where(formers.c.kept_at > writing.now).values(kept_at=writing.now))
-    limit = writing.now - older_than // timedelta(microseconds=1)
+def none_ahead(store: Store) -> None:
+    """What was kept while the clock was ahead is kept since now: its true age is not known."""
+    with store.read() as reading:
+        if reading.execute(select(formers.c.path).where(formers.c.kept_at > reading.now).limit(1)).first() is None:
+            return
+    with store.write() as writing:
+        ahead = formers.c.kept_at > writing.now
+        writing.execute(update(formers).where(ahead).values(kept_at=writing.now))
+
+
+def too_many(reading: Reading, older_than: timedelta, most: int) -> list[int]:
+    """The syncs that are older than this, or whose texts take more than so many characters with the later ones.
+
+    One that is open is none of them: it may have more to be kept, and a sync is kept whole or not at all.
+    """
+    limit = reading.now - older_than // timedelta(microseconds=1)
     used = exists(select(literal(1)).where(documents.c.content_id == formers.c.content_id))
     sizes = (
         select(formers.c.sync_id, func.sum(func.length(contents.c.text)))
@@ -106,14 +124,40 @@ def too_many(writing: Writing, older_than: timedelta, most: int) -> ColumnElemen
         .order_by(formers.c.sync_id.desc())
     )
     room, first = most, None
-    for number, size in writing.execute(sizes).all():
+    for number, size in reading.execute(sizes).all():
         room -= size
         if room < 0:
             first = number
             break
     old = formers.c.kept_at <= limit
-    # A sync is kept whole or not at all.
-    return old if first is None else old | (formers.c.sync_id <= first)
+    which = old if first is None else old | (formers.c.sync_id <= first)
+    still_open = select(syncs.c.id).where(syncs.c.outcome.is_(None))
+    found = select(formers.c.sync_id).where(which, formers.c.sync_id.not_in(still_open)).distinct()
+    return list(reading.execute(found.order_by(formers.c.sync_id)).scalars())
+
+
+def let_go(writing: Writing, sync_ids: Collection[int]) -> None:
+    """Mark that these syncs are not undone any more, whatever is left of them: on the last row that will go of each."""
+    mine = among(writing, formers.c.sync_id, sync_ids)
+    last = select(formers.c.source_id, formers.c.sync_id, func.max(formers.c.path)).where(mine)
+    rows = writing.execute(last.group_by(formers.c.source_id, formers.c.sync_id)).all()
+    if rows:
+        keys = ("source_id", "sync_id", "path")
+        marked = and_(*(formers.c[name] == bindparam(f"its_{name}") for name in keys))
+        values = [{f"its_{name}": value for name, value in zip(keys, row, strict=True)} for row in rows]
+        writing.execute(update(formers).where(marked).values(kept_at=LET_GO), values)
+
+
+def next_to_go(reading: Reading, sync_ids: Collection[int], limit: int) -> list[tuple[int, int, str, int]]:
+    """The first rows of these syncs (sync, source, place, characters of text), in the order in which they go."""
+    rows = (
+        select(formers.c.sync_id, formers.c.source_id, formers.c.path, func.coalesce(func.length(contents.c.text), 0))
+        .outerjoin(contents, contents.c.id == formers.c.content_id)
+        .where(among(reading, formers.c.sync_id, sync_ids))
+        .order_by(formers.c.sync_id, formers.c.path)
+        .limit(limit)
+    )
+    return [(number, source_id, path, size) for number, source_id, path, size in reading.execute(rows)]
 
 
 def _latest_sync(source_id: ColumnElement[int]) -> ColumnElement[int]:

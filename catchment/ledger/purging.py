@@ -48,10 +48,12 @@ class Purging:
         for part in in_parts(self._former(source_id, which), _ITEMS_AT_ONCE):
             with self._store.write() as writing:
                 removal.forget_formers(writing, (formers.c.source_id == source_id) & formers.c.path.in_(part))
+            self._store.give_way()
         for part in in_parts(self._mine(source_id, which), _ITEMS_AT_ONCE):
             with self._store.write() as writing:
                 removal.forget_items(writing, part)
             yield len(part)
+            self._store.give_way()
 
     def rest(self, source_id: int) -> None:
         """Delete what of a source is in no item: its cursor, its held deletions, its root, and what its errors told."""

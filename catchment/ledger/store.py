@@ -10,6 +10,7 @@ import hashlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -46,6 +47,8 @@ from catchment.ledger.checkpoints import IN_COMMIT_PAGES, Checkpoints, log_of
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 LOCK_WAIT_SECONDS = 30
+_OTHERS_ASK_SECONDS = 0.12
+"""A bit longer than SQLite's longest sleep between two tries to get a lock (`sqliteDefaultBusyCallback`)."""
 _SQLITE_BUSY = (5, 6)
 _SQLITE_DAMAGED = (11, 26)
 _SQLITE_FULL = 13
@@ -280,6 +283,14 @@ class Store:
             writing.write_history()
         if self._checkpoints:
             self._checkpoints.committed()
+
+    def give_way(self) -> None:
+        """Rest between the parts of a long work, so that others can write.
+
+        Who waits for a SQLite file asks for it every tenth of a second, and would hardly ever do so between two commits.
+        """
+        if self.file is not None:
+            time.sleep(_OTHERS_ASK_SECONDS)
 
     @staticmethod
     @contextmanager

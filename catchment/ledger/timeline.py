@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sqlalchemy import delete, func, insert, literal_column, select, update
 
+from catchment.ledger.formers import LET_GO
 from catchment.ledger.schema import DELETED, RUNNING, buckets, chain, formers, history, items, jobs, timeline, turns
 from catchment.ledger.store import Reading, Writing
 from catchment.ledger.transitions import PENDING, RETRYING, states
@@ -101,7 +102,8 @@ def _wait_no_longer(writing: Writing, back: int) -> None:
 def _keep_as_long(writing: Writing, forward: int) -> None:
     """The clock was set forward by so much: what is kept for a number of days would be let go of so much earlier."""
     writing.execute(update(items).where(literal_column(DELETED)).values(gone_at=items.c.gone_at + forward))
-    writing.execute(update(formers).values(kept_at=formers.c.kept_at + forward))
+    kept = formers.c.kept_at != LET_GO
+    writing.execute(update(formers).where(kept).values(kept_at=formers.c.kept_at + forward))
 
 
 def _last_written(reading: Reading) -> int:

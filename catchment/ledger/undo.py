@@ -7,10 +7,12 @@ has a number among the syncs, and can be undone in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
@@ -25,6 +27,11 @@ from catchment.ledger.store import AnyRow, Reading, Store, Writing, among, to_js
 from catchment.ledger.timeline import Timeline
 from catchment.ledger.transitions import CANCELLED, SKIPPED, SUCCEEDED, in_parts
 from catchment.model import JobState
+
+_READ_AT_ONCE = 50_000
+_ROWS_AT_ONCE = 1_000
+_TEXT_AT_ONCE = 500_000
+"""Characters; so much is let go of while others wait to write."""
 
 
 class Deed(StrEnum):
@@ -94,16 +101,51 @@ class Undo:
             return Undone(source.name, sync_id, done.number, {p.before.path: p.deed for p in found})
 
     def purge(self, older_than: timedelta, most: int) -> int:
-        """Let go of what was kept to undo syncs of this age, or beyond so many characters of text in all; how many syncs."""
+        """Let go of what was kept to undo syncs of this age, or beyond so many characters of text in all; how many syncs.
+
+        After a kill nothing of them is undone, and the next one goes on.
+        """
         with self._store.write() as writing:
             self._timeline.now(writing)
-            old = select(formers_table.c.sync_id).where(formers.too_many(writing, older_than, most)).distinct()
-            numbers = writing.execute(old.order_by(formers_table.c.sync_id)).scalars().all()
-        for number in numbers:
-            # Each is let go of as a whole, and others may write in between.
-            with self._store.write() as writing:
-                removal.forget_formers(writing, formers_table.c.sync_id == number)
+        formers.none_ahead(self._store)
+        with self._store.read() as reading:
+            numbers = formers.too_many(reading, older_than, most)
+        with self._store.write() as writing:
+            formers.let_go(writing, numbers)
+        while True:
+            with self._store.read() as reading:
+                rows = formers.next_to_go(reading, numbers, _READ_AT_ONCE)
+            if not rows:
+                break
+            for part in _few(rows):
+                with self._store.write() as writing:
+                    _forget(writing, part)
+                self._store.give_way()
         return len(numbers)
+
+
+_Row = tuple[int, int, str, int]
+"""A row that goes: its sync, source and place, and how many characters of text it kept."""
+
+
+def _few(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """Rows in parts that are gone in a moment: taking a text out of the index takes as long as putting it there."""
+    part: list[_Row] = []
+    size = 0
+    for row in rows:
+        part.append(row)
+        size += row[3]
+        if len(part) == _ROWS_AT_ONCE or size >= _TEXT_AT_ONCE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _forget(writing: Writing, rows: Sequence[_Row]) -> None:
+    for (number, source_id), its in groupby(rows, key=itemgetter(0, 1)):
+        mine = (formers_table.c.source_id == source_id) & (formers_table.c.sync_id == number)
+        removal.forget_formers(writing, mine & among(writing, formers_table.c.path, [path for _, _, path, _ in its]))
 
 
 def _found(reading: Reading, sync_id: int) -> tuple[AnyRow, list[_Place]]:

@@ -64,6 +64,7 @@ def _merge(store: Store, index: str) -> None:
             if _changes(writing) - before < 2:
                 return
         pages = _PAGES_AT_ONCE
+        store.give_way()
 
 
 def _changes(reading: Reading) -> int:

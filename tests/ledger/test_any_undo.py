@@ -106,8 +106,8 @@ def test_any_sync_is_undone_and_done_again(sqlite_template: Path, before: list[l
             undo(world, again)
         assert library(world) == now
         assert world.ledger.check(deep=True) == []
-        for one, was in [*earlier, *([(number, was)] if was != now else [])][::-1]:
+        for one, then in [*earlier, *([(number, was)] if was != now else [])][::-1]:
             undo(world, one)
-            assert library(world) == was, "from the latest to the first"
+            assert library(world) == then, "from the latest to the first"
         assert world.ledger.check() == []
         world.ledger.close()

@@ -9,6 +9,7 @@ import pytest
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger import SkippedOutcome
 from catchment.ledger.proof import Standing
+from catchment.ledger.store import Store
 from catchment.ledger.undo import Deed, Undone
 from catchment.model import SkipReason
 from tests.ledger.world import World, note, notes
@@ -237,6 +238,52 @@ def test_what_is_kept_for_undoing_is_bounded_in_size_and_a_sync_is_kept_whole(wo
         world.ledger.undo.preview(first + 1)
     assert world.ledger.undo.purge(timedelta(days=30), size - 1) == 1
     assert world.ledger.check(deep=True) == []
+
+
+def test_what_is_kept_goes_in_parts_and_a_sync_of_which_some_is_gone_is_not_undone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync_id, _ = much_happened(world)
+    assert world.ledger.undo.preview(sync_id).count(Deed.LEFT) == 0
+    world.clock.forward(days=31)
+    monkeypatch.setattr("catchment.ledger.undo._ROWS_AT_ONCE", 2)
+    breaks = iter((False, False, False, True))
+
+    def give_way(store: Store) -> None:
+        # Whoever waits comes to write here; and this is where it is killed, in the middle of the second sync.
+        with store.write() as writing:
+            writing.ids("token")
+        if next(breaks, False):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "give_way", give_way)
+    with pytest.raises(KeyboardInterrupt):
+        world.ledger.undo.purge(timedelta(days=30), FOREVER)
+    assert kept(world) == {sync_id}
+    world.clock.set(hours=5)
+    with world.ledger._store.write() as writing:
+        world.ledger._timeline.now(writing)
+    with pytest.raises(NotFound, match="too long ago"):
+        world.ledger.undo.preview(sync_id)
+    assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 1
+    assert kept(world) == set()
+    assert world.ledger.check(deep=True) == []
+
+
+def kept(world: World) -> set[int]:
+    """The syncs of which anything is kept."""
+    with world.ledger._store.read() as reading:
+        return set(reading.connection.exec_driver_sql("SELECT sync_id FROM formers").scalars())
+
+
+def test_a_sync_that_goes_on_is_kept_whole_however_much_it_has_changed(world: World) -> None:
+    world.ingest(*notes(3))
+    next_sync(world)
+    world.ingest(note("n/0.md", "v2", "n0"), note("n/1.md", "v2", "n1"))
+    assert world.ledger.undo.purge(timedelta(days=30), 1) == 1
+    world.ingest(note("n/2.md", "v2", "n2"))
+    assert undo(world, world.sync.id).count(Deed.SET_BACK) == 3
+    assert {text[-2:] for text in library(world).values()} == {"v1"}
 
 
 def test_a_source_that_is_removed_leaves_nothing_to_undo(world: World) -> None:
