@@ -14,8 +14,10 @@ NO_SPACES = re.compile(
 _BREAK = re.compile(r"[\W_]+")
 _MARKS = "[\u0300-\u036f]*"
 _AROUND = 90
-_MOST, _LONGEST = 100, 1_000
-"""Words of a query that count, and letters of a word or phrase: a database takes no more than some hundreds of questions."""
+_LONGEST = 1_000
+"""Letters of a word or phrase that count."""
+_SHOWN = 100
+"""So many words of a query are looked for in a passage to be shown."""
 
 
 class _Fold(dict[int, str]):
@@ -81,25 +83,33 @@ class Query:
 
 
 def parse(words: str) -> Query:
-    """Read a query: words, "phrases", prefix*, -without. Signs that are no words are passed over.
-
-    The first hundred words count, and the first hundred that must not be there.
-    """
+    """Read a query: words, "phrases", prefix*, -without. Signs that are no words are passed over."""
     wanted: list[Term] = []
     unwanted: list[Term] = []
     cleaned = unicodedata.normalize("NFC", words.encode("utf-8", "replace").decode()).replace("\x00", " ")
     for match in _PART.finditer(cleaned):
         minus, phrase, star, bare_minus, bare = match.groups()
         text = phrase if bare is None else bare
-        term = Term(text.strip("*")[:_LONGEST], bool(star) or (bare or "").endswith("*"))
+        begins = bool(star) or (bare or "").endswith("*")
+        text = text.strip("*")
+        term = Term(text, begins) if len(text) <= _LONGEST else _beginning(text)
         if plain_words(term.text):
             (unwanted if minus or bare_minus else wanted).append(term)
-    return Query(tuple(dict.fromkeys(wanted))[:_MOST], tuple(dict.fromkeys(unwanted))[:_MOST])
+    return Query(tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(unwanted)))
+
+
+def _beginning(text: str) -> Term:
+    """The whole words at the beginning of a very long phrase; of one very long word its first letters."""
+    words = _BREAK.split(text[: _LONGEST + 1])
+    last = words[-1]
+    if not last or len(last) > _LONGEST or not plain_words(text[: _LONGEST + 1 - len(last)]):
+        return Term(text[:_LONGEST], prefix=bool(last))
+    return Term(text[: _LONGEST + 1 - len(last)], prefix=False)
 
 
 def snippet(text: str, query: Query) -> str:
     """A line of the text around the first place that was found, with each find in [brackets]."""
-    pattern = re.compile("|".join(term.pattern() for term in query.wanted))
+    pattern = re.compile("|".join(term.pattern() for term in query.wanted[:_SHOWN]))
     folded = fold(text)
     first = pattern.search(folded)
     start = max(0, (first.start() if first else 0) - _AROUND)

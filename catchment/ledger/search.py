@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, select, text
 from catchment.ledger import pairs
 from catchment.ledger.query import Query, Term, plain_words
 from catchment.ledger.schema import chunks, contents, documents
-from catchment.ledger.store import AnyRow, Reading, Writing, among
+from catchment.ledger.store import AnyRow, Reading, Writing, among, json_list
 from catchment.ledger.transitions import in_parts
 from catchment.model import ASIDE
 
@@ -57,6 +57,8 @@ NAMES = ("id", "title", "aliases", "path", "properties")
 """The columns of a document that its names are indexed from."""
 
 _TEXTS_AT_ONCE = 50
+_AT_ONCE = 100
+"""Terms of a query in one statement: a database takes no more than some hundreds of questions."""
 
 _ASIDE_WEIGHT = 0.5
 """What a passage counts in which a message only quotes, or is signed: who says it comes before those who quote it."""
@@ -196,13 +198,13 @@ class Found:
 def find(reading: Reading, query: Query, source_id: int | None, limit: int, *, by_thread: bool) -> list[Found]:
     """The contents that have every wanted term somewhere (in a passage or a name) and no unwanted one, best first.
 
-    `by_thread`: of each thread only the best.
+    `by_thread`: of each thread only the best. Of very many terms the first hundred say which is best.
     """
     parameters: dict[str, Any] = {"limit": limit, "source": source_id, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
-    wanted = [_ask(reading, f"w{n}", term, parameters) for n, term in enumerate(query.wanted)]
-    unwanted = [_ask(reading, f"u{n}", term, parameters) for n, term in enumerate(query.unwanted)]
-    conditions = [_content_in(chunk, name) for chunk, name in wanted] if len(wanted) > 1 else []
-    conditions += [f"NOT {_content_in(chunk, name)}" for chunk, name in unwanted]
+    rest = _having_the_rest(reading, query)
+    if rest is not None and not rest:
+        return []
+    wanted, conditions = _ask_all(reading, query.wanted[:_AT_ONCE], query.unwanted[:_AT_ONCE], rest, parameters)
     narrowed = " AND ".join(["TRUE", *conditions])
     statement = f"""
     WITH passage AS MATERIALIZED ({" UNION ALL ".join(chunk for chunk, _ in wanted)}),
@@ -239,12 +241,55 @@ def find(reading: Reading, query: Query, source_id: int | None, limit: int, *, b
     return [Found(*row) for row in reading.execute(text(statement), parameters)]
 
 
+_Asked = tuple[str, str]
+"""Queries for the passages, and for the documents whose names have a term."""
+
+
+def _having_the_rest(reading: Reading, query: Query) -> list[int] | None:
+    """The contents that meet what is beyond the first hundred terms; None where nothing is."""
+    found: list[int] | None = None
+    for start in range(_AT_ONCE, max(len(query.wanted), len(query.unwanted)), _AT_ONCE):
+        # Where there are only unwanted ones left, one that is wanted tells among what to look.
+        terms = query.wanted[start : start + _AT_ONCE] or query.wanted[:1]
+        parameters: dict[str, Any] = {}
+        without = query.unwanted[start : start + _AT_ONCE]
+        wanted, conditions = _ask_all(reading, terms, without, found, parameters)
+        statement = f"""
+        WITH candidate AS MATERIALIZED (
+            SELECT content_id FROM chunks WHERE id IN (SELECT id FROM ({wanted[0][0]}) AS a)
+            UNION SELECT content_id FROM documents WHERE id IN (SELECT id FROM ({wanted[0][1]}) AS b)
+        )
+        SELECT content_id FROM candidate WHERE {" AND ".join(["TRUE", *conditions])}"""
+        found = list(reading.execute(text(statement), parameters).scalars())
+        if not found:
+            break
+    return found
+
+
+def _ask_all(
+    reading: Reading,
+    wanted: Sequence[Term],
+    unwanted: Sequence[Term],
+    among_these: Collection[int] | None,
+    parameters: dict[str, Any],
+) -> tuple[list[_Asked], list[str]]:
+    """The queries for each wanted term, and the conditions that a content has all of them, no unwanted one, and is of these."""
+    asked = [_ask(reading, f"w{n}", term, parameters) for n, term in enumerate(wanted)]
+    conditions = [_content_in(*one) for one in asked] if len(asked) > 1 else []
+    conditions += [f"NOT {_content_in(*_ask(reading, f'u{n}', term, parameters))}" for n, term in enumerate(unwanted)]
+    if among_these is not None:
+        listed = "content_id IN (SELECT value FROM json_each(:these))" if reading.sqlite else "content_id = ANY(:these)"
+        parameters["these"] = json_list(among_these) if reading.sqlite else list(among_these)
+        conditions.insert(0, listed)
+    return asked, conditions
+
+
 def _content_in(chunk: str, name: str) -> str:
     return f"""(content_id IN (SELECT content_id FROM chunks WHERE id IN (SELECT id FROM ({chunk}) AS a))
         OR content_id IN (SELECT content_id FROM documents WHERE id IN (SELECT id FROM ({name}) AS b)))"""
 
 
-def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> tuple[str, str]:
+def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> _Asked:
     """Queries for the passages, and for the documents whose names have this term, with scores."""
     if term.substring is not None:
         return _ask_letters(reading, key, term.substring, parameters)
@@ -261,7 +306,7 @@ def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> 
     return ranked.format("chunk_index"), ranked.format("document_index")
 
 
-def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> tuple[str, str]:
+def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> _Asked:
     """Scripts that write no spaces have no words to index: what may hold these letters is read through."""
     pattern = "%" + letters.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     parameters |= {key: pattern, f"{key}d": unicodedata.normalize("NFD", pattern)}

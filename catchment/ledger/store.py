@@ -124,11 +124,16 @@ def link(previous: bytes, row: Sequence[Any]) -> bytes:
     return hashlib.sha256(previous + orjson.dumps(row)).digest()
 
 
+def json_list(values: Collection[Any]) -> str:
+    """Many values as one, for SQLite."""
+    return orjson.dumps(list(values)).decode()
+
+
 def among(reading: Reading, column: ColumnElement[Any], values: Collection[Any]) -> ColumnElement[bool]:
     """The condition that a column has one of many values; they are sent as one, where `in_` costs as much as the query."""
     if not reading.sqlite:
         return column == func.any(bindparam(None, list(values), type_=ARRAY(column.type)))
-    listed = func.json_each(bindparam(None, orjson.dumps(list(values)).decode(), type_=Text())).table_valued("value")
+    listed = func.json_each(bindparam(None, json_list(values), type_=Text())).table_valued("value")
     return column.in_(select(listed.c.value))
 
 

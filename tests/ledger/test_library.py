@@ -178,6 +178,33 @@ def test_any_text_is_a_query(world: World) -> None:
         assert world.found(words) == [], words
 
 
+def test_every_word_of_a_long_query_counts(world: World) -> None:
+    words = [f"word{n}" for n in range(250)]
+    put(world, "all.md", " ".join(words))
+    put(world, "some.md", " ".join(words[:120]))
+    assert sorted(world.found(" ".join(words[:120]))) == ["all.md", "some.md"]
+    assert world.found(" ".join(words)) == ["all.md"]
+    assert world.found(" ".join([*words, "another"])) == []
+    absent = [f"-absent{n}" for n in range(150)]
+    assert sorted(world.found(" ".join(["word1", *absent]))) == ["all.md", "some.md"]
+    assert world.found(" ".join(["word1", *absent, "-word130"])) == ["some.md"]
+    assert world.found(" ".join([*words, *absent, "-word130"])) == []
+    assert "[word1] [word2]" in world.ledger.library.search(" ".join(words))[0].snippet
+
+
+def test_of_a_very_long_phrase_the_whole_words_at_its_beginning_count(world: World) -> None:
+    phrase = " ".join(f"{n}th" for n in range(400))
+    put(world, "a.md", f"Before {phrase} after")
+    put(world, "b.md", "x" * 1_500)
+    starts = [phrase.split(" ", skipped)[-1] for skipped in range(6)]
+    assert any(start[999:1001].isalnum() for start in starts), "the limit is within a word"
+    for start in starts:
+        assert world.found(f'"{start}"') == ["a.md"]
+    assert world.found(f'"5th 7th {phrase}"') == []
+    assert world.found("x" * 1_500) == ["b.md"]
+    assert world.found("y" * 1_500) == []
+
+
 def test_words_may_stand_in_the_title_an_alias_and_two_passages(world: World) -> None:
     text = "About bees.\n\nAbout honey."
     world.see(note("Garden/Hives.md"))
