@@ -12,14 +12,15 @@ from catchment.ledger import removal
 from catchment.ledger.failing import resolve
 from catchment.ledger.rows import Hold, Settled
 from catchment.ledger.schema import DELETED, MISSING, holds, items, jobs, marks, sources, syncs
-from catchment.ledger.store import Reading, Store, Writing, from_micros
+from catchment.ledger.store import Reading, Store, Writing, among, from_micros
 from catchment.ledger.timeline import Timeline
 from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, in_parts, move
 
 _FEW = 10
 _SHARE = 0.1
 _FORGOTTEN_AT_ONCE = 500
-"""Of many at once the others would have to wait: for 20 000 it is seconds."""
+_DELETED_AT_ONCE = 5_000
+"""Of many at once the others would have to wait: for 20 000 that are forgotten it is seconds, for 50 000 that are deleted."""
 
 
 class Deletions:
@@ -45,8 +46,22 @@ class Deletions:
                 _hold(writing, sync.source_id, sync_id, len(gone), why, sync.owner)
                 return Settled(0, len(gone))
             _close_hold(writing, sync.source_id, "few enough")
-            _delete(writing, gone, sync.source_id, sync.owner, sync_id, "gone")
-            return Settled(len(gone), 0)
+        return Settled(self._delete(gone, sync.source_id, sync.owner, sync_id, "gone"), 0)
+
+    def _delete(self, gone: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> int:
+        """Delete those that are missing still; how many. After a kill the rest is missing, and the next one goes on."""
+        count = 0
+        for part in in_parts(gone, _DELETED_AT_ONCE):
+            with self._store.write() as writing:
+                still = writing.execute(
+                    select(items.c.id).where(among(writing, items.c.id, part), literal_column(MISSING))
+                )
+                numbers = still.scalars().all()
+                _delete(writing, numbers, source_id, actor, sync_id, reason)
+                count += len(numbers)
+            if len(part) == _DELETED_AT_ONCE:
+                self._store.give_way()
+        return count
 
     def holds(self, source_id: int | None = None) -> list[Hold]:
         """See `Intake.holds`."""
@@ -66,14 +81,15 @@ class Deletions:
 
     def apply(self, source_id: int, actor: str, reason: str) -> int:
         """See `Intake.apply_hold`."""
+        with self._store.read() as reading:
+            sync_id = _held(reading, source_id)
+            gone = _missing(reading, source_id)
+        count = self._delete(gone, source_id, actor, sync_id, reason)
         with self._store.write() as writing:
-            sync_id = _held(writing, source_id)
-            gone = _missing(writing, source_id)
-            _delete(writing, gone, source_id, actor, sync_id, reason)
             _close_hold(writing, source_id, "applied")
             _accept_seen_root(writing, source_id)
             writing.record("hold applied", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
-            return len(gone)
+        return count
 
     def drop(self, source_id: int, actor: str, reason: str) -> int:
         """See `Intake.drop_hold`."""

@@ -9,6 +9,7 @@ from sqlalchemy import event
 
 from catchment.errors import NotFound
 from catchment.ledger import Settled, deletions
+from catchment.ledger.store import Store
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 
 
@@ -101,6 +102,31 @@ def test_a_held_deletion_is_applied_when_an_operator_says_so(world: World) -> No
     assert sources.root_changed(world.source.id, "disk 2") is False
     last = world.ledger.history.of_item(world.ledger.intake.find("n/0.md")[0].id)[-1]
     assert (last.event, last.actor, last.reason) == ("deleted", "anna", "moved house")
+
+
+def test_others_write_while_many_are_deleted_and_what_a_kill_left_is_deleted_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.ingest(*notes(20))
+    world.lose(*(item.locator for item in notes(20)))
+    assert world.settle().held == 20
+    monkeypatch.setattr(deletions, "_DELETED_AT_ONCE", 4)
+
+    def is_killed(store: Store) -> None:
+        # Whoever waits comes to write now: 15 is back.
+        world.see(note("n/15.md", identity="n15"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "give_way", is_killed)
+    with pytest.raises(KeyboardInterrupt):
+        world.ledger.intake.apply_hold(world.source.id, "anna", "")
+    assert [hold.count for hold in world.ledger.intake.holds()] == [20], "not decided"
+    assert len(world.found("says")) == 16
+    assert world.ledger.check() == []
+    monkeypatch.setattr(Store, "give_way", lambda store: None)
+    assert world.ledger.intake.apply_hold(world.source.id, "anna", "") == 15
+    assert world.found("says") == ["n/15.md"]
+    assert world.ledger.intake.holds() == []
 
 
 def test_a_held_deletion_that_is_dropped_is_decided_afresh_by_the_next_listing(world: World) -> None:
