@@ -14,7 +14,6 @@ import typer
 
 from catchment.errors import CatchmentError, NotFound, Refused, TryAgain
 from catchment.home import expanded
-from catchment.model import JobState
 from console import adding, render, session, values
 
 if TYPE_CHECKING:
@@ -183,8 +182,7 @@ class _Progress:
         # A line of progress is not worth an error; the next one may tell.
         with suppress(CatchmentError), session.reading() as ledger:
             source = ledger.sources.get(self._name).id
-            jobs, last = ledger.queue.counts(source)[self._name], ledger.syncs.last(source)
-            left = jobs[JobState.PENDING] + jobs[JobState.RUNNING]
+            left, last = ledger.queue.left(source), ledger.syncs.last(source)
             self._most = max(self._most, left)
             return how_far(left, self._most, last.expected if last and last.outcome is None else None)
         return ""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from catchment.ledger.rows import Event
-from catchment.ledger.schema import chain, history, moves
+from catchment.ledger.schema import chain, history, jobs, moves
 from catchment.ledger.store import Reading, Store, from_micros, link
 
 _SQLITE = tuple(
@@ -42,8 +42,11 @@ class History:
     def of_job(self, job_id: int) -> list[Event]:
         """Everything that happened to a job, oldest first; empty when there is no such job."""
         with self._store.read() as reading:
-            statement = select(history.c.item_id).where(history.c.job_id == job_id).limit(1)
-            item_id = reading.execute(statement).scalar()
+            item_id = reading.execute(select(jobs.c.item_id).where(jobs.c.id == job_id)).scalar()
+            if item_id is None:
+                # Of a job that was forgotten the history alone tells, and is read through for it.
+                statement = select(history.c.item_id).where(history.c.job_id == job_id).limit(1)
+                item_id = reading.execute(statement).scalar()
         return self._events((history.c.item_id == item_id) & (history.c.job_id == job_id))
 
     def decisions(self, events: Collection[str], limit: int) -> list[Event]:

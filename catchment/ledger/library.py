@@ -118,15 +118,10 @@ class Library:
     def links(self, source_id: int) -> Iterator[tuple[int, str, Link]]:
         """Every link in a source's documents: the item it stands in (id, locator), and the link; in order of locators."""
         with self._store.read() as reading:
-            for row in reading.execute(_links(source_id).execution_options(yield_per=2_000)):
+            for row in reading.execute(
+                _links().where(documents.c.source_id == source_id).execution_options(yield_per=2_000)
+            ):
                 yield row.item_id, row.locator, _link(row)
-
-    def links_to(self, source_id: int, names: Collection[str]) -> Iterator[tuple[int, str, Link]]:
-        """The links whose target is called one of these: last part of its path, lower-cased, without `.md`."""
-        with self._store.read() as reading:
-            for part in in_parts(names):
-                for row in reading.execute(_links(source_id).where(links.c.name.in_(part))).all():
-                    yield row.item_id, row.locator, _link(row)
 
     def counts(self) -> Mapping[str, LibraryCounts]:
         """How much of the library comes from each source, by the source's name."""
@@ -212,7 +207,7 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
             select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
         )
     ]
-    mentions = reading.execute(_links(row.source_id).where(links.c.name == file_name(row.locator)))
+    mentions = reading.execute(_links_called(file_name(row.locator), row.source_id))
     content = Document(
         text=row.text,
         media_type=row.media_type,
@@ -246,14 +241,19 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
     )
 
 
-def _links(source_id: int) -> Select[Any]:
+def _links() -> Select[Any]:
     return (
         select(documents.c.item_id, items.c.locator, links)
         .join_from(links, documents, documents.c.content_id == links.c.content_id)
         .join(items, items.c.id == documents.c.item_id)
-        .where(documents.c.source_id == source_id, _LIVE)
+        .where(_LIVE)
         .order_by(items.c.locator, links.c.position)
     )
+
+
+def _links_called(name: str, source_id: int) -> Select[Any]:
+    # The sum keeps SQLite from asking for the links of each document of the source, one after the other.
+    return _links().where(links.c.name == name, documents.c.source_id + 0 == source_id)
 
 
 def _link(row: AnyRow) -> Link:

@@ -135,6 +135,15 @@ class Queue:
             ).one()
             return Waiting(reading.execute(fresh).scalar_one() + tried - later, later, maybe_time(next_at))
 
+    def left(self, source_id: int) -> int:
+        """How many jobs of a source wait for their first try, or are worked on. Cheap, however many there are in all."""
+        mine = _jobs.source_id == source_id
+        with self._store.read() as reading:
+            return sum(
+                reading.execute(select(func.count()).where(mine, literal_column(state))).scalar_one()
+                for state in (FRESH, schema.RUNNING)
+            )
+
     def unfinished(self, job_ids: Collection[int]) -> list[int]:
         """Those of these jobs that may still be worked on: what is in quarantine, too."""
         may_go_on = states(UNFINISHED | {QUARANTINED})
@@ -260,7 +269,7 @@ class Queue:
         with self._store.read() as reading:
             return [_job(row) for row in reading.execute(statement)]
 
-    def counts(self, source_id: int | None = None) -> dict[str, dict[JobState, int]]:
+    def counts(self) -> dict[str, dict[JobState, int]]:
         """How many current jobs are in each state, by the name of the source; every state is named."""
         counted = (
             select(_jobs.source_id, _jobs.state, func.count().label("number"))
@@ -273,8 +282,6 @@ class Queue:
             .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
             .where(sources.c.state != "removed")
         )
-        if source_id is not None:
-            statement = statement.where(sources.c.id == source_id)
         found: dict[str, dict[JobState, int]] = {}
         with self._store.read() as reading:
             for name, state, count in reading.execute(statement):

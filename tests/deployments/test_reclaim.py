@@ -102,7 +102,7 @@ def at_work(home: Home, name: str, owner: str, *, batch: int, lease: timedelta =
 
 def jobs(home: Home, source: Source) -> dict[JobState, int]:
     with closing(Ledger.inspect(home.database_url)) as ledger:
-        counts = ledger.queue.counts(source.id)[source.name]
+        counts = ledger.queue.counts()[source.name]
         return {state: number for state, number in counts.items() if number}
 
 

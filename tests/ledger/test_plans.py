@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -36,7 +36,9 @@ def world(sqlite_url: str, clock: Clock) -> Iterator[World]:
         yield World(sqlite_url, clock, ledger)
 
 
-def test_no_statement_of_a_sync_reads_a_whole_table(world: World) -> None:
+@contextmanager
+def heard(world: World) -> Iterator[dict[str, Any]]:
+    """The statements that are said within the block, with parameters of each."""
     engine = world.ledger._store.engine
     said: dict[str, Any] = {}
 
@@ -45,6 +47,47 @@ def test_no_statement_of_a_sync_reads_a_whole_table(world: World) -> None:
         if statement.startswith(("SELECT", "UPDATE", "DELETE")):
             said[statement] = parameters[0] if many else parameters
 
+    yield said
+    event.remove(engine, "before_cursor_execute", _keep)
+
+
+def ways(world: World, said: dict[str, Any]) -> Iterator[tuple[str, set[str]]]:
+    """How SQLite goes about each statement."""
+    with world.ledger._store.engine.connect() as connection:
+        for statement, parameters in said.items():
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+            yield statement, {row[3] for row in plan}
+
+
+def test_no_statement_of_a_sync_reads_a_whole_table(world: World) -> None:
+    with heard(world) as said:
+        much_happens(world)
+    assert "moved" in world.item_events("m.md") and "moved" in world.item_events("copy.md")
+    for statement, way in ways(world, said):
+        assert not way & {f"SCAN {table.name}" for table in GROWING}, statement
+
+
+def test_what_is_asked_of_one_thing_reads_neither_a_whole_table_nor_a_whole_source(world: World) -> None:
+    much_happens(world)
+    ledger, job = world.ledger, world.ledger.queue.jobs()[0].id
+    ended = world.sync.id
+    ledger.syncs.end(ended, "completed", {})
+    with heard(world) as said:
+        assert ledger.history.of_job(job)
+        ledger.queue.job(job)
+        ledger.queue.left(world.source.id)
+        ledger.library.document(ledger.library.search("copy")[0].document)
+        undone = ledger.undo.undo(ended, "anna", "", lambda _: False)
+        assert undone.deeds
+    through = {"SCAN jobs", *(f"SCAN {table.name}" for table in GROWING)}
+    for statement, way in ways(world, said):
+        assert not way & through, statement
+        for table in ("documents", "items"):
+            assert not [one for one in way if one.startswith(f"SEARCH {table} ") and one.endswith("(source_id=?)")], way
+
+
+def much_happens(world: World) -> None:
+    """One of each thing that a sync does."""
     world.ingest(*notes(3), note("old.md"))
     world.lose("n/0.md", "old.md")
     world.see(note("n/1.md", "v2"), note("m.md", identity="n0"), note("copy.md"))
@@ -54,10 +97,3 @@ def test_no_statement_of_a_sync_reads_a_whole_table(world: World) -> None:
         arrive(world, [message])
     world.see(*(note(message.key, "v2") for message in messages))
     world.deliver(world.claim())
-    event.remove(engine, "before_cursor_execute", _keep)
-    assert "moved" in world.item_events("m.md") and "moved" in world.item_events("copy.md")
-    with engine.connect() as connection:
-        for statement, parameters in said.items():
-            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
-            scanned = {row[3] for row in plan if row[3].startswith("SCAN")}
-            assert not scanned & {f"SCAN {table.name}" for table in GROWING}, statement

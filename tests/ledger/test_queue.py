@@ -221,7 +221,9 @@ def test_the_queue_counts_its_jobs_by_source_and_state(world: World) -> None:
     counts = world.ledger.queue.counts()
     assert counts["notes"] == dict.fromkeys(JobState, 0) | {JobState.PENDING: 2, JobState.SUCCEEDED: 1}
     assert counts["empty"] == dict.fromkeys(JobState, 0)
-    assert list(world.ledger.queue.counts(world.source.id)) == ["notes"]
+    world.claim(1)
+    assert world.ledger.queue.left(world.source.id) == 2, "one of them is worked on"
+    assert world.ledger.queue.left(world.ledger.sources.get("empty").id) == 0
 
 
 def test_jobs_are_listed_newest_first_by_source_state_and_age(world: World) -> None:
