@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Select, func, select
@@ -10,7 +10,7 @@ from sqlalchemy import Select, func, select
 from catchment.errors import NotFound
 from catchment.ledger import messages, naming, search
 from catchment.ledger.contents import file_name
-from catchment.ledger.query import parse, snippet
+from catchment.ledger.query import Query, likeness, parse, snippet
 from catchment.ledger.rows import Hit, LibraryCounts, Named, Shown, Told
 from catchment.ledger.schema import chunks, contents, documents, entities, items, links, sources
 from catchment.ledger.sources import find as find_source
@@ -67,7 +67,7 @@ class Library:
             hits = []
             for one in found:
                 mine = places[one.content_id]
-                first = next((p for p in mine if source_id in (None, p.source_id)), mine[0])
+                first = _meant(mine, query, source_id)
                 passage = openings[one.content_id] if one.chunk_id is None else passages[one.chunk_id]
                 everywhere = tuple((p.source, p.locator) for p in mine)
                 line = snippet(passage, query)
@@ -139,6 +139,12 @@ class Library:
         )
         with self._store.read() as reading:
             return {name: LibraryCounts(*numbers) for name, *numbers in reading.execute(statement)}
+
+
+def _meant(places: Sequence[AnyRow], query: Query, source_id: int | None) -> AnyRow:
+    """Of the documents with one content the one whose name has most of the words, of the source that was asked for."""
+    here = [place for place in places if source_id in (None, place.source_id)] or places
+    return here[0] if len(here) == 1 else max(here, key=lambda one: likeness(f"{one.title} {one.locator}", query))
 
 
 def _documents() -> Select[Any]:

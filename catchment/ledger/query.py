@@ -107,6 +107,12 @@ def _beginning(text: str) -> Term:
     return Term(text[: _LONGEST + 1 - len(last)], prefix=False)
 
 
+def likeness(text: str, query: Query) -> int:
+    """How many of the words are in a text."""
+    folded = fold(unicodedata.normalize("NFC", text))
+    return sum(re.search(term.pattern(), folded) is not None for term in query.wanted[:_SHOWN])
+
+
 def snippet(text: str, query: Query) -> str:
     """A line of the text around the first place that was found, with each find in [brackets]."""
     pattern = re.compile("|".join(term.pattern() for term in query.wanted[:_SHOWN]))

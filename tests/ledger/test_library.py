@@ -192,6 +192,14 @@ def test_every_word_of_a_long_query_counts(world: World) -> None:
     assert "[word1] [word2]" in world.ledger.library.search(" ".join(words))[0].snippet
 
 
+def test_of_several_copies_the_one_that_is_called_so_is_shown(world: World) -> None:
+    for name in ("Invoice.md", "Café March.md", "other.md"):
+        put(world, name, "the same words")
+    search = world.ledger.library.search
+    shown = [(hit.item, len(hit.places)) for words in ("cafe", "words cafe", "other", "words") for hit in search(words)]
+    assert shown == [("Café March.md", 3), ("Café March.md", 3), ("other.md", 3), ("Invoice.md", 3)]
+
+
 def test_of_a_very_long_phrase_the_whole_words_at_its_beginning_count(world: World) -> None:
     phrase = " ".join(f"{n}th" for n in range(400))
     put(world, "a.md", f"Before {phrase} after")
