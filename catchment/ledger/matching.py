@@ -14,6 +14,8 @@ FACTS = ("locator", "container", "version", "identity", "size", "modified", "att
 """The columns of an item that its listing decides."""
 GONE = "gone"
 """Why a job is cancelled whose item is missed by a listing."""
+REMOVED = "source removed"
+"""Why a job is cancelled whose source is being removed; that may be broken off, and the source resumed."""
 
 
 @dataclass(slots=True)
@@ -53,8 +55,11 @@ class Have:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether nothing is done about it because it was away. What an undo or a person decided outlasts that a disk was."""
-        away = self.state in ("deleted", "kept") or self.job_reason == GONE
+        """Whether nothing is done about it because it was away, or was to be forgotten.
+
+        What an undo or a person decided about it outlasts that its disk was away.
+        """
+        away = self.state in ("deleted", "kept") or self.job_reason in (GONE, REMOVED)
         return self.job_state is None or (self.job_state is JobState.CANCELLED and away)
 
     @property

@@ -5,18 +5,21 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, literal_column, select, update
 
 from catchment.errors import NotFound, Refused
 from catchment.ledger import breakers, consents, removal
+from catchment.ledger.matching import REMOVED
 from catchment.ledger.purging import Purging
 from catchment.ledger.rows import Source, SourceState
-from catchment.ledger.schema import formers, holds, items, jobs, marks, sources, syncs, throttles
-from catchment.ledger.store import AnyRow, Reading, Store, Writing
+from catchment.ledger.schema import FRESH, RUNNING, TRIED, formers, holds, items, jobs, marks, sources, syncs, throttles
+from catchment.ledger.store import AnyRow, Reading, Store, Writing, among
 from catchment.ledger.transitions import CANCELLED, UNFINISHED, move
 from catchment.model import Priority
 
 _BEING_REMOVED = "it is being removed; where that was broken off, `catchment sources remove` goes on"
+
+_JOBS_AT_ONCE = 5_000
 
 
 class Sources:
@@ -95,12 +98,14 @@ class Sources:
         self.pause(name, actor, _BEING_REMOVED)
         source_id = self.get(name).id
         with self._store.write() as writing:
-            _end_work(writing, source_id, actor)
+            _end_sync(writing, source_id)
+        self._end_jobs(source_id, actor)
         for _ in Purging(self._store).items(source_id, lambda _: True):
             continue
         with self._store.write() as writing:
             source = find(writing, name)
-            _end_work(writing, source.id, actor)
+            _end_sync(writing, source.id)
+            move(writing, jobs.c.source_id == source.id, UNFINISHED, CANCELLED, actor=actor, reason=REMOVED)
             numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
             removal.forget_items(writing, numbers)
             removal.forget_formers(writing, formers.c.source_id == source.id)
@@ -117,6 +122,16 @@ class Sources:
             )
             writing.record("removed", actor=actor, source_id=source.id, reason=reason)
 
+    def _end_jobs(self, source_id: int, actor: str) -> None:
+        for which in (FRESH, TRIED, RUNNING):
+            some = select(jobs.c.id).where(jobs.c.source_id == source_id, literal_column(which)).limit(_JOBS_AT_ONCE)
+            ended = _JOBS_AT_ONCE
+            while ended == _JOBS_AT_ONCE:
+                with self._store.write() as writing:
+                    mine = among(writing, jobs.c.id, writing.execute(some).scalars().all())
+                    ended = len(move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason=REMOVED))
+                self._store.give_way()
+
     def is_being_removed(self, name: str) -> bool:
         """Whether a removal of this source is under way, or was broken off."""
         mine = (sources.c.name == name) & (sources.c.state == "paused")
@@ -132,10 +147,8 @@ class Sources:
             return known is not None and known != identity
 
 
-def _end_work(writing: Writing, source_id: int, actor: str) -> None:
-    """End what is under way for a source, which notices that before it does more; a later sync would look at everything."""
-    mine = jobs.c.source_id == source_id
-    move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason="source removed")
+def _end_sync(writing: Writing, source_id: int) -> None:
+    """End what is at work for a source, which notices that before it does more; a later sync would look at everything."""
     writing.execute(delete(marks).where(marks.c.source_id == source_id))
     # What is at work may not notice before there is another source of this name, which is none of its business.
     open_one = (syncs.c.source_id == source_id) & syncs.c.outcome.is_(None)

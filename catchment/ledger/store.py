@@ -49,6 +49,7 @@ _MICROSECOND = timedelta(microseconds=1)
 LOCK_WAIT_SECONDS = 30
 _OTHERS_ASK_SECONDS = 0.12
 """A bit longer than SQLite's longest sleep between two tries to get a lock (`sqliteDefaultBusyCallback`)."""
+_AT_WORK_SECONDS = 0.5
 _SQLITE_BUSY = (5, 6)
 _SQLITE_DAMAGED = (11, 26)
 _SQLITE_FULL = 13
@@ -237,6 +238,7 @@ class Store:
         self.engine = _engine(self.url, alone)
         self._alone = threading.Lock()
         """Held by the thread that writes: to wait for it is quicker than SQLite's asking again and again."""
+        self._rested = 0.0
         self._checkpoints = None if self.file is None else Checkpoints(self.file, self._alone)
 
     @property
@@ -290,12 +292,13 @@ class Store:
             self._checkpoints.committed()
 
     def give_way(self) -> None:
-        """Rest between the parts of a long work, so that others can write.
+        """Between the parts of a long work: rest now and then, so that others can write.
 
         Who waits for a SQLite file asks for it every tenth of a second, and would hardly ever do so between two commits.
         """
-        if self.file is not None:
+        if self.file is not None and time.monotonic() - self._rested > _AT_WORK_SECONDS:
             time.sleep(_OTHERS_ASK_SECONDS)
+            self._rested = time.monotonic()
 
     @staticmethod
     @contextmanager

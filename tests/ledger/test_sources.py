@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from catchment.errors import IllegalTransition, NotFound, Refused, TryAgain
+from catchment.ledger import sources
+from catchment.ledger.store import Store
 from catchment.model import Priority
-from tests.ledger.world import World, note
+from tests.ledger.world import World, note, notes
 
 
 def test_a_source_is_made_once_and_changed_afterwards(world: World) -> None:
@@ -74,3 +76,31 @@ def test_a_sync_tells_how_it_went(world: World) -> None:
         world.ledger.syncs.end(world.sync.id, "completed", {})
     assert world.ledger.syncs.last(99) is None
     assert world.ledger.syncs.recent(limit=0) == []
+
+
+def test_a_removal_ends_jobs_in_parts_and_reads_all_again_where_it_is_broken_off_and_resumed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.ingest(note("read.md"))
+    world.see(*notes(5))
+    world.claim(1)
+    monkeypatch.setattr(sources, "_JOBS_AT_ONCE", 2)
+    breaks = iter((False, False, True))
+
+    def give_way(store: Store) -> None:
+        # Whoever waits comes to write now.
+        with store.write() as writing:
+            writing.ids("token")
+        if next(breaks, False):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "give_way", give_way)
+    with pytest.raises(KeyboardInterrupt):
+        world.ledger.sources.remove("notes", "anna", "the wrong folder")
+    world.ledger.sources.resume("notes", "anna")
+    world.sync = world.begin()
+    assert world.see(note("read.md"), *notes(5)).enqueued == 4, "the one that was worked on is so still"
+    assert len(world.claim().jobs) == 4
+    assert world.ledger.check() == []
+    world.ledger.sources.remove("notes", "anna", "the wrong folder")
+    assert world.ledger.queue.jobs() == []
