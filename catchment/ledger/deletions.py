@@ -14,7 +14,7 @@ from catchment.ledger.rows import Hold, Settled
 from catchment.ledger.schema import DELETED, MISSING, holds, items, jobs, marks, sources, syncs
 from catchment.ledger.store import Reading, Store, Writing, among, from_micros
 from catchment.ledger.timeline import Timeline
-from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, in_parts, move
+from catchment.ledger.transitions import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
 
 _FEW = 10
 _SHARE = 0.1
@@ -116,9 +116,10 @@ class Deletions:
             writing.execute(update(items).where(ahead).values(gone_at=writing.now))
             limit = writing.now - older_than // timedelta(microseconds=1)
             old = select(items.c.id).where(literal_column(DELETED), items.c.gone_at <= limit)
-            numbers = writing.execute(old).scalars().all()
+        with self._store.read() as reading:
+            sized = list(removal.sizes_of_items(reading, reading.execute(old).scalars().all()))
         count = 0
-        for part in in_parts(numbers, _FORGOTTEN_AT_ONCE):
+        for part in in_small_parts(sized, _FORGOTTEN_AT_ONCE):
             with self._store.write() as writing:
                 # Some may be back meanwhile.
                 still = writing.execute(old.where(items.c.id.in_(part))).scalars().all()

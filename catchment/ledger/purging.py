@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, sele
 from catchment.ledger import consents, pairs, removal
 from catchment.ledger.formers import has as was_used
 from catchment.ledger.schema import contents, documents, formers, holds, items, jobs, marks, metadata, sources, syncs
-from catchment.ledger.store import Reading, Store, Writing
-from catchment.ledger.transitions import in_parts
+from catchment.ledger.store import Reading, Store, Writing, among
+from catchment.ledger.transitions import in_parts, in_small_parts
 from catchment.ledger.vacuum import rewrite
 
 _ITEMS_AT_ONCE = 1_000
@@ -45,11 +45,14 @@ class Purging:
 
         What another source has too stays there.
         """
-        for part in in_parts(self._former(source_id, which), _ITEMS_AT_ONCE):
+        for part in in_small_parts(self._sized(source_id, self._former(source_id, which)), _ITEMS_AT_ONCE):
             with self._store.write() as writing:
                 removal.forget_formers(writing, (formers.c.source_id == source_id) & formers.c.path.in_(part))
             self._store.give_way()
-        for part in in_parts(self._mine(source_id, which), _ITEMS_AT_ONCE):
+        mine = self._mine(source_id, which)
+        with self._store.read() as reading:
+            sized = list(removal.sizes_of_items(reading, mine))
+        for part in in_small_parts(sized, _ITEMS_AT_ONCE):
             with self._store.write() as writing:
                 removal.forget_items(writing, part)
             yield len(part)
@@ -121,6 +124,21 @@ class Purging:
         with self._store.read() as reading:
             rows = reading.execute(select(items.c.id, items.c.locator).where(items.c.source_id == source_id))
             return [number for number, locator in rows if which(locator)]
+
+    def _sized(self, source_id: int, paths: Sequence[str]) -> list[tuple[str, int]]:
+        """Places, each with the characters of text that are kept of what was there."""
+        statement = (
+            select(formers.c.path, func.coalesce(func.sum(func.length(contents.c.text)), 0))
+            .outerjoin(contents, contents.c.id == formers.c.content_id)
+            .where(formers.c.source_id == source_id)
+            .group_by(formers.c.path)
+        )
+        with self._store.read() as reading:
+            return [
+                (path, int(size))
+                for part in in_parts(paths)
+                for path, size in reading.execute(statement.where(among(reading, formers.c.path, part)))
+            ]
 
     def _former(self, source_id: int, which: Which) -> Sequence[str]:
         """The places of which is kept what was there before a sync."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from sqlalchemy import ColumnElement, bindparam, delete, exists, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, exists, func, select, update
 
 from catchment.ledger import formers, search, threads
 from catchment.ledger.schema import chunks, contents, documents, entities, items, jobs, links, moves, quarantine
-from catchment.ledger.store import Writing
+from catchment.ledger.store import Reading, Writing
 from catchment.ledger.transitions import in_parts
 
 
@@ -86,6 +86,19 @@ def forget_items(writing: Writing, item_ids: Iterable[int]) -> None:
         writing.execute(delete(moves).where(moves.c.item_id.in_(part)))
         writing.execute(delete(items).where(items.c.id.in_(part)))
         drop_unused(writing, content_ids)
+
+
+def sizes_of_items(reading: Reading, item_ids: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The items, each with the characters of text that its document has."""
+    size = func.coalesce(func.length(contents.c.text), 0)
+    statement = (
+        select(items.c.id, size)
+        .outerjoin(documents, documents.c.item_id == items.c.id)
+        .outerjoin(contents, contents.c.id == documents.c.content_id)
+        .order_by(items.c.id)
+    )
+    for part in in_parts(item_ids):
+        yield from ((number, size) for number, size in reading.execute(statement.where(items.c.id.in_(part))))
 
 
 def forget_formers(writing: Writing, which: ColumnElement[bool]) -> None:

@@ -34,6 +34,7 @@ From `quarantined` to `pending` it goes when a person says so, or when something
 UNFINISHED = frozenset({PENDING, RUNNING, RETRYING})
 
 _AT_ONCE = 2_000
+_TEXT_AT_ONCE = 500_000
 
 
 def in_parts(values: Iterable[Any], size: int = _AT_ONCE) -> Iterator[Sequence[Any]]:
@@ -41,6 +42,23 @@ def in_parts(values: Iterable[Any], size: int = _AT_ONCE) -> Iterator[Sequence[A
     rest = list(values)
     for start in range(0, len(rest), size):
         yield rest[start : start + size]
+
+
+def in_small_parts(sized: Iterable[tuple[Any, int]], most: int) -> Iterator[Sequence[Any]]:
+    """Cut values, each with the characters of text that go with it, into lists of which the texts are gone in a moment.
+
+    To take a text out of the index takes as long as to put it there.
+    """
+    part: list[Any] = []
+    room = _TEXT_AT_ONCE
+    for value, size in sized:
+        part.append(value)
+        room -= size
+        if len(part) == most or room <= 0:
+            yield part
+            part, room = [], _TEXT_AT_ONCE
+    if part:
+        yield part
 
 
 def states(expected: Iterable[JobState]) -> ColumnElement[bool]:

@@ -7,7 +7,7 @@ has a number among the syncs, and can be undone in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -25,13 +25,11 @@ from catchment.ledger.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.schema import formers as formers_table
 from catchment.ledger.store import AnyRow, Reading, Store, Writing, among, to_json
 from catchment.ledger.timeline import Timeline
-from catchment.ledger.transitions import CANCELLED, SKIPPED, SUCCEEDED, in_parts
+from catchment.ledger.transitions import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
 from catchment.model import JobState
 
 _READ_AT_ONCE = 50_000
 _ROWS_AT_ONCE = 1_000
-_TEXT_AT_ONCE = 500_000
-"""Characters; so much is let go of while others wait to write."""
 
 
 class Deed(StrEnum):
@@ -117,35 +115,18 @@ class Undo:
                 rows = formers.next_to_go(reading, numbers, _READ_AT_ONCE)
             if not rows:
                 break
-            for part in _few(rows):
+            for part in in_small_parts(((row[:3], row[3]) for row in rows), _ROWS_AT_ONCE):
                 with self._store.write() as writing:
                     _forget(writing, part)
                 self._store.give_way()
         return len(numbers)
 
 
-_Row = tuple[int, int, str, int]
-"""A row that goes: its sync, source and place, and how many characters of text it kept."""
-
-
-def _few(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
-    """Rows in parts that are gone in a moment: taking a text out of the index takes as long as putting it there."""
-    part: list[_Row] = []
-    size = 0
-    for row in rows:
-        part.append(row)
-        size += row[3]
-        if len(part) == _ROWS_AT_ONCE or size >= _TEXT_AT_ONCE:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
-
-
-def _forget(writing: Writing, rows: Sequence[_Row]) -> None:
+def _forget(writing: Writing, rows: Sequence[tuple[int, int, str]]) -> None:
+    """Let go of what was kept of these syncs, sources and places."""
     for (number, source_id), its in groupby(rows, key=itemgetter(0, 1)):
         mine = (formers_table.c.source_id == source_id) & (formers_table.c.sync_id == number)
-        removal.forget_formers(writing, mine & among(writing, formers_table.c.path, [path for _, _, path, _ in its]))
+        removal.forget_formers(writing, mine & among(writing, formers_table.c.path, [path for *_, path in its]))
 
 
 def _found(reading: Reading, sync_id: int) -> tuple[AnyRow, list[_Place]]:

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from catchment.errors import LedgerUnavailable, Refused
-from catchment.ledger import ConsentState, Ledger, Source, purging
+from catchment.ledger import ConsentState, Ledger, Source, purging, transitions
 from catchment.model import Priority, Tombstone, Upsert
 from tests.ledger.test_crashes import _kill_at, in_child
 from tests.ledger.world import PARSE_ERROR, World, delivered, note, notes
@@ -203,6 +203,15 @@ def test_passages_to_look_for_are_those_that_nobody_else_has(world: World, mail:
     purge(world, mail)
     assert not world.ledger.purging.said_elsewhere(passage)
     assert world.ledger.purging.passages(mail.id, everything) == []
+
+
+def test_long_texts_go_a_few_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transitions, "_TEXT_AT_ONCE", 40)
+    world.ingest(*notes(6))
+    world.ingest(note("long.md"), text="long " * 30)
+    world.see(note("never read.md"))
+    assert list(world.ledger.purging.items(world.source.id, everything)) == [3, 3, 1, 1]
+    assert set(world.ledger.purging.left(world.source.id, everything, whole=False).values()) == {0}
 
 
 @pytest.mark.parametrize("statement", [3, 20, 40, 60])
