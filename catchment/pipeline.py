@@ -399,7 +399,7 @@ def sync_with(
 
 def _left_nothing(before: SyncRow) -> bool:
     """Whether a sync saw all that had changed by then: it was no undo, which looks at no source, and left nothing out."""
-    return before.outcome == "completed" and "undoes" not in before.summary and not before.summary.get("left")
+    return before.outcome == "completed" and not before.is_undo and not before.summary.get("left")
 
 
 def _modules(connector: Connector) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ def _consents(ledger: Ledger) -> dict[str, dict[str, Any]]:
 
 
 def _sync(ledger: Ledger, source_id: int) -> dict[str, Any] | None:
-    last = ledger.syncs.last(source_id)
+    last = next((sync for sync in ledger.syncs.recent(source_id) if not sync.is_undo), None)
     if last is None:
         return None
     return {

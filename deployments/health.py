@@ -164,7 +164,8 @@ def _standing(
     watched: Mapping[str, WatchState] | None,
     unset: Mapping[str, str],
 ) -> Standing:
-    syncs = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
+    recent = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
+    syncs = [sync for sync in recent if not sync.is_undo]
     last_good = next((sync.ended for sync in syncs if sync.outcome == "completed"), None)
     ended = next((sync for sync in syncs if sync.outcome is not None), None)
     fine = ended is None or ended.outcome in ("completed", "yielded", "cancelled")

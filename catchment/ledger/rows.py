@@ -67,6 +67,11 @@ class SyncRow:
     summary: Mapping[str, int]
     error: str | None
 
+    @property
+    def is_undo(self) -> bool:
+        """Whether it took another back, and looked at no source."""
+        return "undoes" in self.summary
+
 
 @dataclass(frozen=True, slots=True)
 class IntakeCounts:

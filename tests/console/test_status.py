@@ -149,6 +149,20 @@ def test_status_says_when_a_sync_that_runs_will_be_done(cli: Cli, filled: Path) 
     assert cli("status", "--json").json["sources"][0]["last_sync"]["expected"] is None
 
 
+def test_an_undo_is_no_sync_that_went_well(cli: Cli, server: Standin, filled: Path) -> None:
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        source = ledger.sources.get("notes").id
+        first = ledger.syncs.last(source)
+        failed = ledger.syncs.begin(source, run=None, owner=identity(), code_version="1", alive=lambda _: True)
+        ledger.syncs.end(failed.id, "failed", {}, "the disk is away")
+    assert first is not None
+    assert cli("undo", str(first.id)).code == 0
+    assert cli("status", "--json").json["sources"][0]["last_sync"]["error"] == "the disk is away"
+    assert "notes: the last sync did not finish: the disk is away" in cli("status").out
+    findings = {finding["probe"]: finding for finding in cli("health", "--json").json["findings"]}
+    assert findings["source notes"]["verdict"] != "ok"
+
+
 def test_the_next_runs_are_listed_with_their_reasons(cli: Cli, server: Standin) -> None:
     retries = run("notes", 30, auto=False) | {"name": "notes: retries"}
     server.answers["/flow_runs/filter"] = [retries, run("notes", 600), run("notes", 700, auto=False)]
