@@ -106,13 +106,16 @@ class Proof:
     def read_again(self, items_: Iterable[int], damaged: Collection[int], actor: str) -> int:
         """Have items read and parsed again at the next sync, those contents as if they were not known; how many."""
         wanted = list(items_)
+        with self._store.read() as reading:
+            # All are looked at, while others may write.
+            unused = removal.unused(reading)
         with self._store.write() as writing:
             for number in damaged:
                 # Whoever brings these bytes finds nothing by this name, and so brings a new content.
                 named = {"normalizer": f"damaged:{number}"}
                 writing.execute(update(contents).where(contents.c.id == number).values(named))
             # What nobody has would be in the way of what is read again.
-            removal.drop_unused(writing, writing.execute(select(contents.c.id)).scalars().all())
+            removal.drop_unused(writing, unused)
             for part in in_parts(wanted):
                 _enqueue(writing, part, actor)
             return len(wanted)

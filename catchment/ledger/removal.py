@@ -106,17 +106,24 @@ def forget_formers(writing: Writing, which: ColumnElement[bool]) -> None:
     drop_unused(writing, formers.forget(writing, which))
 
 
+def unused(reading: Reading) -> Sequence[int]:
+    """The contents that no document has or had, as far as is kept. Looks at all of them."""
+    return reading.execute(select(contents.c.id).where(~_is_used())).scalars().all()
+
+
+def _is_used() -> ColumnElement[bool]:
+    return exists(select(documents.c.id).where(documents.c.content_id == contents.c.id)) | formers.has(contents.c.id)
+
+
 def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:
     """Delete those of these contents that no document has or had, as far as is kept, with their passages and index rows."""
     for part in in_parts(content_ids):
-        used = exists(select(documents.c.id).where(documents.c.content_id == contents.c.id)) | formers.has(
-            contents.c.id
-        )
-        unused = list(writing.execute(select(contents.c.id).where(contents.c.id.in_(part), ~used)).scalars())
-        if not unused:
+        those = select(contents.c.id).where(contents.c.id.in_(part), ~_is_used())
+        gone = writing.execute(those).scalars().all()
+        if not gone:
             continue
-        search.forget_chunks(writing, unused)
-        threads.forget(writing, unused)
+        search.forget_chunks(writing, gone)
+        threads.forget(writing, gone)
         for table in (chunks, links, entities):
-            writing.execute(delete(table).where(table.c.content_id.in_(unused)))
-        writing.execute(delete(contents).where(contents.c.id.in_(unused)))
+            writing.execute(delete(table).where(table.c.content_id.in_(gone)))
+        writing.execute(delete(contents).where(contents.c.id.in_(gone)))
