@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -133,20 +133,31 @@ class Quarantine:
 
     def clusters(self) -> builtins.list[Cluster]:
         """The open entries grouped by cause, the largest group first; the message is that of its latest failure."""
-        groups: dict[str, builtins.list[Entry]] = {}
-        for entry in self.list():
-            groups.setdefault(entry.cluster, []).append(entry)
+        rows = (
+            select(
+                quarantine.c.cluster,
+                quarantine.c.reason,
+                quarantine.c.error,
+                quarantine.c.message,
+                sources.c.name.label("source"),
+            )
+            .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
+            .join(sources, sources.c.id == jobs.c.source_id)
+            .where(quarantine.c.resolved_at.is_(None))
+            .order_by(quarantine.c.last_failed_at.desc(), quarantine.c.job_id.desc())
+        )
+        latest: dict[str, AnyRow] = {}
+        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        with self._store.read() as reading:
+            for row in reading.execute(rows.execution_options(yield_per=2_000)):
+                latest.setdefault(row.cluster, row)
+                found[row.cluster][row.source] += 1
         return sorted(
             (
                 Cluster(
-                    name,
-                    found[0].reason,
-                    found[0].error,
-                    found[0].message,
-                    len(found),
-                    tuple(sorted({e.source for e in found})),
+                    name, Reason(one.reason), one.error, one.message, found[name].total(), tuple(sorted(found[name]))
                 )
-                for name, found in groups.items()
+                for name, one in latest.items()
             ),
             key=lambda cluster: (-cluster.count, cluster.id),
         )
