@@ -24,7 +24,7 @@ demo: setup      ## ingest the example vault and this repository, show the resul
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
 test: setup      ## unit, contract, flow and server tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not acceptance and not browser and not faults and not soak"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not acceptance and not browser and not faults and not soak"
 
 acceptance: setup  ## the installed command, its server and the UI in a browser, as a person uses them
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "acceptance or browser"

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
-from catchment.settings import FullPath, Policy, Resources, RetryPolicy, SourceSettings, expanded
+from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, SourceSettings, expanded
 from connectors.ignore import Rules
 from connectors.tree import Tree
 
@@ -42,6 +42,8 @@ class FolderSettings(SourceSettings):
         root = expanded(Path(location)).absolute()
         if not root.exists():
             raise BadInput(f"{root.name!r} is not there; correct the path, or mount its disk first")
+        if root.resolve().is_relative_to(Home.default().path.resolve()):
+            raise BadInput(f"{root.name!r} is Catchment's own state, which each sync changes; name a folder outside of it")
         return {"root": root}
 
     @field_validator("exclude", "include", check_fields=False)

@@ -47,7 +47,7 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
         # Ctrl-C, for one: who gave up has nothing to stop.
         _end(process)
         raise
-    said = log.read_bytes()[before:].decode().strip().splitlines()
+    said = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
     if is_late:
         _end(process)
         raise TryAgain("Catchment did not start in time and was ended; try again when this machine is less busy")

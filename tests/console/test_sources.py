@@ -65,6 +65,15 @@ def test_a_priority_may_be_set_like_any_other_setting(cli: Cli, state: Path, fol
     assert [source["priority"] for source in cli("sources", "list", "--json").json] == ["high"]
 
 
+def test_catchments_own_state_is_no_source(cli: Cli, state: Path) -> None:
+    (state / "logs").mkdir(parents=True)
+    for own in (state, state / "logs"):
+        result = cli("sources", "add", "local_files", str(own), "--name", "papers")
+        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert "own state" in result.err
+    assert cli("sources", "list", "--json").json == []
+
+
 @pytest.mark.parametrize(
     ("change", "code", "said"),
     [

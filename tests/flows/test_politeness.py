@@ -22,7 +22,7 @@ from catchment.pipeline import SourceSync
 from catchment.settings import Home
 from connectors.local_files import LocalFilesSettings
 from flows.local_files import sync_local_files
-from tasks import report
+from tasks import handing_on, report
 from tests.flows.conftest import Window
 
 pytestmark = pytest.mark.server
@@ -126,14 +126,16 @@ async def test_what_is_due_later_in_the_second_of_a_run_has_a_run_of_its_own(mon
 
     @asynccontextmanager
     async def server() -> AsyncIterator[Any]:
-        async def create(_deployment: UUID, *, state: State, idempotency_key: str, **_: Any) -> None:
+        async def create(_deployment: UUID, *, state: State, idempotency_key: str, **_: Any) -> Any:
             # As the server does: a key that it knows makes no other run.
             runs.setdefault(idempotency_key, state.state_details.scheduled_time)
+            return SimpleNamespace(id=uuid4())
 
         yield SimpleNamespace(create_flow_run_from_deployment=create)
 
-    monkeypatch.setattr(report, "deployment", SimpleNamespace(id=str(uuid4())))
-    monkeypatch.setattr(report, "get_client", server)
+    for module in (report, handing_on):
+        monkeypatch.setattr(module, "deployment", SimpleNamespace(id=str(uuid4())))
+    monkeypatch.setattr(handing_on, "get_client", server)
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     for milliseconds in (0, 0, 100, 900):
         await report.schedule_next("papers", noon + timedelta(milliseconds=milliseconds))
