@@ -43,7 +43,9 @@ class FolderSettings(SourceSettings):
         if not root.exists():
             raise BadInput(f"{root.name!r} is not there; correct the path, or mount its disk first")
         if root.resolve().is_relative_to(Home.default().path.resolve()):
-            raise BadInput(f"{root.name!r} is Catchment's own state, which each sync changes; name a folder outside of it")
+            raise BadInput(
+                f"{root.name!r} is Catchment's own state, which each sync changes; name a folder outside of it"
+            )
         return {"root": root}
 
     @field_validator("exclude", "include", check_fields=False)
