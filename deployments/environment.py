@@ -40,8 +40,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": "604800",
         "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P1D",
         "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
-        # Nothing here waits for either, and each look costs; the defaults are every 5 seconds.
-        "PREFECT_SERVER_SERVICES_LATE_RUNS_LOOP_SECONDS": "15",
+        # Nothing here is paused in that way, and each look costs; the default is every 5 seconds.
         "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_LOOP_SECONDS": "30",
         # The default keeps leases in memory: a killed server would leak every slot that was taken.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
