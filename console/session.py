@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import BadInput, CatchmentError, NotFound, TryAgain
+from catchment.errors import BadInput, CatchmentError, LedgerUnavailable, NotFound, TryAgain
 from console import render
 
 if TYPE_CHECKING:
@@ -71,7 +71,13 @@ def reading() -> Iterator[Ledger]:
     """The ledger as it is, for a command that only asks. Raises NotFound when there is none yet."""
     from catchment.ledger import Ledger
 
-    ledger = Ledger.inspect(home().database_url)
+    url = home().database_url
+    try:
+        ledger = Ledger.inspect(url)
+    except LedgerUnavailable:
+        if not disk_is_full():
+            raise
+        ledger = Ledger.inspect(url, fixed=True)
     try:
         yield ledger
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from catchment.ledger import Source, SyncRow
     from deployments.runs import RunView
 
+
+_STILL_SECONDS = 30.0
+"""After which a run that is in the same state may be so because its end, or its beginning, cannot be written down."""
 
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -150,6 +154,7 @@ class _Progress:
     def __init__(self, name: str) -> None:
         self._name = name
         self._state = "asked for"
+        self._since = time.monotonic()
         self._most = 0
         self._ended = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True) if render.can_rewrite() else None
@@ -167,12 +172,15 @@ class _Progress:
 
     def _show(self, view: RunView) -> None:
         state = in_words(view.state_name)
-        if state == "late" and session.disk_is_full():
-            # Nothing can be written of it, so it does not begin, and nobody else would say why.
+        is_still = state == self._state and time.monotonic() - self._since > _STILL_SECONDS
+        if (is_still or state == "late") and session.disk_is_full():
+            # Nothing can be written of it, and nobody else would say why.
             raise TryAgain(session.DISK_IS_FULL)
-        if self._ticker is None and state != self._state:
+        if state == self._state:
+            return
+        if self._ticker is None:
             render.note(f"{self._name}: {render.clean(state)}")
-        self._state = state
+        self._state, self._since = state, time.monotonic()
 
     def _tick(self) -> None:
         while not self._ended.wait(0.5):

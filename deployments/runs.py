@@ -68,7 +68,7 @@ def view(running: Running, run_id: str) -> RunView:
 def wait(
     running: Running, run_id: str, on_progress: Callable[[RunView], None] | None = None, timeout: float | None = None
 ) -> RunView:
-    """Wait until a run has ended, telling each change; after `timeout` seconds raises TryAgain, and the run goes on.
+    """Wait until a run has ended, telling how it is at each look; after `timeout` seconds raises TryAgain, and the run goes on.
 
     Where another run stands for it, that one is waited for. A server that does not answer for a while, or answers that it
     cannot, is asked again, as long as its supervisor lives.
@@ -76,7 +76,6 @@ def wait(
     heard = time.monotonic()
     deadline = None if timeout is None else heard + timeout
     pause = _FIRST_PAUSE
-    last: RunView | None = None
     with api(running) as client:
         while True:
             try:
@@ -91,7 +90,7 @@ def wait(
                 time.sleep(0.5)
                 continue
             heard = time.monotonic()
-            if on_progress is not None and now != last:
+            if on_progress is not None:
                 on_progress(now)
             if now.ended and now.state_name == HANDED_ON:
                 run_id = now.message.rpartition(" ")[2]
@@ -99,7 +98,6 @@ def wait(
                 return now
             if deadline is not None and time.monotonic() > deadline:
                 raise TryAgain(f"the sync is still going on; see it at {now.ui_url}")
-            last = now
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * _LONGER)
 

@@ -98,9 +98,12 @@ class Ledger:
         return cls._opened(url, clock, opening.prepare, steady)
 
     @classmethod
-    def inspect(cls, url: str, *, clock: Callable[[], float] = time.time) -> Ledger:
-        """Open a ledger to look at it: as `open`, but nothing is made or changed. Raises NotFound when there is none."""
-        return cls._opened(url, clock, opening.require_current)
+    def inspect(cls, url: str, *, clock: Callable[[], float] = time.time, fixed: bool = False) -> Ledger:
+        """Open a ledger to look at it: as `open`, but nothing is made or changed. Raises NotFound when there is none.
+
+        `fixed`: for a moment in which nobody can write to its disk, as one that is full; SQLite would need room to read.
+        """
+        return cls._opened(url, clock, opening.require_current, fixed=fixed)
 
     @classmethod
     def _opened(
@@ -109,8 +112,9 @@ class Ledger:
         clock: Callable[[], float],
         make_sure: Callable[[Store], LedForward | None],
         steady: Callable[[], Steady] = steady,
+        fixed: bool = False,
     ) -> Ledger:
-        store = Store(url, clock)
+        store = Store(url, clock, fixed=fixed)
         try:
             led_forward = make_sure(store)
         except BaseException:

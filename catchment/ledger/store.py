@@ -230,12 +230,15 @@ class Writing(Reading):
 
 
 class Store:
-    """One database, shared by the threads of one process. Open it after a fork, never before."""
+    """One database, shared by the threads of one process. Open it after a fork, never before.
 
-    def __init__(self, url: str | URL, clock: Callable[[], float], *, alone: bool = False) -> None:
+    `fixed`: nobody can write to its disk, and SQLite need not try; heeded where all is in the file, and nothing in its log.
+    """
+
+    def __init__(self, url: str | URL, clock: Callable[[], float], *, alone: bool = False, fixed: bool = False) -> None:
         self.url = _parse(url)
         self._clock = clock
-        self.engine = _engine(self.url, alone)
+        self.engine = _engine(self.url, alone, fixed)
         self._alone = threading.Lock()
         """Held by the thread that writes: to wait for it is quicker than SQLite's asking again and again."""
         self._rested = 0.0
@@ -347,7 +350,7 @@ def _parse(url: str | URL) -> URL:
     return parsed
 
 
-def _engine(url: URL, alone: bool) -> Engine:
+def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
     if url.get_backend_name() != "sqlite":
         try:
             return create_engine(url, pool_pre_ping=True)
@@ -357,7 +360,8 @@ def _engine(url: URL, alone: bool) -> Engine:
             ) from error
     only = {"pool_size": 1, "max_overflow": 0} if alone else {}
     file = Path(str(url.database))
-    if fixed := _is_fixed(file):
+    fixed = (fixed or _is_read_only(file.parent)) and _is_whole(file)
+    if fixed:
         url = url.set(database=file.absolute().as_uri(), query={"immutable": "1", "uri": "true"})
     engine = create_engine(
         url,
@@ -390,13 +394,15 @@ def _engine(url: URL, alone: bool) -> Engine:
     return engine
 
 
-def _is_fixed(file: Path) -> bool:
-    """Whether nobody can change a file that is whole: SQLite reads it then only if it is told so."""
+def _is_read_only(folder: Path) -> bool:
+    """Whether nobody can change what is on a disk: SQLite reads it then only if it is told so."""
     try:
-        if not os.statvfs(file.parent).f_flag & os.ST_RDONLY:
-            return False
+        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
     except OSError:
         return False
+
+
+def _is_whole(file: Path) -> bool:
     log = log_of(file)
     return file.exists() and not (log.exists() and log.stat().st_size)
 

@@ -147,6 +147,14 @@ def test_a_full_disk_when_a_source_is_added(small: Person, vault: Path) -> None:
     small("ledger", "check", "--deep").ok()
 
 
+def test_a_full_disk_can_be_looked_at(small: Person, vault: Path) -> None:
+    small("sources", "add", "obsidian", vault, "--name", "notes").ok()
+    within(small, "dd", "if=/dev/zero", f"of={small.home}/fill", "bs=4k", check=False)
+    small("sources", "pause", "notes").refused(10, "disk is full", "try again")
+    assert small.source("notes")["documents"] == 0
+    small("search", "bees").ok()
+
+
 def test_a_disk_that_fills_while_a_sync_writes(tmp_path: Path) -> None:
     generate(tmp_path / "big", _NOTES)
     with small_disk(tmp_path / "home", megabytes=13) as small, upright(small):
