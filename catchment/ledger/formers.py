@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, exists, func, literal, select, update
 
 from catchment.ledger.schema import contents, documents, formers, syncs
-from catchment.ledger.store import Reading, Store, Writing, among, as_map
+from catchment.ledger.store import Reading, Writing, among, as_map
 from catchment.ledger.transitions import in_parts
 
 SAID = ("content_id", "title", "aliases", "properties", "modified", "metadata")
@@ -99,14 +99,9 @@ def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
     return {number for number in writing.execute(gone).scalars() if number is not None}
 
 
-def none_ahead(store: Store) -> None:
+def none_ahead(writing: Writing) -> None:
     """What was kept while the clock was ahead is kept since now: its true age is not known."""
-    with store.read() as reading:
-        if reading.execute(select(formers.c.path).where(formers.c.kept_at > reading.now).limit(1)).first() is None:
-            return
-    with store.write() as writing:
-        ahead = formers.c.kept_at > writing.now
-        writing.execute(update(formers).where(ahead).values(kept_at=writing.now))
+    writing.execute(update(formers).where(formers.c.kept_at > writing.now).values(kept_at=writing.now))
 
 
 def too_many(reading: Reading, older_than: timedelta, most: int) -> list[int]:

@@ -105,7 +105,7 @@ class Undo:
         """
         with self._store.write() as writing:
             self._timeline.now(writing)
-        formers.none_ahead(self._store)
+            formers.none_ahead(writing)
         with self._store.read() as reading:
             numbers = formers.too_many(reading, older_than, most)
         with self._store.write() as writing:

@@ -244,6 +244,7 @@ def deleted(world: World) -> None:
     begin(world)
     world.lose("n/3.md")
     world.settle()
+    world.ledger.syncs.end(world.sync.id, "completed", {})
 
 
 def purged(world: World) -> tuple[int, int]:
