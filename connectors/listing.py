@@ -154,7 +154,7 @@ class Lister:
 
     def _is_own(self, path: str) -> bool:
         """Whether it is our own state, which would be changed by being read, without end."""
-        return (os.path.realpath(path) if self._follow else path) == self._own_state
+        return bool(self._own_state) and (os.path.realpath(path) if self._follow else path) == self._own_state
 
     def _follow_links(self, folder: Folder, listing: Listing) -> None:
         """Put what links lead to in their place, where that is inside the root and does not go round in circles."""

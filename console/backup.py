@@ -65,8 +65,7 @@ def restore(
     ledger = _ledger_file(home)
     home.make()
     # What it holds goes by the numbers of jobs, which the restored ledger gives out again.
-    cache = [home.cache.with_name(home.cache.name + ending) for ending in ("", "-wal", "-shm")]
-    restored = copies.restore(ledger, expanded(file).absolute(), outdated=cache)
+    restored = copies.restore(ledger, expanded(file).absolute(), outdated=[home.cache])
     _put_back(home, restored.files, restored.aside)
     if as_json:
         kept = str(restored.aside) if restored.aside else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 
@@ -12,6 +13,8 @@ from catchment.errors import TryAgain
 from deployments.server import Running
 
 _TRIES = 6
+_PAGE = 200
+"""What the server gives at once, at most."""
 
 
 class _Patient(httpx.HTTPTransport):
@@ -47,3 +50,14 @@ def api(state: Running, *, timeout: float = 10) -> Iterator[httpx.Client]:
     except httpx.HTTPStatusError as error:
         code = error.response.status_code
         raise TryAgain(f"the Prefect server answered with status {code}; its log is logs/server.log at home") from error
+
+
+def everything(client: httpx.Client, what: str, query: dict[str, Any]) -> list[dict[str, Any]]:
+    """All of a kind that a query matches, such as "flow_runs", however many pages the server has of it."""
+    found: list[dict[str, Any]] = []
+    while True:
+        asked = {**query, "limit": _PAGE, "offset": len(found)}
+        page = client.post(f"/{what}/filter", json=asked).raise_for_status().json()
+        found += page
+        if len(page) < _PAGE:
+            return found

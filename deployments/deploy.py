@@ -12,7 +12,7 @@ from catchment import durable
 from catchment.errors import ConfigError, NotFound
 from catchment.settings import Home
 from deployments import deploy_command, prefect_file
-from deployments.api import api
+from deployments.api import api, everything
 from deployments.server import Running
 from deployments.sources_file import SourceEntry, SourcesFile
 from deployments.warm.profile import job_variables
@@ -76,15 +76,9 @@ def _slugs(found: Iterable[prefect_file.Deployment] | Iterable[SourceEntry]) -> 
 
 def _deployed(running: Running) -> dict[str, dict[str, Any]]:
     """The deployments on the server, by name; ours, where a person has another one of that name."""
-    there: list[dict[str, Any]] = []
     with api(running) as client:
-        while True:
-            page = (
-                client.post("/deployments/filter", json={"limit": 200, "offset": len(there)}).raise_for_status().json()
-            )
-            there += page
-            if len(page) < 200:
-                return {deployment["name"]: deployment for deployment in sorted(there, key=_is_sync)}
+        there = everything(client, "deployments", {})
+    return {deployment["name"]: deployment for deployment in sorted(there, key=_is_sync)}
 
 
 def _is_sync(deployment: Mapping[str, Any]) -> bool:

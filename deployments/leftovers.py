@@ -17,7 +17,7 @@ import psutil
 from catchment.health import Finding, Verdict
 from catchment.home import Home
 from catchment.places import Places
-from deployments.api import api
+from deployments.api import api, everything
 from deployments.environment import POOL
 from deployments.processes import executing_flow_runs
 from deployments.recovery import settle
@@ -30,7 +30,6 @@ STILL_FOR = 60.0
 _MEND = "catchment doctor --mend"
 _ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 _SLOT = "deployment:"
-_PAGE = 200
 _OURS = ("deployments.", "catchment.sandbox")
 """How the modules begin that run as processes."""
 
@@ -127,7 +126,7 @@ def _lost(client: httpx.Client) -> list[dict[str, Any]]:
     query = {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}}
     return [
         run
-        for run in _filter(client, "flow_runs", query)
+        for run in everything(client, "flow_runs", query)
         if run["id"] not in executing and datetime.fromisoformat(run["state"]["timestamp"]) < before
     ]
 
@@ -140,8 +139,8 @@ def _leaks(client: httpx.Client) -> list[Leak]:
 
 def _counted(client: httpx.Client) -> dict[str, Leak]:
     """The limits that count too many, by their ids."""
-    limits = [limit for limit in _filter(client, "v2/concurrency_limits", {}) if limit["name"].startswith(_SLOT)]
-    active = _filter(client, "flow_runs", {"flow_runs": {"state": {"type": {"any_": list(_ACTIVE)}}}})
+    limits = [limit for limit in everything(client, "v2/concurrency_limits", {}) if limit["name"].startswith(_SLOT)]
+    active = everything(client, "flow_runs", {"flow_runs": {"state": {"type": {"any_": list(_ACTIVE)}}}})
     used = Counter(run["deployment_id"] for run in active)
     counted = [
         Leak(limit["id"], limit["active_slots"], used[limit["name"].removeprefix(_SLOT)])
@@ -149,13 +148,3 @@ def _counted(client: httpx.Client) -> dict[str, Leak]:
         if limit["active_slots"]
     ]
     return {leak.id: leak for leak in counted if leak.taken > leak.used}
-
-
-def _filter(client: httpx.Client, what: str, query: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while True:
-        asked = {"limit": _PAGE, "offset": len(found), **query}
-        page = client.post(f"/{what}/filter", json=asked).raise_for_status().json()
-        found += page
-        if len(page) < _PAGE:
-            return found

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
-from deployments.api import api
+from deployments.api import api, everything
 from deployments.environment import POOL
 from deployments.processes import executing_flow_runs
 from deployments.server import Running
@@ -268,19 +268,7 @@ def _stands(run: dict[str, Any], seconds: float) -> bool:
 
 def _runs(client: httpx.Client, flow_runs: dict[str, Any], where: dict[str, Any] = _OUR_POOL) -> list[dict[str, Any]]:
     """The matching runs of our pool, or of elsewhere, the latest first. Subflows are in no pool."""
-    runs: list[dict[str, Any]] = []
-    while True:
-        query = {
-            "flow_runs": flow_runs,
-            **where,
-            "sort": "EXPECTED_START_TIME_DESC",
-            "limit": _PAGE,
-            "offset": len(runs),
-        }
-        page = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-        runs += page
-        if len(page) < _PAGE:
-            return runs
+    return everything(client, "flow_runs", {"flow_runs": flow_runs, **where, "sort": "EXPECTED_START_TIME_DESC"})
 
 
 def _set_state(client: httpx.Client, kind: str, run: dict[str, Any], state: dict[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from sqlalchemy.engine import URL
 from catchment import durable
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgain
 from catchment.ledger.check import check
-from catchment.ledger.copies import WITH_LEDGER, in_the_making, until_whole
+from catchment.ledger.copies import WITH_LEDGER, in_the_making, remove, until_whole
 from catchment.ledger.opening import is_older, require_whole, revision_of
 from catchment.ledger.store import Store
 
@@ -80,7 +80,7 @@ def _require_free(target: Path) -> None:
 def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restored:
     """Put a backup in the place of the ledger `target`, which may be damaged or missing; what was there is kept aside.
 
-    `outdated` are files that mean nothing beside another ledger: they are removed. Nothing is changed unless the backup is
+    `outdated` are databases that mean nothing beside another ledger: they are removed. Nothing is changed unless the backup is
     whole. May be called again after a kill. Raises NotFound, BadInput where the file is no ledger, SchemaMismatch where it is
     of a newer program, LedgerCorrupt where it is damaged, TryAgain where another process uses the ledger, HomeUnavailable or
     LedgerUnavailable where the disk refuses.
@@ -92,7 +92,7 @@ def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restor
         broken = _proved(fresh)
         with _alone(target):
             for file in outdated:
-                file.unlink(missing_ok=True)
+                remove(file)
             aside = _put_aside(target)
             durable.put(fresh, target)
     return Restored(files, aside, broken)

@@ -36,6 +36,6 @@ def in_the_making(target: Path) -> Iterator[Path]:
 
 
 def remove(file: Path) -> None:
-    """Remove a ledger with what is beside it; may be called again."""
+    """Remove a database with what is beside it; may be called again."""
     for ending in ("", *WITH_LEDGER):
         file.with_name(file.name + ending).unlink(missing_ok=True)

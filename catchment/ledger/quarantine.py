@@ -118,9 +118,7 @@ class Quarantine:
     def stats(self) -> dict[str, dict[Reason, int]]:
         """How many open entries there are, by source and reason."""
         statement = (
-            select(sources.c.name, quarantine.c.reason, func.count())
-            .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
-            .join(sources, sources.c.id == jobs.c.source_id)
+            _of_sources(sources.c.name, quarantine.c.reason, func.count())
             .where(quarantine.c.resolved_at.is_(None))
             .group_by(sources.c.name, quarantine.c.reason)
             .order_by(sources.c.name, quarantine.c.reason)
@@ -134,15 +132,13 @@ class Quarantine:
     def clusters(self) -> builtins.list[Cluster]:
         """The open entries grouped by cause, the largest group first; the message is that of its latest failure."""
         rows = (
-            select(
+            _of_sources(
                 quarantine.c.cluster,
                 quarantine.c.reason,
                 quarantine.c.error,
                 quarantine.c.message,
                 sources.c.name.label("source"),
             )
-            .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
-            .join(sources, sources.c.id == jobs.c.source_id)
             .where(quarantine.c.resolved_at.is_(None))
             .order_by(quarantine.c.last_failed_at.desc(), quarantine.c.job_id.desc())
         )
@@ -190,9 +186,18 @@ def _release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) 
     return moved
 
 
+def _of_sources(*columns: Any) -> Select[Any]:
+    """What is said of the entries, each with its job and its source."""
+    return (
+        select(*columns)
+        .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
+        .join(sources, sources.c.id == jobs.c.source_id)
+    )
+
+
 def _entries() -> Select[Any]:
     return (
-        select(
+        _of_sources(
             quarantine,
             sources.c.name.label("source"),
             sources.c.kind,
@@ -202,8 +207,6 @@ def _entries() -> Select[Any]:
             items.c.locator,
             documents.c.id.label("document"),
         )
-        .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
-        .join(sources, sources.c.id == jobs.c.source_id)
         .join(items, items.c.id == jobs.c.item_id)
         .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
     )

@@ -8,13 +8,12 @@ from typing import Any
 import httpx
 
 from connectors.local_files import FolderSettings
-from deployments.api import api
+from deployments.api import api, everything
 from deployments.server import Running
 from deployments.sources_file import SourceEntry
 
 EVENT = "catchment.source.changed"
 _TAG = "catchment-watch"
-_PAGE = 200
 
 
 def resource(name: str) -> str:
@@ -58,13 +57,7 @@ def _deployment(client: httpx.Client, entry: SourceEntry) -> str | None:
 
 
 def _ours(client: httpx.Client) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while True:
-        query = {"automations": {"tags": {"all_": [_TAG]}}, "limit": _PAGE, "offset": len(found)}
-        page = client.post("/automations/filter", json=query).raise_for_status().json()
-        found += page
-        if len(page) < _PAGE:
-            return found
+    return everything(client, "automations", {"automations": {"tags": {"all_": [_TAG]}}})
 
 
 def _automation(entry: SourceEntry, deployment: str) -> dict[str, Any]:

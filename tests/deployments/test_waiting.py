@@ -52,10 +52,14 @@ def server() -> Iterator[_Server]:
         server.shutdown()
 
 
+@pytest.fixture
+def state(server: _Server) -> Running:
+    return Running(server.server_address[1], os.getpid(), datetime.now(UTC), 0, 0, "ada:")
+
+
 def test_a_server_that_does_not_answer_for_a_while_is_asked_again(
-    server: _Server, monkeypatch: pytest.MonkeyPatch
+    server: _Server, state: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = Running(server.server_address[1], os.getpid(), datetime.now(UTC), 0, 0, "ada:")
     server.away = 2
     assert runs.wait(state, "1").state_name == "Completed"
     server.away = 1_000
@@ -67,9 +71,8 @@ def test_a_server_that_does_not_answer_for_a_while_is_asked_again(
 
 
 def test_a_server_that_cannot_answer_for_a_while_is_asked_again(
-    server: _Server, monkeypatch: pytest.MonkeyPatch
+    server: _Server, state: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = Running(server.server_address[1], os.getpid(), datetime.now(UTC), 0, 0, "ada:")
     server.fails = 2
     assert runs.wait(state, "1").state_name == "Completed"
     server.fails = 1_000

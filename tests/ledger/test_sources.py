@@ -6,9 +6,8 @@ import pytest
 
 from catchment.errors import IllegalTransition, NotFound, Refused, TryAgain
 from catchment.ledger import sources
-from catchment.ledger.store import Store
 from catchment.model import Priority
-from tests.ledger.world import World, note, notes
+from tests.ledger.world import World, killed_when_giving_way, note, notes
 
 
 def test_a_source_is_made_once_and_changed_afterwards(world: World) -> None:
@@ -85,16 +84,7 @@ def test_a_removal_ends_jobs_in_parts_and_reads_all_again_where_it_is_broken_off
     world.see(*notes(5))
     world.claim(1)
     monkeypatch.setattr(sources, "_JOBS_AT_ONCE", 2)
-    breaks = iter((False, False, True))
-
-    def give_way(store: Store) -> None:
-        # Whoever waits comes to write now.
-        with store.write() as writing:
-            writing.ids("token")
-        if next(breaks, False):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Store, "give_way", give_way)
+    killed_when_giving_way(monkeypatch, 3)
     with pytest.raises(KeyboardInterrupt):
         world.ledger.sources.remove("notes", "anna", "the wrong folder")
     world.ledger.sources.resume("notes", "anna")

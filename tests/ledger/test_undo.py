@@ -9,10 +9,9 @@ import pytest
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger import SkippedOutcome
 from catchment.ledger.proof import Standing
-from catchment.ledger.store import Store
 from catchment.ledger.undo import Deed, Undone
 from catchment.model import SkipReason
-from tests.ledger.world import World, note, notes
+from tests.ledger.world import World, killed_when_giving_way, note, notes
 
 FOREVER = 10**12
 
@@ -247,16 +246,8 @@ def test_what_is_kept_goes_in_parts_and_a_sync_of_which_some_is_gone_is_not_undo
     assert world.ledger.undo.preview(sync_id).count(Deed.LEFT) == 0
     world.clock.forward(days=31)
     monkeypatch.setattr("catchment.ledger.undo._ROWS_AT_ONCE", 2)
-    breaks = iter((False, False, False, True))
-
-    def give_way(store: Store) -> None:
-        # Whoever waits comes to write here; and this is where it is killed, in the middle of the second sync.
-        with store.write() as writing:
-            writing.ids("token")
-        if next(breaks, False):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Store, "give_way", give_way)
+    # In the middle of the second sync.
+    killed_when_giving_way(monkeypatch, 4)
     with pytest.raises(KeyboardInterrupt):
         world.ledger.undo.purge(timedelta(days=30), FOREVER)
     assert kept(world) == {sync_id}

@@ -6,6 +6,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
 
 from catchment.ledger import (
     Acks,
@@ -19,6 +22,7 @@ from catchment.ledger import (
     Source,
     Sync,
 )
+from catchment.ledger.store import Store
 from catchment.model import (
     Chunk,
     Document,
@@ -101,6 +105,19 @@ def delivered(
         None,
         metadata or {},
     )
+
+
+def killed_when_giving_way(monkeypatch: pytest.MonkeyPatch, time: int) -> None:
+    """Have whoever waits write whenever a long work gives way; at this time, counted from 1, it is killed there."""
+    ways = count(1)
+
+    def give_way(store: Store) -> None:
+        with store.write() as writing:
+            writing.ids("token")
+        if next(ways) == time:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "give_way", give_way)
 
 
 PARSE_ERROR = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", "The file is damaged")
