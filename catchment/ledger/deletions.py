@@ -53,12 +53,9 @@ class Deletions:
         count = 0
         for part in in_parts(gone, _DELETED_AT_ONCE):
             with self._store.write() as writing:
-                still = writing.execute(
-                    select(items.c.id).where(among(writing, items.c.id, part), literal_column(MISSING))
-                )
-                numbers = still.scalars().all()
-                _delete(writing, numbers, source_id, actor, sync_id, reason)
-                count += len(numbers)
+                still = _missing(writing, source_id, part)
+                _delete(writing, still, source_id, actor, sync_id, reason)
+                count += len(still)
             if len(part) == _DELETED_AT_ONCE:
                 self._store.give_way()
         return count
@@ -93,19 +90,26 @@ class Deletions:
 
     def drop(self, source_id: int, actor: str, reason: str) -> int:
         """See `Intake.drop_hold`."""
+        with self._store.read() as reading:
+            sync_id = _held(reading, source_id)
+            gone = _missing(reading, source_id)
+        count = 0
+        for part in in_parts(gone, _DELETED_AT_ONCE):
+            with self._store.write() as writing:
+                still = _missing(writing, source_id, part)
+                values = {"state": "present", "version": "", "gone_at": None}
+                writing.execute(update(items).where(among(writing, items.c.id, still)).values(values))
+                # They are to be looked for again, whatever was listed meanwhile.
+                writing.execute(delete(marks).where(marks.c.source_id == source_id))
+                for item_id in still:
+                    writing.record("kept", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id)
+                count += len(still)
+            if len(part) == _DELETED_AT_ONCE:
+                self._store.give_way()
         with self._store.write() as writing:
-            sync_id = _held(writing, source_id)
-            gone = _missing(writing, source_id)
-            for part in in_parts(gone):
-                writing.execute(
-                    update(items).where(items.c.id.in_(part)).values(state="present", version="", gone_at=None)
-                )
-            writing.execute(delete(marks).where(marks.c.source_id == source_id))
-            for item_id in gone:
-                writing.record("kept", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id)
             _close_hold(writing, source_id, "dropped")
             writing.record("hold dropped", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
-            return len(gone)
+        return count
 
     def purge(self, older_than: timedelta) -> int:
         """See `Intake.purge`."""
@@ -129,8 +133,11 @@ class Deletions:
         return count
 
 
-def _missing(reading: Reading, source_id: int) -> Sequence[int]:
+def _missing(reading: Reading, source_id: int, those: Sequence[int] | None = None) -> Sequence[int]:
+    """The items, or those of these, that are gone from the listing and not deleted."""
     statement = select(items.c.id).where(items.c.source_id == source_id, literal_column(MISSING))
+    if those is not None:
+        statement = statement.where(among(reading, items.c.id, those))
     return reading.execute(statement.order_by(items.c.id)).scalars().all()
 
 

@@ -70,12 +70,16 @@ def names(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str
     return {number: (aliases, properties) for number, aliases, properties in found}
 
 
-def of_syncs(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> list[Row[Any]]:
-    """What was at each place before these syncs, in order of places: the earliest where several changed it.
+def of_syncs(
+    reading: Reading, source_id: int, sync_ids: Iterable[int], paths: Collection[str] | None = None
+) -> list[Row[Any]]:
+    """What was at each place, or each of these, before these syncs, in order of places: the earliest where several changed it.
 
     Nothing of a sync that is being let go of.
     """
     mine = (formers.c.source_id == source_id) & formers.c.sync_id.in_(list(sync_ids))
+    if paths is not None:
+        mine &= among(reading, formers.c.path, paths)
     rows = reading.execute(select(formers).where(mine).order_by(formers.c.path, formers.c.sync_id.desc())).all()
     gone = {row.sync_id for row in rows if row.kept_at == LET_GO}
     return list({row.path: row for row in rows if row.sync_id not in gone}.values())

@@ -17,13 +17,13 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from catchment import __version__
+from catchment import __version__, process
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger import formers, removal, search
 from catchment.ledger.delivery import set_hashes
 from catchment.ledger.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.schema import formers as formers_table
-from catchment.ledger.store import AnyRow, Reading, Store, Writing, among, to_json
+from catchment.ledger.store import AnyRow, Reading, Store, Writing, among, from_json, to_json
 from catchment.ledger.timeline import Timeline
 from catchment.ledger.transitions import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
 from catchment.model import JobState
@@ -77,26 +77,40 @@ class Undo:
     def preview(self, sync_id: int) -> Undone:
         """What undoing a sync would do. Raises NotFound when there is nothing kept that it changed."""
         with self._store.read() as reading:
-            source, found = _found(reading, sync_id)
-            return Undone(source.name, sync_id, None, {p.before.path: p.deed for p in found})
+            source, before = _found(reading, sync_id)
+            places = _places(reading, source.id, sync_id, before)
+            return Undone(source.name, sync_id, None, {place.before.path: place.deed for place in places})
 
     def undo(self, sync_id: int, actor: str, reason: str, alive: Callable[[str], bool]) -> Undone:
         """Undo what a sync did, as far as nothing later changed it again. Of one that went on in parts: of all up to this.
 
+        No sync of the source begins meanwhile. After a kill a part of it is undone; done again, it goes on with the rest.
+
         Raises NotFound when there is nothing kept that it changed, TryAgain while a sync of the source runs.
         """
+        with self._store.read() as reading:
+            source, before = _found(reading, sync_id)
+            is_needed = bool(_places(reading, source.id, sync_id, before))
         with self._store.write() as writing:
-            source, found = _found(writing, sync_id)
-            going = (syncs.c.source_id == source.id) & syncs.c.outcome.is_(None)
-            owner = writing.execute(select(syncs.c.owner).where(going)).scalar()
-            if owner is not None and alive(owner):
-                raise TryAgain(f"A sync of {source.name} is running; try again when it has ended")
-            if not found:
+            _close_open(writing, source, alive)
+            number = _begin(writing, source.id, sync_id, is_needed)
+            if number is None:
                 return Undone(source.name, sync_id, None, {})
-            done = _Undoing(writing, source.id, sync_id, actor, reason)
-            done.take_out([p for p in found if p.deed is Deed.TAKE_OUT])
-            done.put_back([p for p in found if p.deed in (Deed.BRING_BACK, Deed.SET_BACK)])
-            return Undone(source.name, sync_id, done.number, {p.before.path: p.deed for p in found})
+            _Undoing(writing, source.id, number, actor, reason).tell("undone")
+        deeds: dict[str, Deed] = {}
+        for part in in_parts([row.path for row in before], _ROWS_AT_ONCE):
+            with self._store.write() as writing:
+                # Some may be something else meanwhile, and what was kept may be let go of.
+                places = _places(writing, source.id, sync_id, _found(writing, sync_id, part)[1])
+                done = _Undoing(writing, source.id, number, actor, reason)
+                done.take_out([p for p in places if p.deed is Deed.TAKE_OUT])
+                done.put_back([p for p in places if p.deed in (Deed.BRING_BACK, Deed.SET_BACK)])
+            deeds |= {place.before.path: place.deed for place in places}
+            self._store.give_way()
+        with self._store.write() as writing:
+            values = {"outcome": "completed", "ended_at": writing.now}
+            writing.execute(update(syncs).where(syncs.c.id == number).values(values))
+        return Undone(source.name, sync_id, number, deeds)
 
     def purge(self, older_than: timedelta, most: int) -> int:
         """Let go of what was kept to undo syncs of this age, or beyond so many characters of text in all; how many syncs.
@@ -129,8 +143,8 @@ def _forget(writing: Writing, rows: Sequence[tuple[int, int, str]]) -> None:
         removal.forget_formers(writing, mine & among(writing, formers_table.c.path, [path for *_, path in its]))
 
 
-def _found(reading: Reading, sync_id: int) -> tuple[AnyRow, list[_Place]]:
-    """The source of a sync, and the places that it changed and that are not as they were before."""
+def _found(reading: Reading, sync_id: int, paths: Sequence[str] | None = None) -> tuple[AnyRow, list[AnyRow]]:
+    """The source of a sync, and what was before it at each place, or each of these, that it changed. Raises NotFound."""
     source = reading.execute(
         select(sources.c.id, sources.c.name)
         .join(syncs, syncs.c.source_id == sources.c.id)
@@ -138,14 +152,19 @@ def _found(reading: Reading, sync_id: int) -> tuple[AnyRow, list[_Place]]:
     ).first()
     if source is None:
         raise NotFound(f"There is no sync {sync_id}; `catchment sources show NAME` lists the syncs of a source")
-    before = formers.of_syncs(reading, source.id, _parts(reading, source.id, sync_id))
-    if not before:
+    before = formers.of_syncs(reading, source.id, _parts(reading, source.id, sync_id), paths)
+    if not before or (paths is not None and len(before) < len(paths)):
         raise NotFound(
             f"Nothing is kept that sync {sync_id} of {source.name} changed: it changed nothing, or too long ago"
         )
+    return source, before
+
+
+def _places(reading: Reading, source_id: int, sync_id: int, before: Sequence[AnyRow]) -> list[_Place]:
+    """Those of the places that a sync changed that are not as they were before."""
     paths = [row.path for row in before]
-    after = formers.after(reading, source.id, sync_id, paths)
-    now = _now(reading, source.id, paths)
+    after = formers.after(reading, source_id, sync_id, paths)
+    now = _now(reading, source_id, paths)
     places = []
     for row in before:
         item = now.get(row.path)
@@ -154,7 +173,35 @@ def _found(reading: Reading, sync_id: int) -> tuple[AnyRow, list[_Place]]:
             # Where what later syncs did was undone, it is again as this one left it.
             changed = row.path in after and _deed(after[row.path], item) is not None
             places.append(_Place(row, item, Deed.LEFT if changed else deed))
-    return source, places
+    return places
+
+
+def _close_open(writing: Writing, source: AnyRow, alive: Callable[[str], bool]) -> None:
+    """Raises TryAgain while a sync of the source runs. One that was killed is closed; the next sync takes its jobs back."""
+    is_open = (syncs.c.source_id == source.id) & syncs.c.outcome.is_(None)
+    owner = writing.execute(select(syncs.c.owner).where(is_open)).scalar()
+    if owner is not None and alive(owner):
+        raise TryAgain(f"A sync of {source.name} is running; try again when it has ended")
+    writing.execute(update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now))
+
+
+def _begin(writing: Writing, source_id: int, sync_id: int, is_needed: bool) -> int | None:
+    """Open the undo of a sync among the syncs, if it is needed; the same again where the latest was killed at that."""
+    mine = syncs.c.source_id == source_id
+    latest = writing.execute(
+        select(syncs.c.id, syncs.c.outcome, syncs.c.summary).where(mine).order_by(syncs.c.id.desc()).limit(1)
+    ).one()
+    summary = {"undoes": sync_id}
+    values = {"owner": process.identity(), "outcome": None, "ended_at": None}
+    if latest.outcome == "crashed" and from_json(latest.summary) == summary:
+        writing.execute(update(syncs).where(syncs.c.id == latest.id).values(values))
+        return int(latest.id)
+    if not is_needed:
+        return None
+    number = writing.ids("syncs")[0]
+    row = {"id": number, "source_id": source_id, "code_version": __version__, "began_at": writing.now}
+    writing.execute(insert(syncs).values(row | values | {"summary": to_json(summary)}))
+    return number
 
 
 def _parts(reading: Reading, source_id: int, sync_id: int) -> list[int]:
@@ -214,32 +261,27 @@ _WHY = {CANCELLED: "taken out by an undo until it changes", SUCCEEDED: "brought 
 
 
 class _Undoing:
-    """One undo under way, which stands among the syncs."""
+    """What an undo does in one transaction."""
 
-    def __init__(self, writing: Writing, source_id: int, sync_id: int, actor: str, reason: str) -> None:
-        self.number = writing.ids("syncs")[0]
+    def __init__(self, writing: Writing, source_id: int, number: int, actor: str, reason: str) -> None:
+        self._number = number
         self._writing = writing
         self._source_id = source_id
         self._actor = actor
         self._reason = reason or None
-        row = {"id": self.number, "source_id": source_id, "owner": actor, "code_version": __version__}
-        moments = {"began_at": writing.now, "ended_at": writing.now}
-        values = {"outcome": "completed", "summary": to_json({"undoes": sync_id})}
-        writing.execute(insert(syncs).values(row | moments | values))
-        self._tell("undone")
 
     def take_out(self, places: Sequence[_Place]) -> None:
         """Withdraw documents; an item that is at the source stands with a job that is not done until it changes."""
         there = [place.item for place in places if place.item is not None]
         removal.withdraw_items(self._writing, [item.id for item in there])
         kept = [item.id for item in there if item.state == "kept"]
-        gone = {"state": "deleted", "gone_at": self._writing.now, "sync_id": self.number}
+        gone = {"state": "deleted", "gone_at": self._writing.now, "sync_id": self._number}
         for part in in_parts(kept):
             self._writing.execute(update(items).where(items.c.id.in_(part)).values(gone))
         settled = [i for i in there if i.state != "kept" and i.job_state in (SUCCEEDED, SKIPPED)]
         self._replace_jobs([(item.id, item.version) for item in settled], CANCELLED)
         for item in there:
-            self._tell("taken out", item.id)
+            self.tell("taken out", item.id)
 
     def put_back(self, places: Sequence[_Place]) -> None:
         """Give places the documents that they had."""
@@ -250,12 +292,12 @@ class _Undoing:
         self._replace_jobs([(item.id, item.version) for item in stopped], SUCCEEDED)
         deleted = [p.item.id for p in places if p.item is not None and p.item.state == "deleted"]
         for part in in_parts(deleted):
-            values = {"state": "kept", "sync_id": self.number, "changed_at": self._writing.now}
+            values = {"state": "kept", "sync_id": self._number, "changed_at": self._writing.now}
             self._writing.execute(update(items).where(items.c.id.in_(part)).values(values))
         for part in in_parts(places):
             self._put_documents([(known[p.before.path], p) for p in part])
         for number in known.values():
-            self._tell("brought back", number)
+            self.tell("brought back", number)
 
     def _make_items(self, paths: Sequence[str]) -> dict[str, int]:
         """Items for places that the source does not have."""
@@ -264,7 +306,7 @@ class _Undoing:
         moments = {"first_seen_at": now, "changed_at": now, "gone_at": now}
         rows = [
             {"id": number, "source_id": self._source_id, "locator": path, "container": path.rpartition("/")[0]}
-            | {"version": "", "state": "kept", "sync_id": self.number, **moments}
+            | {"version": "", "state": "kept", "sync_id": self._number, **moments}
             for path, number in numbers.items()
         ]
         self._writing.insert_named(items, rows)
@@ -286,7 +328,7 @@ class _Undoing:
                 "item_id": item,
                 "version": version,
                 "attempt": tried,
-                "sync_id": self.number,
+                "sync_id": self._number,
                 **about,
                 **moments,
             }
@@ -294,16 +336,17 @@ class _Undoing:
         ]
         self._writing.insert_named(jobs, rows)
         for row in rows:
-            self._tell(state.value, row["item_id"], row["id"], tried)
+            self.tell(state.value, row["item_id"], row["id"], tried)
 
-    def _tell(self, event: str, item: int | None = None, job: int | None = None, attempt: int | None = None) -> None:
+    def tell(self, event: str, item: int | None = None, job: int | None = None, attempt: int | None = None) -> None:
+        """Have the history tell it."""
         self._writing.record(
             event,
             actor=self._actor,
             source_id=self._source_id,
             item_id=item,
             job_id=job,
-            sync_id=self.number,
+            sync_id=self._number,
             attempt=attempt,
             reason=self._reason,
         )

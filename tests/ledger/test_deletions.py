@@ -10,7 +10,7 @@ from sqlalchemy import event
 from catchment.errors import NotFound
 from catchment.ledger import Settled, deletions
 from catchment.ledger.store import Store
-from tests.ledger.world import PARSE_ERROR, World, note, notes
+from tests.ledger.world import PARSE_ERROR, World, killed_when_giving_way, note, notes
 
 
 def next_sync(world: World) -> None:
@@ -141,6 +141,21 @@ def test_a_held_deletion_that_is_dropped_is_decided_afresh_by_the_next_listing(w
     counts = world.see(*notes(20), note("unfinished.md"))
     assert (counts.enqueued, counts.revived, counts.new) == (1, 0, 0)
     assert world.settle() == Settled(0, 0)
+
+
+def test_dropping_many_goes_in_parts_and_what_was_killed_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.ingest(*notes(20))
+    world.lose(*(item.locator for item in notes(20)))
+    world.settle()
+    monkeypatch.setattr(deletions, "_DELETED_AT_ONCE", 5)
+    killed_when_giving_way(monkeypatch, 3)
+    with pytest.raises(KeyboardInterrupt):
+        world.ledger.intake.drop_hold(world.source.id, "anna", "a mistake")
+    assert [hold.count for hold in world.ledger.intake.holds()] == [20], "not decided"
+    assert world.ledger.check() == []
+    assert world.ledger.intake.drop_hold(world.source.id, "anna", "a mistake") == 5
+    assert world.ledger.intake.holds() == []
+    assert {known.version for known in world.ledger.intake.known(world.source.id).within("n").values()} == {""}
 
 
 def test_where_nothing_is_held_there_is_nothing_to_decide(world: World) -> None:

@@ -6,9 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from catchment import process
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger import SkippedOutcome
 from catchment.ledger.proof import Standing
+from catchment.ledger.store import Store
 from catchment.ledger.undo import Deed, Undone
 from catchment.model import SkipReason
 from tests.ledger.world import World, killed_when_giving_way, note, notes
@@ -210,6 +212,51 @@ def test_no_undo_while_a_sync_runs_and_none_of_nothing(world: World) -> None:
     nothing = next_sync(world)
     with pytest.raises(NotFound, match="changed nothing"):
         undo(world, nothing)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_an_undo_goes_in_parts_and_one_that_was_killed_goes_on_with_the_rest(
+    world: World, monkeypatch: pytest.MonkeyPatch, parts: int
+) -> None:
+    sync_id, before = much_happened(world)
+    after = library(world)
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    monkeypatch.setattr("catchment.ledger.undo._ROWS_AT_ONCE", 2)
+    with monkeypatch.context() as patched:
+        killed_when_giving_way(patched, parts)
+        with pytest.raises(KeyboardInterrupt):
+            world.ledger.undo.undo(sync_id, "anna", "", process.alive)
+    assert library(world) != after
+    world.reopen()
+    with pytest.raises(TryAgain, match="already running"):
+        world.ledger.syncs.begin(world.source.id, run=None, owner="w", code_version="1", alive=process.alive)
+    killed = world.ledger.syncs.last(world.source.id)
+    assert killed is not None
+    done = world.ledger.undo.undo(sync_id, "anna", "", lambda _: False)
+    assert (done.number, done.count(Deed.LEFT)) == (killed.id, 0)
+    assert library(world) == before
+    assert world.ledger.undo.undo(killed.id, "anna", "", process.alive).number == killed.id + 1
+    assert library(world) == after
+    assert world.ledger.check(deep=True) == []
+
+
+def test_what_is_let_go_of_in_the_middle_of_an_undo_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync_id, _ = much_happened(world)
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.clock.forward(days=31)
+    monkeypatch.setattr("catchment.ledger.undo._ROWS_AT_ONCE", 2)
+    purged: list[int] = []
+
+    def give_way(_: Store) -> None:
+        if not purged:
+            purged.append(0)
+            purged.append(world.ledger.undo.purge(timedelta(days=30), FOREVER))
+
+    monkeypatch.setattr(Store, "give_way", give_way)
+    with pytest.raises(NotFound, match="too long ago"):
+        world.ledger.undo.undo(sync_id, "anna", "", process.alive)
+    assert purged == [0, 2], "not what the undo itself keeps"
+    assert world.ledger.check(deep=True) == []
 
 
 def test_what_is_kept_for_undoing_is_bounded_in_time(world: World) -> None:
