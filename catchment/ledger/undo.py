@@ -90,7 +90,7 @@ class Undo:
         """
         with self._store.read() as reading:
             source, before = _found(reading, sync_id)
-            is_needed = bool(_places(reading, source.id, sync_id, before))
+            is_needed = any(_places(reading, source.id, sync_id, part) for part in in_parts(before, _ROWS_AT_ONCE))
         with self._store.write() as writing:
             _close_open(writing, source, alive)
             number = _begin(writing, source.id, sync_id, is_needed)
