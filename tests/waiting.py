@@ -9,8 +9,8 @@ from typing import TypeVar
 PATIENCE = 400.0
 """Seconds after which what has not come about is believed never to: no machine on which the tests make sense needs them."""
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.3
-_PAUSES_PER_LOOK = 3
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+_PAUSES_PER_LOOK = 5
 _LONGEST_AFTER_A_LOOK = 3.0
 
 T = TypeVar("T")
