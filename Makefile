@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test acceptance faults soak fuzz check bench load hazards lock clean
+.PHONY: help setup demo test acceptance faults slow soak fuzz check bench load hazards lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z]+: .*##|^[a-z]+: +##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -31,6 +31,9 @@ acceptance: setup  ## the installed command, its server and the UI in a browser,
 
 faults: setup    ## kills, bad disks, bad clocks, bad neighbours and bad input (ARGS="--times 3": three times as many)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m faults $(ARGS)
+
+slow: setup      ## acceptance and faults in one go, which takes less than one after the other
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "acceptance or browser or faults"
 
 soak: setup      ## the same ten times as long, the hazards of mail and repositories, and two thousand syncs: hours
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "faults or soak" --timeout 0 --times 10

@@ -14,7 +14,7 @@ from tests.faults.crashes import ARROW, PROJECT, WITHIN
 from tests.faults.lives import Life, Point, Recording, a_place
 from tests.faults.scenes import SCENES, Scene
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _KILLS_IN_A_LIFE = 6
 Points = dict[str, list[Point]]

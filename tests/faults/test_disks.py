@@ -20,7 +20,7 @@ from tests.faults.disk import Fault, Note
 from tests.faults.versions import kept, told
 from tests.faults.workshop import Workshop, texts_of
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _ALL_FROM = 10
 """So many times as many faults as in an ordinary run are all that there can be."""
