@@ -4,42 +4,49 @@ from __future__ import annotations
 
 import logging
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from catchment.contracts import Ended, Shell
+from catchment.errors import HomeUnavailable
 from connectors.github.shell import run
 from tasks.shell import run_in_flow
 
-pytestmark = pytest.mark.parametrize("shell", [run, run_in_flow])
+EITHER = pytest.mark.parametrize("shell", [run, run_in_flow])
 
 
 def _python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
+@EITHER
 def test_words_arrive_as_they_were_given(shell: Shell) -> None:
     hostile = ["a b", "$HOME", "`id`", "';exit 9;'", "*", "new\nline", "--flag", "ü\\n", ""]
     ended = shell([*_python("import sys; print(sys.argv[1:])"), *hostile], {}, 20)
     assert ended == Ended(0, f"{hostile}\n")
 
 
+@EITHER
 def test_both_outputs_and_the_exit_code_come_back_whatever_they_are(shell: Shell) -> None:
     code = r"import os, sys; os.write(1, b'out\xff\n'); os.write(2, b'err\n'); sys.exit(7)"
     assert shell(_python(code), {}, 20) == Ended(7, "out\ufffd\nerr\n")
 
 
+@EITHER
 def test_nothing_can_be_asked_of_a_person(shell: Shell) -> None:
     assert shell(_python("import sys; print(repr(sys.stdin.read()))"), {}, 20) == Ended(0, "''\n")
 
 
+@EITHER
 def test_the_environment_is_added_to_that_of_the_process(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEPT", "kept")
     code = "import os; print(os.environ['KEPT'], os.environ['ADDED'])"
     assert shell(_python(code), {"ADDED": "a 'quoted' $word"}, 20).said == "kept a 'quoted' $word\n"
 
 
+@EITHER
 def test_a_program_that_takes_too_long_is_stopped_with_all_that_it_began(shell: Shell, tmp_path: Path) -> None:
     held, kept = tmp_path / "began", tmp_path / "ended"
     inner = (
@@ -53,6 +60,7 @@ def test_a_program_that_takes_too_long_is_stopped_with_all_that_it_began(shell: 
     assert not kept.exists()
 
 
+@EITHER
 def test_nothing_that_was_given_or_said_is_logged(
     shell: Shell, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,3 +70,10 @@ def test_nothing_that_was_given_or_said_is_logged(
     for private in ("said-it", "secret-value", "SystemExit", sys.executable):
         assert private not in caplog.text
     assert ("triggered with 1 commands" in caplog.text) == (shell is run_in_flow)
+
+
+def test_no_room_for_temporary_files_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "away"))
+    with pytest.raises(HomeUnavailable, match=r"\(No such file or directory\).* room in ") as raised:
+        run_in_flow(_python("pass"), {}, 20)
+    assert raised.value.__context__ is None
