@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 
 from prefect import task
@@ -56,11 +56,14 @@ def _forget_deleted(age: timedelta) -> int:
 def _forget_results(age: timedelta) -> int:
     before = time.time() - age.total_seconds()
     home = Home.default()
-    files = itertools.chain((home.prefect / "storage").rglob("*"), home.plans.glob("*"))
-    old = [path for path in files if path.is_file() and path.stat().st_mtime < before]
-    for path in old:
-        path.unlink(missing_ok=True)
-    return len(old)
+    forgotten = 0
+    for path in itertools.chain((home.prefect / "storage").rglob("*"), home.plans.glob("*")):
+        # Who kept it may take it away meanwhile.
+        with suppress(FileNotFoundError):
+            if path.is_file() and path.stat().st_mtime < before:
+                path.unlink()
+                forgotten += 1
+    return forgotten
 
 
 def _check_ledger() -> int:
