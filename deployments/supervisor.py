@@ -38,6 +38,7 @@ __all__ = ["Running", "down", "running", "ui_login", "up"]
 _SHIPPED = Path(__file__).parent.parent / "prefect.yaml"
 _STOP_SECONDS = 35.0
 _LOOKED_AT_SECONDS = 0.2
+_AWAY_SECONDS = 3.0
 
 Announce = Callable[[str], None]
 
@@ -125,7 +126,7 @@ class _Supervisor:
                 self._start_server()
                 self._reclaim()
                 self._open()
-            while not self._stopping.wait(0.25):
+            while not self._stopping.wait(0.25) and not self._is_homeless():
                 self._revive()
                 self._end_silence()
                 if set_by := self._clock.set_by():
@@ -136,6 +137,13 @@ class _Supervisor:
                 self._close()
             finally:
                 self._zygote.end()
+
+    def _is_homeless(self) -> bool:
+        """Whether the home was removed, or moved, and does not come back: nothing could be written down any more."""
+        if _until(self._home.run.exists, _AWAY_SECONDS):
+            return False
+        self._announce("the home folder is gone; all that runs for it ends")
+        return True
 
     def _open(self) -> None:
         """Wait for the server, make what it remembers true, and only then let the worker take runs."""

@@ -194,12 +194,12 @@ def pages(store: Store) -> list[str]:
     if store.file is None:
         return []
     with store.read() as reading:
-        verdict = reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one()
-        if verdict != "ok" or is_cut(store):
-            return [f"The file is damaged; {_RESTORE}"]
-        if not opening.is_as_made(reading):
-            return [f"The tables are not those of this program; {_RESTORE}"]
-    return []
+        is_well = reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() == "ok"
+        is_ours = is_well and opening.is_as_made(reading)
+    # Afterwards: nobody may have a second connection to a ledger whose disk is full.
+    if not is_well or is_cut(store):
+        return [f"The file is damaged; {_RESTORE}"]
+    return [] if is_ours else [f"The tables are not those of this program; {_RESTORE}"]
 
 
 def check_words(store: Store) -> list[str]:

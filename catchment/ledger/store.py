@@ -232,7 +232,7 @@ class Writing(Reading):
 class Store:
     """One database, shared by the threads of one process. Open it after a fork, never before.
 
-    `fixed`: nobody can write to its disk, and SQLite need not try; heeded where all is in the file, and nothing in its log.
+    `fixed`: nobody can write to its disk, and SQLite need not try. Where something is in its log, nobody else may have it open.
     """
 
     def __init__(self, url: str | URL, clock: Callable[[], float], *, alone: bool = False, fixed: bool = False) -> None:
@@ -358,14 +358,18 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
             raise BadInput(
                 "A ledger on PostgreSQL needs psycopg, which is not installed; pip install 'psycopg[binary]'"
             ) from error
-    only = {"pool_size": 1, "max_overflow": 0} if alone else {}
     file = Path(str(url.database))
-    fixed = (fixed or _is_read_only(file.parent)) and _is_whole(file)
+    patience = 0 if alone else LOCK_WAIT_SECONDS
+    is_whole = _is_whole(file)
+    # What SQLite knows of a log it keeps beside it, for which there is no room; of one that is nobody else's, in memory.
+    alone |= fixed and not is_whole
+    only = {"pool_size": 1, "max_overflow": 0} if alone else {}
+    fixed = (fixed or _is_read_only(file.parent)) and is_whole
     if fixed:
         url = url.set(database=file.absolute().as_uri(), query={"immutable": "1", "uri": "true"})
     engine = create_engine(
         url,
-        connect_args={"timeout": 0 if alone else LOCK_WAIT_SECONDS},
+        connect_args={"timeout": patience},
         execution_options={"compiled_cache": _statements},
         **only,
     )

@@ -145,3 +145,11 @@ def test_everything_is_killed_and_the_machine_starts_anew(person: Person, vault:
     person("up", "--detach").ok()
     goes_on(person, "all")
     all_is_well(person, "all")
+
+
+def test_a_home_that_is_moved_away_takes_with_it_all_that_runs(person: Person, tmp_path: Path) -> None:
+    assert person.processes()
+    person.home.rename(tmp_path / "elsewhere")
+    until(person.processes, lambda found: not found)
+    person.home.mkdir()
+    assert not person("status", "--json").ok().json["server"]["running"]

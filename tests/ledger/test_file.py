@@ -66,6 +66,23 @@ def test_what_was_committed_is_there_after_opening_again(sqlite_world: World) ->
     looked.close()
 
 
+def test_what_is_in_the_log_can_be_read_where_there_is_room_for_nothing(sqlite_world: World, tmp_path: Path) -> None:
+    sqlite_world.ingest(*notes(3))
+    file, left = Path(sqlite_world.url.removeprefix("sqlite:///")), tmp_path / "left.db"
+    for ending in ("", "-wal"):
+        shutil.copy(f"{file}{ending}", f"{left}{ending}")
+    assert Path(f"{left}-wal").stat().st_size
+    # As on a full disk: what SQLite knows of the log cannot be kept beside it.
+    Path(f"{left}-shm").symlink_to(tmp_path / "no" / "room")
+    with pytest.raises(LedgerUnavailable):
+        Ledger.inspect(address(left))
+    for _ in range(2):
+        looked = Ledger.inspect(address(left), fixed=True)
+        assert len(looked.library.search("says")) == 3
+        assert looked.check() == []
+        looked.close()
+
+
 @pytest.mark.parametrize(
     "url",
     [
