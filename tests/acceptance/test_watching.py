@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _NAME = "notes"
 _SOON = 60
-_UNZIPPED = 10_000
+_UNZIPPED = 25_000
 
 
 @dataclass(frozen=True, slots=True)
