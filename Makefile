@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,19 +25,19 @@ demo: setup      ## ingest the example vault and this repository, show the resul
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
 test: setup      ## unit, contract, flow and server tests
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not acceptance and not browser and not faults and not soak"
+	$(PYTEST) -m "not acceptance and not browser and not faults and not soak"
 
 acceptance: setup  ## the installed command, its server and the UI in a browser, as a person uses them
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "acceptance or browser"
+	$(PYTEST) -m "acceptance or browser"
 
 faults: setup    ## kills, bad disks, bad clocks, bad neighbours and bad input (ARGS="--times 3": three times as many)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m faults $(ARGS)
+	$(PYTEST) -m faults $(ARGS)
 
 slow: setup      ## acceptance and faults in one go, which takes less than one after the other
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "acceptance or browser or faults"
+	$(PYTEST) -m "acceptance or browser or faults"
 
 soak: setup      ## the same ten times as long, the hazards of mail and repositories, and two thousand syncs: hours
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "faults or soak" --timeout 0 --times 10
+	$(PYTEST) -m "faults or soak" --timeout 0 --times 10
 	$(BIN)/python -m benchmarks.soak
 
 fuzz: setup      ## input led by what of our code it reaches, two minutes for each parser (ARGS="note message --seconds 600")

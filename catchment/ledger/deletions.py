@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
@@ -49,12 +49,16 @@ class Deletions:
         return Settled(self._delete(gone, sync.source_id, sync.owner, sync_id, "gone"), 0)
 
     def _delete(self, gone: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> int:
-        """Delete those that are missing still; how many. After a kill the rest is missing, and the next one goes on."""
+        """Delete those that are missing still; how many."""
+        return self._in_parts(gone, source_id, lambda w, ids: _delete(w, ids, source_id, actor, sync_id, reason))
+
+    def _in_parts(self, gone: Sequence[int], source_id: int, deed: Callable[[Writing, Sequence[int]], None]) -> int:
+        """Do it to those that are missing still; how many. After a kill the rest is missing, and the next one goes on."""
         count = 0
         for part in in_parts(gone, _DELETED_AT_ONCE):
             with self._store.write() as writing:
                 still = _missing(writing, source_id, part)
-                _delete(writing, still, source_id, actor, sync_id, reason)
+                deed(writing, still)
                 count += len(still)
             if len(part) == _DELETED_AT_ONCE:
                 self._store.give_way()
@@ -93,19 +97,7 @@ class Deletions:
         with self._store.read() as reading:
             sync_id = _held(reading, source_id)
             gone = _missing(reading, source_id)
-        count = 0
-        for part in in_parts(gone, _DELETED_AT_ONCE):
-            with self._store.write() as writing:
-                still = _missing(writing, source_id, part)
-                values = {"state": "present", "version": "", "gone_at": None}
-                writing.execute(update(items).where(among(writing, items.c.id, still)).values(values))
-                # They are to be looked for again, whatever was listed meanwhile.
-                writing.execute(delete(marks).where(marks.c.source_id == source_id))
-                for item_id in still:
-                    writing.record("kept", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id)
-                count += len(still)
-            if len(part) == _DELETED_AT_ONCE:
-                self._store.give_way()
+        count = self._in_parts(gone, source_id, lambda w, ids: _keep(w, ids, source_id, actor, sync_id))
         with self._store.write() as writing:
             _close_hold(writing, source_id, "dropped")
             writing.record("hold dropped", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
@@ -205,3 +197,12 @@ def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: st
         writing.execute(update(items).where(items.c.id.in_(part)).values(state="deleted"))
         for item_id in part:
             writing.record("deleted", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id, reason=reason)
+
+
+def _keep(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int) -> None:
+    """Items are to be looked for again, whatever was listed meanwhile."""
+    values = {"state": "present", "version": "", "gone_at": None}
+    writing.execute(update(items).where(among(writing, items.c.id, item_ids)).values(values))
+    writing.execute(delete(marks).where(marks.c.source_id == source_id))
+    for item_id in item_ids:
+        writing.record("kept", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id)

@@ -360,12 +360,11 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
             ) from error
     file = Path(str(url.database))
     patience = 0 if alone else LOCK_WAIT_SECONDS
-    is_whole = _is_whole(file)
+    immutable = (fixed or _is_read_only(file.parent)) and _is_whole(file)
     # What SQLite knows of a log it keeps beside it, for which there is no room; of one that is nobody else's, in memory.
-    alone |= fixed and not is_whole
+    alone |= fixed and not immutable
     only = {"pool_size": 1, "max_overflow": 0} if alone else {}
-    fixed = (fixed or _is_read_only(file.parent)) and is_whole
-    if fixed:
+    if immutable:
         url = url.set(database=file.absolute().as_uri(), query={"immutable": "1", "uri": "true"})
     engine = create_engine(
         url,
@@ -380,7 +379,7 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
         for pragma in (
             # Before anything is read: from then on the lock would be on the log only.
             *(["locking_mode = EXCLUSIVE"] if alone else []),
-            *(["page_size = 8192", "journal_mode = WAL"] if not fixed else []),
+            *(["page_size = 8192", "journal_mode = WAL"] if not immutable else []),
             "synchronous = FULL",
             "foreign_keys = ON",
             "cache_size = -16000",
