@@ -7,6 +7,7 @@ happens, and what happens. `lived` runs a process to its end, or to its kill, an
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -63,6 +64,8 @@ def lived(work: Callable[[], None], note: Path, *, seconds: float | None = None)
     """
     note.unlink(missing_ok=True)
     near, far = os.pipe()
+    # What is here already is not looked through, and so not copied, by each process that is forked.
+    gc.freeze()
     child = os.fork()
     if child == 0:
         os.close(near)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from catchment.errors import NotFound
 from catchment.ledger import Ledger
+from deployments.warm.rehearsal import rehearse
 from tests.faults.crashes import End, killing, listen, lived
 from tests.faults.desk import BATCH, Desk, all_is_well, same
 from tests.faults.scenes import Scene
@@ -51,6 +53,7 @@ class Life:
     """One desk, and the processes at it."""
 
     def __init__(self, scene: Scene, place: Path) -> None:
+        _be_ready()
         self._scene = scene
         self._place = place / "desk"
         self._note = place / "note"
@@ -147,3 +150,9 @@ class Life:
             return
         with suppress(NotFound), closing(Ledger.inspect(desk.home.database_url)) as ledger:
             same(ledger.check(deep=True), [])
+
+
+@functools.cache
+def _be_ready() -> None:
+    """Do here, once, what is slow the first time, instead of in each of the hundreds of processes that are forked."""
+    rehearse()

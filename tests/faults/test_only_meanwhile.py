@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.engine.whole import Disturbance, Engine
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 FILES = ("a.md", "sub/a.md", "sub/b.md", "sub/deep/c.md", "sub/deep/d.md", "other/e.md")
+
+_STEP = 3
+"""An ordinary run has one of so many places, a longer one has all."""
 
 REFUSED: set[str] = set()
 """Folders that cannot be listed: real rights do not stop the user root."""
@@ -98,12 +102,15 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("what", MEANWHILE)
-def test_what_is_so_only_while_a_sync_ends_early_changes_nothing(engine: Engine, what: str, how: str) -> None:
+def test_what_is_so_only_while_a_sync_ends_early_changes_nothing(
+    engine: Engine, what: str, how: str, times: int
+) -> None:
     disk, (begin, undo) = engine.disks["papers"], MEANWHILE[what]
+    step = _STEP if times == 1 else 1
     for place in FILES:
         disk.write(place, "")
     engine.sync("papers")
-    came_to_it, places = True, count()
+    came_to_it, places = True, count(random.randrange(step), step)
     while came_to_it:
         begin(disk)
         came_to_it = ENDS[how](engine, at := next(places))

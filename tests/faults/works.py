@@ -7,6 +7,7 @@ Beside the home is `kept`, where backups go; the folder `papers`, which is the s
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -29,6 +30,7 @@ from catchment.settings import Home, Policy, Priority
 from connectors.local_files import LocalFiles
 from deployments.environment import auth_string
 from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.warm.rehearsal import rehearse
 from tests.faults.versions import become_later
 
 NAME = "papers"
@@ -124,6 +126,8 @@ WORKS: dict[str, Callable[[Home], Any]] = {
 
 def main() -> None:
     """Do one work after the other, until there is nothing more to read."""
+    rehearse()
+    gc.freeze()
     for line in sys.stdin:
         asked = json.loads(line)
         reader, writer = os.pipe()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from catchment.home import Home
 from deployments.api import api
 from deployments.watch.report import read
-from tests.acceptance.person import Person, upright
+from tests.acceptance.person import Person
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 from tests.normalize.samples import pdf
 from tests.waiting import until
@@ -31,14 +32,14 @@ def dovecot() -> Iterator[Dovecot]:
 
 
 @pytest.fixture(scope="module")
-def person(tmp_path_factory: pytest.TempPathFactory, dovecot: Dovecot) -> Iterator[Person]:
-    """A person who has the password in a variable and has synced the account as `mail`."""
-    variables = {"MAIL_PASSWORD": PASSWORD}
-    with upright(Person(tmp_path_factory.mktemp("mail") / "home", variables=variables)) as person:
-        said = person(*_adding(dovecot, "mail"), "--secret", "password=env:MAIL_PASSWORD", "--watch").ok()
-        assert "2 of 2 folders" in said.out
-        person.sync("mail")
-        yield person
+def person(person: Person, dovecot: Dovecot) -> Iterator[Person]:
+    """A person who has synced the account as `mail`."""
+    said = person(*_adding(dovecot, "mail"), "--secret", "password=env:MAIL_PASSWORD", "--watch").ok()
+    assert "2 of 2 folders" in said.out
+    person.sync("mail")
+    yield person
+    for name in ("mail", "blocked", "filed", "plans", "drawings"):
+        person("sources", "remove", name, "--yes")
 
 
 def _adding(dovecot: Dovecot, name: str) -> list[str]:
@@ -47,15 +48,20 @@ def _adding(dovecot: Dovecot, name: str) -> list[str]:
 
 
 def items(person: Person, words: str) -> list[str]:
-    """The items that hold these words."""
-    return [hit["item"] for hit in person("search", words, "--json").ok().json]
+    """The messages that hold these words."""
+    return [hit["item"] for hit in hits(person, words)]
+
+
+def hits(person: Person, words: str) -> Any:
+    """What a search in the account finds."""
+    return person("search", words, "--source", "mail", "--json").ok().json
 
 
 def test_messages_and_what_is_attached_are_found(person: Person) -> None:
-    (sluice,) = person("search", "sluice", "--json").ok().json
+    (sluice,) = hits(person, "sluice")
     assert sluice["title"] == "The sluice"
     assert sluice["item"].startswith("INBOX;UIDVALIDITY=")
-    (mites,) = person("search", "mites", "--json").ok().json
+    (mites,) = hits(person, "mites")
     assert (mites["title"], mites["item"].rpartition(";")[2]) == ("varroa", "PART=2")
     (gauge,) = items(person, "gauge")
     assert gauge.startswith("Archiv/Bäche;")
@@ -74,7 +80,7 @@ def test_a_sync_without_changes_does_nothing(person: Person) -> None:
 
 
 def test_a_moved_and_a_deleted_message_are_followed(person: Person, dovecot: Dovecot) -> None:
-    before = person("search", "sluice", "--json").ok().json[0]["document"]
+    before = hits(person, "sluice")[0]["document"]
     with dovecot.person() as mine:
         mine.select_folder("INBOX")
         first, second = mine.search()
@@ -83,7 +89,7 @@ def test_a_moved_and_a_deleted_message_are_followed(person: Person, dovecot: Dov
         mine.expunge()
     # The watcher may have been quicker.
     person.sync("mail")
-    (moved,) = person("search", "sluice", "--json").ok().json
+    (moved,) = hits(person, "sluice")
     assert (moved["document"], moved["item"].partition(";")[0]) == (before, "Archiv/Bäche")
     assert items(person, "mites") == []
     assert "it is in the library as document" in person("why", moved["item"]).ok().out
@@ -143,8 +149,8 @@ def test_the_same_pdf_in_a_mail_and_on_a_disk_is_one_parsed_document_with_two_pl
 ) -> None:
     plan = pdf("The weir was rebuilt with larch. " * 3_000)
     (tmp_path / "weir.pdf").write_bytes(plan)
-    person("sources", "add", "local_files", tmp_path, "--name", "papers").ok()
-    assert person.sync("papers")["parsed"] == 1
+    person("sources", "add", "local_files", tmp_path, "--name", "drawings").ok()
+    assert person.sync("drawings")["parsed"] == 1
     with dovecot.person() as mine:
         mine.create_folder("Plans")
         mine.append("Plans", message(30, "Plans", "The plan of it comes with this.\n", files={"plan.pdf": plan}))
@@ -155,7 +161,7 @@ def test_the_same_pdf_in_a_mail_and_on_a_disk_is_one_parsed_document_with_two_pl
     assert (done["succeeded"], done["parsed"] + done["reused"]) == (3, 3) and done["parsed"] <= 2
     (found,) = person("search", "larch", "--json").ok().json
     places = {place["source"]: place["item"] for place in found["places"]}
-    assert places["papers"] == "weir.pdf" and places["plans"].endswith(";PART=2")
+    assert places["drawings"] == "weir.pdf" and places["plans"].endswith(";PART=2")
     carrier = person("show", places["plans"], "--json").ok().json["attached_to"]
     shown = person("show", str(carrier), "--json").ok().json
     assert [file["name"] for file in shown["attached"]] == ["plan.pdf"]
