@@ -16,6 +16,7 @@ import typer
 from catchment.errors import CatchmentError, NotFound, Refused, TryAgain
 from catchment.home import expanded
 from console import adding, render, session, values
+from deployments import forked
 
 if TYPE_CHECKING:
     from catchment.ledger import Source, SyncRow
@@ -36,12 +37,18 @@ def sync(
         Path | None, typer.Option(metavar="FILE", help="Do what this plan says and nothing else; see `catchment plan`.")
     ] = None,
     as_json: values.Json = False,
+    asked_for: Annotated[
+        str, typer.Option(hidden=True, help="Wait for a sync that was asked for: its run and when.")
+    ] = "",
 ) -> int:
     """Bring a source up to date now.
 
     With --wait the exit code says how it went: 0 done (items in quarantine are told, and are no error), 1 failed,
     10 the source is held or rests. A source that is paused, or that nobody agreed to have read, is refused with 5.
     """
+    if asked_for:
+        run, _, when = asked_for.partition(",")
+        return _wait(name, run, datetime.fromisoformat(when), as_json)
     entry = adding.entry(name)
     _may_run(name)
     adding.require_consent(entry)
@@ -57,9 +64,16 @@ def sync(
         else:
             render.say(f"{name}: started; see it at {server.url} or with `catchment status`")
         return 0
+    forked.go_on_with(["sync", name, "--asked-for", f"{run},{started.isoformat()}", *(["--json"] if as_json else [])])
+    return _wait(name, run, started, as_json)
+
+
+def _wait(name: str, run: str, started: datetime, as_json: bool) -> int:
+    from deployments import runs
+
     try:
         with _Progress(name) as show:
-            view = runs.wait(server, run, show)
+            view = runs.wait(session.needs_server(), run, show)
     except KeyboardInterrupt:
         render.note(f"the sync of {name} goes on in the background; see `catchment status`")
         raise

@@ -25,10 +25,12 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catchment.home import Home
 from deployments.environment import POOL
+from deployments.forked import place
 from deployments.processes import Deaths, end_with_parent, name_process
 from deployments.warm import forge
 
@@ -177,27 +179,25 @@ def _work(ground: forge.Ground) -> None:
     from deployments.warm.worker import WarmWorker
 
     ours, theirs = socket.socketpair()
+    desk = place(Home.default())
     pid = os.fork()
     if pid == 0:
         ours.close()
         os.setsid()
         name_process("fork server")
-        forge.serve(theirs, ground)
+        forge.serve(theirs, ground, desk)
         return
     theirs.close()
     worker = WarmWorker(work_pool_name=POOL, name=POOL, create_pool_if_not_found=False)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_take_runs(worker, ours, pid))
+        asyncio.run(_take_runs(worker, ours, pid, desk))
 
 
-async def _take_runs(worker: WarmWorker, link: socket.socket, fork_server: int) -> None:
-    from deployments.warm.answering import answering
-
+async def _take_runs(worker: WarmWorker, link: socket.socket, fork_server: int, desk: Path) -> None:
     # Ctrl-C is what a worker takes as the wish to let its runs end; a plain end would kill them.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
-    await worker.adopt(link, fork_server)
-    async with answering(Home.default(), worker.execute, worker.warn):
-        await worker.start()
+    await worker.adopt(link, fork_server, desk)
+    await worker.start()
 
 
 def _end_with_supervisor() -> None:

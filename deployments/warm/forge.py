@@ -1,8 +1,10 @@
-"""The fork server: `python -P -m deployments.warm.forge FD`, started and spoken to by `link.py`, one JSON line per message.
+"""The fork server: `python -P -m deployments.warm.forge FD [SOCKET]`, started and spoken to by `link.py`, one JSON line per
+message.
 
 It imports Prefect and the project once, and each run is a fork of it. It has one thread, no event loop, and nothing open but
 the socket to its worker, so that a fork is as good as a new interpreter. When that socket closes, by whatever end of the
-worker, every run is killed with all that it started.
+worker, every run is killed with all that it started. At SOCKET, if there is one, a command may be asked for that is done in a
+fork: see `deployments.forked`.
 
     in   {"start": key, "order": the fields of `Order`}
          {"signal": number, "to": key}       {"retire": true}: end when the last run has ended
@@ -41,6 +43,7 @@ import psutil
 from catchment import durable
 from catchment.sandbox_server import prepare
 from deployments.environment import NO_RUN, RUN_VARIABLE
+from deployments.forked import take_over, tell_end
 from deployments.processes import Deaths, end_with_parent, name_process
 from deployments.warm.preload import PREFECT, SourceFiles, complete_models, load, wanted
 
@@ -52,9 +55,9 @@ _LOOK_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Run:
-    """A run that was forked, by its key; what it has read and written."""
+    """A run that was forked, by its key, or a command, which has none; what it has read and written."""
 
-    key: int
+    key: int | None
     process: psutil.Process
     io: tuple[int, int] = (0, 0)
 
@@ -74,21 +77,27 @@ class Order:
 
 @dataclass(slots=True)
 class Forge:
-    """The fork server's loop. `label` is where this process's first environment keeps the id of its flow run."""
+    """The fork server's loop. `label` is where this process's first environment keeps the id of its flow run, and `desk` is
+    where commands are asked for."""
 
     link: socket.socket
     files: SourceFiles
     label: int
+    desk: socket.socket | None = None
     pid: int = field(default_factory=os.getpid)
     runs: dict[int, Run] = field(default_factory=dict)
     retired: bool = False
     stale: bool = False
     _received: bytes = b""
 
-    def serve(self) -> Order | None:
-        """Start what is asked for and tell how it ended. Returns in the fork, with its order; and None at the end."""
+    def serve(self) -> Order | socket.socket | None:
+        """Start what is asked for and tell how it ended. Returns in the fork, with its order, or with the line to who asks for
+        a command; and None at the end.
+        """
         with Deaths() as deaths, selectors.DefaultSelector() as selector:
             selector.register(self.link, selectors.EVENT_READ)
+            if self.desk:
+                selector.register(self.desk, selectors.EVENT_READ)
             selector.register(deaths.ear, selectors.EVENT_READ)
             while not (self.retired and not self.runs):
                 ready = [key.fileobj for key, _ in selector.select(None if self.stale else _LOOK_SECONDS)]
@@ -103,8 +112,10 @@ class Forge:
                     for message in messages:
                         if order := self._obey(message):
                             return order
-                if not ready and not self.stale and self.files.changed():
-                    self._turn_stale()
+                if self.desk in ready and (line := self._called()):
+                    return line
+                if not ready:
+                    self._is_stale()
         return None
 
     def say(self, message: dict[str, Any]) -> None:
@@ -132,16 +143,13 @@ class Forge:
         return None
 
     def _start(self, key: int, order: Order) -> Order | None:
-        if self.stale or self.files.changed():
-            self._turn_stale()
+        if self._is_stale():
             self.say({"refused": key, "why": STALE})
             return None
-        sys.stdout.flush()
-        sys.stderr.flush()
         # Other processes read there which run the fork executes; an environment that is set later is not seen by them.
         ctypes.memmove(self.label, order.flow_run.encode(), len(NO_RUN))
         try:
-            pid = os.fork()
+            pid = self._fork(key)
         except OSError as error:
             self.say({"refused": key, "why": f"no process can be started ({error.strerror})"})
             return None
@@ -149,25 +157,43 @@ class Forge:
             if os.getpid() == self.pid:
                 ctypes.memmove(self.label, NO_RUN.encode(), len(NO_RUN))
         if pid == 0:
-            self._become(order)
+            name_process("run")
+            _begin(order)
             return order
-        self.runs[pid] = Run(key, psutil.Process(pid))
         self.say({"started": key, "pid": pid})
         return None
 
-    def _become(self, order: Order) -> None:
-        """Make the fork a process of its own: nothing of the fork server's is left open, handled or inherited."""
+    def _called(self) -> socket.socket | None:
+        assert self.desk
+        line, _ = self.desk.accept()
+        # Who hears nothing does it alone.
+        with contextlib.suppress(OSError):
+            if not self._is_stale() and self._fork(None) == 0:
+                name_process("command")
+                return line
+        line.close()
+        return None
+
+    def _is_stale(self) -> bool:
+        if not self.stale and self.files.changed():
+            self.stale = True
+            self.say({"stale": True})
+        return self.stale
+
+    def _fork(self, key: int | None) -> int:
+        """As `os.fork`. The fork is a process of its own: nothing of the fork server's is left open, handled or inherited."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            self.runs[pid] = Run(key, psutil.Process(pid))
+            return pid
         self.link.close()
+        if self.desk:
+            self.desk.close()
         os.setsid()
         end_with_parent()
-        name_process("run")
-        if order.output is not None:
-            for descriptor, file in enumerate(order.output, 1):
-                os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), descriptor)
-            for stream in (sys.stdout, sys.stderr):
-                if isinstance(stream, TextIOWrapper):
-                    stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-        os.chdir(order.folder)
+        return 0
 
     def _signal(self, key: int, number: int) -> None:
         for pid, run in self.runs.items():
@@ -187,18 +213,14 @@ class Forge:
                 del self.runs[pid]
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGKILL)
-                self.say({"ended": run.key, "code": os.waitstatus_to_exitcode(status), **_figures(used, run.io)})
+                if run.key is not None:
+                    self.say({"ended": run.key, "code": os.waitstatus_to_exitcode(status), **_figures(used, run.io)})
 
     def _kill_all(self) -> None:
         for pid in self.runs:
             _kill(pid)
         for pid in self.runs:
             os.waitpid(pid, 0)
-
-    def _turn_stale(self) -> None:
-        if not self.stale:
-            self.stale = True
-            self.say({"stale": True})
 
 
 @dataclass(slots=True)
@@ -234,19 +256,58 @@ class Ground:
         return self.files
 
 
-def serve(link: socket.socket, ground: Ground) -> None:
-    """Serve until the worker closes the socket; in a fork, execute its run instead."""
-    forge = Forge(link, ground.prepare(), ground.label)
+def serve(link: socket.socket, ground: Ground, place: Path | None = None) -> None:
+    """Serve until the worker closes the socket; in a fork, execute its run, or a command asked for at `place`, instead."""
+    files, failed = ground.prepare(), list(ground.failed)
+    desk = None
+    if place:
+        try:
+            desk = _desk(place)
+        except OSError as error:
+            # The path of a home may be longer than that of a socket can be.
+            failed.append(f"a socket for commands ({error})")
+    forge = Forge(link, files, ground.label, desk)
     gc.collect()
     gc.freeze()
-    forge.say({"ready": ground.failed})
+    forge.say({"ready": failed})
     before = _spellings()
-    if order := forge.serve():
+    begun = forge.serve()
+    order = _asked(begun) if isinstance(begun, socket.socket) else begun
+    if order:
         os.environ.clear()
         os.environ.update({**ground.lean, **order.env})
         # The system looks at TZ once.
         time.tzset()
         _execute(order, fresh=_has_settings(before))
+
+
+def _desk(place: Path) -> socket.socket:
+    """Listen there, in the stead of whoever did before."""
+    desk = socket.socket(socket.AF_UNIX)
+    mine = place.with_name(f"{place.name}.{os.getpid()}")
+    mine.unlink(missing_ok=True)
+    desk.bind(str(mine))
+    desk.listen()
+    mine.replace(place)
+    return desk
+
+
+def _asked(line: socket.socket) -> Order | None:
+    command = take_over(line)
+    if command is None:
+        return None
+    return Order(NO_RUN, dict(command.environment), command.folder, module=command.words)
+
+
+def _begin(order: Order) -> None:
+    """Have the outputs and the folder of a run."""
+    if order.output is not None:
+        for descriptor, file in enumerate(order.output, 1):
+            os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), descriptor)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    os.chdir(order.folder)
 
 
 def _rehearsed() -> list[str]:
@@ -304,11 +365,12 @@ _codes: list[int] = []
 
 def _leave() -> None:
     """The last that is done at exit: to take apart all that was imported takes 0.1 s, and the system does it at once."""
+    for stream in (sys.stdout, sys.stderr):
+        # As the interpreter does: who read it may be gone.
+        with contextlib.suppress(OSError):
+            stream.flush()
+    tell_end(_codes[0] if _codes else 1)
     if _codes:
-        for stream in (sys.stdout, sys.stderr):
-            # As the interpreter does: who read it may be gone.
-            with contextlib.suppress(OSError):
-                stream.flush()
         os._exit(_codes[0])
 
 
@@ -386,4 +448,4 @@ def _figures(used: resource.struct_rusage, io: tuple[int, int]) -> dict[str, Any
 if __name__ == "__main__":
     to_worker = socket.socket(fileno=int(sys.argv[1]))
     to_worker.set_inheritable(False)
-    serve(to_worker, Ground.take())
+    serve(to_worker, Ground.take(), Path(sys.argv[2]) if sys.argv[2:] else None)

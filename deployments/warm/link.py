@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from catchment.errors import TryAgain
@@ -120,10 +121,12 @@ class Link:
         self._servers: set[_Server] = set()
         self._starting = asyncio.Lock()
         self._closed = False
+        self._desk: Path | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def adopt(self, link: socket.socket, pid: int) -> None:
-        """Use this child, a fork server at the other end of the link, as the first."""
+    async def adopt(self, link: socket.socket, pid: int, desk: Path) -> None:
+        """Use this child, a fork server at the other end of the link, as the first; each is asked for commands at `desk`."""
+        self._desk = desk
         self._server = await self._linked(link, lambda: asyncio.to_thread(os.waitpid, pid, 0))
 
     async def prepare(self) -> None:
@@ -171,7 +174,13 @@ class Link:
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-P", "-m", "deployments.warm.forge", str(theirs.fileno())),
+                *(
+                    "-P",
+                    "-m",
+                    "deployments.warm.forge",
+                    str(theirs.fileno()),
+                    *([str(self._desk)] if self._desk else ()),
+                ),
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,

@@ -11,6 +11,7 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Coroutine, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -58,8 +59,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         super().__init__(*arguments, **options)
         # Far enough ahead that every run is seen by a slow look before it is due; it is started when it is due.
         self._prefetch_seconds = max(self._prefetch_seconds, 5 + 2 * get_current_settings().worker.query_seconds)
-        self.warn = self._logger.warning
-        self._link = Link(self.warn)
+        self._link = Link(self._logger.warning)
         self._control = ControlChannel()
         self._bell = Bell()
         self._looking = asyncio.Lock()
@@ -80,13 +80,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Start the fork server and wait until it has imported everything; needs no Prefect server, may be called twice."""
         await self._link.prepare()
 
-    async def adopt(self, link: socket.socket, pid: int) -> None:
-        """Begin with this child, a fork server at the other end of the link."""
-        await self._link.adopt(link, pid)
-
-    async def execute(self, order: Order) -> Ended:
-        """Fork something that is no run, and wait for its end. Raises TryAgain when no process can be started."""
-        return await (await self._link.start(order)).wait()
+    async def adopt(self, link: socket.socket, pid: int, desk: Path) -> None:
+        """Begin with this child, a fork server at the other end of the link that may be asked for commands at `desk`."""
+        await self._link.adopt(link, pid, desk)
 
     async def setup(self) -> None:
         """Start the fork server, unless that was done, while the worker reports to the Prefect server."""

@@ -126,15 +126,15 @@ def test_a_system_that_does_not_answer_is_not_waited_for(
     assert "no source" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "words", [["sync", "notes"], ["sources", "add"], ["quarantine", "retry"], ["--debug", "status"], []]
-)
-def test_what_may_change_something_is_never_asked_of_the_system(words: list[str], silent: Home) -> None:
-    asked = threading.Thread(target=quick._asked, args=(words,), daemon=True)
+@pytest.mark.parametrize("words", [["up"], ["ledger", "vacuum"], ["login", "notes"], ["--debug", "status"], []])
+def test_what_the_system_does_not_do_is_never_asked_of_it(
+    words: list[str], silent: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del silent
-    asked.start()
-    asked.join(10)
-    assert not asked.is_alive()
+    monkeypatch.setattr(quick, "_PATIENCE", 600)
+    monkeypatch.setattr(sys, "argv", ["catchment", *words])
+    monkeypatch.setattr(main, "main", lambda: 7)
+    assert quick.main() == 7
 
 
 def test_a_terminal_that_has_other_letters_gets_them_from_here(silent: Home, monkeypatch: pytest.MonkeyPatch) -> None:
