@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import json
 import os
 import pty
 import socket
@@ -64,6 +65,34 @@ def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
         yield home
 
 
+@pytest.fixture
+def typed_alone() -> list[str]:
+    """The words of a program that does nothing itself."""
+    program = "import sys; from console import main, quick; main.main = lambda: 99; sys.exit(quick.main())"
+    return [sys.executable, "-c", program]
+
+
+@pytest.fixture
+def asked(state: Path) -> Iterator[Path]:
+    """The home of a system that begins what it is asked, and ends before that is done; of a sync it says how to go on."""
+    home = Home(state).make()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(forked.place(home)))
+        listening.listen()
+
+        def begin() -> None:
+            for _ in range(2):
+                with listening.accept()[0] as line:
+                    words = json.loads(line.recv(65_536))["words"]
+                    line.sendall(b"ready\n")
+                    assert line.recv(100) == b"go\n"
+                    if "sync" in words:
+                        line.sendall(b'else ["sync", "notes", "--asked-for", "1"]\n')
+
+        threading.Thread(target=begin, daemon=True).start()
+        yield state
+
+
 @pytest.mark.server
 @pytest.mark.parametrize(
     "words", [("search", "oak"), ("show", "weir.md", "--json"), ("jobs", "list", "--source", _NAME, "--json")]
@@ -105,6 +134,43 @@ def test_what_does_not_go_well_is_done_again_and_told_once(
     monkeypatch.setattr(sys, "argv", ["catchment", "show", "nothing of that name"])
     assert quick.main() == 4
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.server
+def test_what_changes_something_is_done_by_the_system(
+    library: Home, typed_alone: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", str(library.path))
+    done = subprocess.run([*typed_alone, "throttle", "pause", _NAME], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert _NAME in done.stdout
+    done = subprocess.run([*typed_alone, "throttle", "resume", "水"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "水" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.server
+def test_a_question_is_asked_on_the_persons_own_terminal(
+    library: Home, typed_alone: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", str(library.path))
+    shown = _on_terminal([*typed_alone, "sources", "remove", _NAME], said=b"n\n")
+    assert shown == _on_terminal([sys.executable, "-m", "console", "sources", "remove", _NAME], said=b"n\n")
+    assert b"Remove quick and its documents from the library?" in shown
+
+
+def test_who_waited_goes_on_where_the_system_ends_before_the_sync(
+    asked: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del asked
+    seen: list[list[str]] = []
+    monkeypatch.setattr(main, "main", lambda: seen.append(sys.argv[1:]) or 1)
+    monkeypatch.setattr(sys, "argv", ["catchment", "sync", "notes", "--wait"])
+    assert quick.main() == 1
+    assert seen == [["sync", "notes", "--asked-for", "1"]]
+    monkeypatch.setattr(sys, "argv", ["catchment", "throttle", "clear", "notes"])
+    assert quick.main() == 10
+    assert "type it again" in capsys.readouterr().err
 
 
 def test_without_a_system_it_is_done_here(
@@ -158,9 +224,10 @@ def test_every_command_that_is_asked_of_the_system_is_one(process: Cli) -> None:
         assert (said.code, said.err) == (0, ""), words
 
 
-def _on_terminal(words: list[str]) -> bytes:
-    """What a terminal of 40 columns gets."""
+def _on_terminal(words: list[str], said: bytes = b"") -> bytes:
+    """What a terminal of 40 columns gets, and what is typed on it beforehand."""
     ours, theirs = pty.openpty()
+    os.write(ours, said)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
     with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs):
         os.close(theirs)

@@ -140,7 +140,8 @@ def test_who_does_not_wait_until_it_begins_may_do_it_alone(
 def test_it_is_interrupted_with_who_asks(how: signal.Signals, module: Path, home: Home, tmp_path: Path) -> None:
     module.write_text(
         "import sys, time\n"
-        "try:\n    print('begun', flush=True); time.sleep(60)\nexcept KeyboardInterrupt:\n    open('interrupted', 'w'); sys.exit(130)\n",
+        "try:\n    print('begun', flush=True); time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    open('interrupted', 'w'); sys.exit(130)\n",
         encoding="utf-8",
     )
     program = (
