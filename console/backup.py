@@ -84,7 +84,11 @@ def _named(file: Path | None, home: Home) -> Path:
         if home.path.exists():
             file.mkdir(mode=0o700, exist_ok=True)
     file = expanded(file).absolute()
-    return file / f"catchment-{datetime.now(UTC):%Y%m%dT%H%M%S}.db" if file.is_dir() else file
+    if not file.is_dir():
+        return file
+    now = datetime.now(UTC)
+    named = file / f"catchment-{now:%Y%m%dT%H%M%S}.db"
+    return named.with_stem(f"{named.stem}-{now:%f}") if named.exists() else named
 
 
 def _ledger_file(home: Home) -> Path:

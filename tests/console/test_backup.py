@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,14 @@ def test_a_backup_without_a_name_goes_into_the_home(cli: Cli, filled: Path, tmp_
     assert said.code == 0 and str(file) in said.out
     assert cli("backup", str(tmp_path)).code == 0
     assert len(list(tmp_path.glob("catchment-*.db"))) == 1
+
+
+def test_two_backups_of_the_same_second_have_names_of_their_own(cli: Cli, filled: Path, tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    for second in range(60):
+        (tmp_path / f"catchment-{now + timedelta(seconds=second):%Y%m%dT%H%M%S}.db").touch()
+    file = Path(cli("backup", str(tmp_path), "--json").json["file"])
+    assert cli("restore", str(file), "--json").json["broken"] == []
 
 
 def test_a_damaged_ledger_names_the_command_that_brings_a_backup_back(cli: Cli, filled: Path, tmp_path: Path) -> None:

@@ -79,8 +79,12 @@ class Believed:
     """Which disk was listed last."""
     undone: dict[str, Undone] = field(default_factory=dict)
     """By place, and by file, for that may be renamed."""
+    unseen: dict[str, Words | None] = field(default_factory=dict)
+    """What the library has of a file that was moved, and changed so that size and time of writing do not show it."""
     given_up: dict[str, str] = field(default_factory=dict)
     """The versions that were discarded, by place."""
+    roamed: set[str] = field(default_factory=set)
+    """Places whose folder was elsewhere since the last whole sync: what was given up there may have been tried again."""
     waiting: set[str] = field(default_factory=set)
     """Places that could not be read for a while, and are tried again some time."""
     calm: bool = True
@@ -235,7 +239,9 @@ class WholeEngine(RuleBasedStateMachine):
         if self._refused(name):
             return
         disk = self.engine.disks[name]
+        before = disk.files().keys()
         disk.move_folder(place, other)
+        self.believed[name].roamed |= before - disk.files().keys()
         self.disturb_a_listing(name, at, [], end)
         disk.move_folder_back()
         self.sync(name, deep=False)
@@ -320,8 +326,8 @@ class WholeEngine(RuleBasedStateMachine):
         believed.before[done.number] = was
         for place in was.keys() | now.keys():
             if was.get(place) != now.get(place):
-                seen = believed.prints.get(place) if believed.steady else None
-                left = Undone(now.get(place), seen)
+                seen = believed.prints.get(place)
+                left = Undone(now.get(place), seen if believed.steady else None)
                 believed.undone |= {place: left} | ({seen.who: left} if seen else {})
         believed.steady = False
 
@@ -435,6 +441,7 @@ class WholeEngine(RuleBasedStateMachine):
         if believed.steady:
             check_numbers(believed, files, shelf)
         believed.prints, believed.shelf, believed.steady, believed.listed = files, shelf, True, disk.which
+        believed.roamed.clear()
         disk.touched, disk.untold = set(), False
 
     def _check_place(
@@ -455,11 +462,15 @@ class WholeEngine(RuleBasedStateMachine):
                 assert said == undone.words, f"{place} was undone, has not changed since, and was read again"
             if said == undone.words:
                 return
+        if self._is_unseen(believed, place, seen, said, deep=deep):
+            assert entries.get(place) in {None, seen.why}
+            return
         if seen.why or place in believed.waiting:
             given_up = believed.given_up.get(place, "").partition("+")[0] == seen.version
             if place not in believed.waiting and undone is None:
                 # A deep listing tells a content from that of an older document.
-                allowed = {None, seen.why} if given_up and deep else {None if given_up else seen.why}
+                maybe_again = given_up and (deep or place in believed.roamed)
+                allowed = {None, seen.why} if maybe_again else {None if given_up else seen.why}
                 assert entries.get(place) in allowed, f"{place} stands otherwise in quarantine than it should"
             if place in entries:
                 believed.given_up.pop(place, None)
@@ -468,6 +479,16 @@ class WholeEngine(RuleBasedStateMachine):
         assert place not in entries, f"{place} was read, and is in quarantine"
         for key in (place, seen.who):
             believed.undone.pop(key, None)
+
+    def _is_unseen(self, believed: Believed, place: str, seen: Print, said: Words | None, *, deep: bool) -> bool:
+        """Whether the library may rightly have what it has of a file though that says something else, or may not be read."""
+        for old, was in believed.prints.items():
+            was_elsewhere = old != place or place in believed.roamed
+            if was_elsewhere and was.who == seen.who and (was.why, was.words) != (seen.why, seen.words):
+                believed.unseen[seen.who] = says(believed.shelf).get(old)
+        if (said == seen.words and not seen.why) or (said != seen.words and deep):
+            believed.unseen.pop(seen.who, None)
+        return seen.who in believed.unseen and said == believed.unseen[seen.who]
 
     def _was_undone(self, believed: Believed, place: str, seen: Print) -> Undone | None:
         """What an undo left here, if it may still stand: the file is none that was not there then."""

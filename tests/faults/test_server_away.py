@@ -43,7 +43,7 @@ class Divided:
         """Let so many seconds pass in which this harm is done."""
         before = self.proxy.harmed
         with self.proxy.doing(harm):
-            until(now_and_after(seconds))
+            time.sleep(seconds)
         assert harm.refused or self.proxy.harmed > before
 
     def worker_seen(self) -> str:
