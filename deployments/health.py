@@ -19,7 +19,7 @@ from catchment.health import Finding, Plan, Standing, Verdict
 from catchment.home import Home
 from catchment.ledger import Ledger, Source
 from catchment.places import Places
-from deployments.api import api
+from deployments.api import api, everything
 from deployments.blocks import read_blocks_of
 from deployments.environment import POOL
 from deployments.server import Running, running
@@ -87,7 +87,7 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
 
 
 def _plan(client: httpx.Client, now: datetime) -> Plan:
-    deployments = _filter(client, "deployments", {"limit": _PAGE})
+    deployments = everything(client, "deployments", {})
     schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
     query = {
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
