@@ -40,7 +40,8 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One item as the ledger has it, beside what the library has of it. `at_source` is what the last listing said."""
+    """One item as the ledger has it, beside what the library has of it. `at_source` is what the last listing said, and
+    `given_up` the version that could not be read, or that a person set aside."""
 
     id: int
     locator: str
@@ -50,6 +51,7 @@ class Stored:
     expected: str | None
     found: str | None
     content_id: int | None
+    given_up: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def _items(source_id: int) -> Select[Any]:
             items.c.content_hash,
             jobs.c.state.label("job_state"),
             jobs.c.reason,
+            jobs.c.version,
             documents.c.content_id,
             contents.c.hash,
         )
@@ -160,15 +163,17 @@ def _items(source_id: int) -> Select[Any]:
 
 
 def _stored(row: AnyRow) -> Stored:
+    standing = _standing(row)
     return Stored(
         row.id,
         row.locator,
         row.container,
-        _standing(row),
+        standing,
         row.state == "present",
         row.content_hash,
         row.hash,
         row.content_id,
+        row.version if standing in (Standing.QUARANTINED, Standing.SET_ASIDE) else None,
     )
 
 

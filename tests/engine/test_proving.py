@@ -172,6 +172,20 @@ def test_nothing_is_repaired_beside_a_running_sync(papers: Papers) -> None:
         papers.repair(proven)
 
 
+def test_what_is_in_quarantine_or_was_given_up_is_told_once_it_is_another(papers: Papers) -> None:
+    papers.write("board.canvas", '{"nodes": [{"id": "1", "type": "text", "text": "What the board says"}], "edges": []}')
+    papers.sync()
+    papers.write("board.canvas", "{no board any more")
+    assert found(papers.prove()) == {"board.canvas": "stale"}
+    papers.sync()
+    assert papers.prove().holds
+    [entry] = papers.ledger.quarantine.list()
+    papers.ledger.quarantine.discard(entry.job, "anna", "")
+    assert papers.prove().holds
+    papers.write("board.canvas", "{nor is this one")
+    assert found(papers.prove()) == {"board.canvas": "stale"}
+
+
 def test_what_is_read_again_is_in_quarantine_no_more(papers: Papers) -> None:
     papers.write("board.canvas", '{"nodes": [{"id": "1", "type": "text", "text": "What the board says"}], "edges": []}')
     papers.sync()
