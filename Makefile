@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
+OURS := --no-deps --no-build-isolation --editable .
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
@@ -19,9 +21,9 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "catchment needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv" >&2; exit 2; }
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
-	$(PIP) --require-hashes -r $(VENV)/uv.lock && $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes -r requirements.lock || \
-		{ echo "uv cannot install here; pip does it, which takes a minute longer" >&2; $(PIP) --require-hashes -r requirements.lock -c requirements.lock; }
-	$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --require-hashes -r $(VENV)/uv.lock && $(UV) --compile-bytecode --require-hashes -r requirements.lock && $(UV) $(OURS) || { \
+		echo "uv cannot install here; pip does it, which takes a minute longer" >&2; \
+		$(PIP) --require-hashes -r requirements.lock -c requirements.lock && $(PIP) $(OURS); }
 	@touch $@
 
 demo: setup      ## ingest the example vault and this repository, show the result (ARGS=--exit, SOURCE=~/MyVault)
