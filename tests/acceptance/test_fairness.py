@@ -9,7 +9,7 @@ import pytest
 from benchmarks.load import measure
 from tests.prefect_tables import lay_tables
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _SIZES = (2_400, 1_200, 600, 300)
 

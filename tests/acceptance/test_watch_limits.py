@@ -18,7 +18,7 @@ from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
 from tests.waiting import until
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _LIMIT = Path("/proc/sys/user/max_inotify_watches")
 _ALLOWED = 10

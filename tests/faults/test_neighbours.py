@@ -16,7 +16,7 @@ from deployments.server import running, state_file
 from tests.acceptance.person import COMMAND, Person, commands
 from tests.waiting import until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500), pytest.mark.long]
 
 _FEW = 20
 _UPS = 3

@@ -16,7 +16,7 @@ from connectors.listing import Folder, Lister, Listing
 from tests.engine.disk import Disk
 from tests.engine.whole import Disturbance, Engine
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600), pytest.mark.long]
 FILES = ("a.md", "sub/a.md", "sub/b.md", "sub/deep/c.md", "sub/deep/d.md", "other/e.md")
 
 _STEP = 3
