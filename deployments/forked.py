@@ -121,6 +121,8 @@ def _ended(line: socket.socket, said: BufferedReader) -> int:
             # It is interrupted too, and says in its own words what that means.
             line.shutdown(socket.SHUT_WR)
             continue
+        except ConnectionError:
+            what = b""
         if what == b"ended":
             return int(more)
         if what != b"else":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -171,6 +173,24 @@ def test_code_that_changed_is_not_executed_as_it_was(tmp_path: Path, files: File
         assert carried_out(home, command(tmp_path), files) == 0
         (tmp_path / "other.py").write_text("1")
         assert carried_out(home, command(tmp_path), files) is None
+
+
+def test_a_system_that_is_gone_in_the_next_moment_has_not_done_it(tmp_path: Path, files: Files) -> None:
+    home = Home(tmp_path / "home").make()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(forked.place(home)))
+        listening.listen()
+
+        def go_away() -> None:
+            with listening.accept()[0] as line:
+                line.recv(65_536)
+                line.sendall(b"ready\n")
+                # What is not read when it closes is an error to who sent it.
+                select.select([line], [], [])
+
+        threading.Thread(target=go_away, daemon=True).start()
+        with pytest.raises(UnfinishedError):
+            carried_out(home, command(tmp_path), files)
 
 
 def test_without_a_system_nobody_begins_it(tmp_path: Path, files: Files) -> None:
