@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 OURS := --no-deps --no-build-isolation --editable .
-PYTEST = $(BIN)/python -m pytest -n $(or $(PROCESSES),3) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,7 +38,6 @@ acceptance: setup  ## the installed command, its server and the UI in a browser,
 faults: setup    ## kills, bad disks, bad clocks, bad neighbours and bad input (ARGS="--times 3": three times as many)
 	$(PYTEST) -m faults $(ARGS)
 
-slow: PROCESSES := 4
 slow: setup      ## acceptance and faults in one go, which takes less than one after the other
 	$(PYTEST) -m "acceptance or browser or faults"
 

@@ -25,9 +25,9 @@ _FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium; where it is missing, the tests say how to get it."""
+    """Chromium; where it is missing, the tests say how to get it. It has an event loop that runs as long as it is open."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
         missing = "Chromium is missing; on Debian: apt install chromium"
@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def person(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     """A person who has synced the example vault as `vault` and 3 000 notes as `many`, and whose `lost` is held."""
     folder = tmp_path_factory.mktemp("browser")
@@ -60,13 +60,13 @@ def person(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield person
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def asked() -> set[str]:
     """The hosts that the pages of `page` asked for something."""
     return set()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def login(browser: Browser, person: Person, asked: set[str]) -> Iterator[Page]:
     """A page of a browser that is logged in."""
     page = browser.new_context(viewport={"width": 1400, "height": 1500}).new_page()
