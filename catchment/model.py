@@ -78,7 +78,8 @@ class Item:
 
     `locator` is where it is, unique within its source and readable ("Projects/Plan.md", "INBOX;UIDVALIDITY=7;UID=42",
     "owner/repo#12"). `container` is the listing that it belongs to (a folder, a mailbox, a repository; "" for the root).
-    `version` is the connector's fingerprint of its present state: a different one means "look again".
+    `version` is the connector's fingerprint of its present state: a different one means "look again". After a plus may stand
+    why it was skipped, or, from a deep listing, the beginning of its content's hash.
     `identity` survives a move within the source (inode, Message-ID, node id, each with what changes with the content); None
     where there is none. Two items of equal identity have equal content: a move is not read again, unless the new name says
     another type.
@@ -94,6 +95,11 @@ class Item:
     size: int | None = None
     modified: datetime | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def fingerprint(version: str) -> str:
+    """A version without what may stand after a plus."""
+    return version.partition("+")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from catchment.extract import EXTRACTOR, extract
 from catchment.ledger import Ledger, Source
 from catchment.ledger.plan import Deed, Step
 from catchment.ledger.proof import Kept, Standing, Stored, digest
-from catchment.model import Root, Tombstone
+from catchment.model import Root, Tombstone, fingerprint
 from catchment.normalize import NORMALIZER
 from catchment.planning import Plan, make_plan
 from catchment.settings import Home, Policy
@@ -105,12 +105,12 @@ def prove(home: Home, ledger: Ledger, source: Source, connector: Connector, poli
     """Compare a source with the ledger and the library. Reads all of it, changes nothing. Raises as `make_plan`."""
     plan = make_plan(home, ledger, source, connector, policy, deep=True)
     stored = ledger.proof.items(source.id)
-    there = {locator: _fingerprint(version) for _, locator, version in plan.said}
     damaged = frozenset(one.id for part in ledger.proof.contents(source.id) for one in part if not _is_sound(one))
-    given_up = {
-        item.locator for item in stored if item.given_up and _fingerprint(item.given_up) == there.get(item.locator)
+    given_up = {item.locator: fingerprint(item.given_up) for item in stored if item.given_up}
+    as_given_up = {
+        item for _, item, version in plan.said if item in given_up and fingerprint(version) == given_up[item]
     }
-    steps = [step for step in plan.steps if step.deed is not Deed.CHANGE or step.item not in given_up]
+    steps = [step for step in plan.steps if step.deed is not Deed.CHANGE or step.item not in as_given_up]
     different = {step.item: step for step in steps} | {step.was: step for step in steps if step.was is not None}
     waiting = {item.locator for item in stored if item.standing is Standing.WAITING}
     findings = [_different(step, waiting) for step in steps]
@@ -164,11 +164,6 @@ def _different(step: Step, waiting: Collection[str]) -> Finding:
         return Finding(Flaw.WAITING, step.item, _QUEUED)
     flaw, why = _FLAWS[step.deed]
     return Finding(flaw, step.item, f"{why} ({step.why or step.was})" if step.why or step.was else why)
-
-
-def _fingerprint(version: str) -> str:
-    """A version without what a listing that compares contents adds to it."""
-    return version.partition("+")[0]
 
 
 def _is_sound(kept: Kept) -> bool:

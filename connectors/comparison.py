@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Skip, SkipReason, Tombstone, Upsert
+from connectors.excluded import now_excluded
 from connectors.files import Entry, identity, item_error, opened, sha256, tells_every_change, to_locator
 from connectors.listing import Folder, Lister, Listing
 
@@ -204,7 +205,7 @@ class Comparison:
         passed_over = {to_locator(folder.child(name)) for name in listing.passed_over}
         for locator in sorted(left):
             if locator in passed_over:
-                yield from _now_excluded(locator, folder.container, here[locator])
+                yield from now_excluded(locator, folder.container, here[locator])
             else:
                 yield Tombstone(locator)
 
@@ -292,7 +293,7 @@ class Comparison:
             self._ready[key] = None
             for locator, old in sorted(self._known.within(container).items()):
                 if closed:
-                    yield from _now_excluded(locator, container, old)
+                    yield from now_excluded(locator, container, old)
                 else:
                     yield Tombstone(locator)
             self._ready[key] = closed
@@ -392,13 +393,6 @@ def _stands(old: KnownItem, fingerprint: str, reason: SkipReason | None) -> bool
     """Whether what is known still holds. What follows the plus is why it was skipped, or a deep listing's content hash."""
     known, _, tail = old.version.partition("+")
     return known == fingerprint and (tail == reason if reason else tail not in _SKIPPED)
-
-
-def _now_excluded(locator: str, container: str, old: KnownItem) -> Iterator[Change]:
-    """Like every skipped item it has no identity: moved to where it is wanted, it is new and is read."""
-    known, _, tail = old.version.partition("+")
-    if tail != SkipReason.EXCLUDED:
-        yield Skip(Item(locator, container, f"{known}+{SkipReason.EXCLUDED}"), SkipReason.EXCLUDED)
 
 
 def _type_name(mode: int) -> str:

@@ -19,7 +19,7 @@ from catchment.errors import (
     Skipped,
     SourceUnavailable,
 )
-from catchment.model import Change, Item, Root, SkipReason
+from catchment.model import Change, Item, Root, SkipReason, fingerprint
 from connectors.comparison import Comparison, ComparisonAt
 from connectors.files import Entry, birth_time, gone, opened, read_all, to_locator
 from connectors.ignore import Rules, UnknownRules
@@ -80,9 +80,8 @@ class Tree:
         """The content of a listed file. Raises ItemError, or SourceUnavailable when the root is gone; may be repeated."""
         if item.locator.endswith("/"):
             raise FetchFailed("the folder could not be listed; the next sync that can list it clears this entry")
-        # A deep listing's version is the fingerprint, a plus, and the beginning of the content's hash.
-        fingerprint = item.version.partition("+")[0]
-        with opened(self.root, item.locator, fingerprint, follow_links=self.follow_links) as (handle, file):
+        version = fingerprint(item.version)
+        with opened(self.root, item.locator, version, follow_links=self.follow_links) as (handle, file):
             if file.size > self.max_bytes:
                 raise Skipped(SkipReason.TOO_LARGE)
             return read_all(handle, file.size), file

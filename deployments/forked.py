@@ -133,6 +133,17 @@ def _ended(line: socket.socket, said: BufferedReader) -> int:
 # The other side
 
 
+def listen(place: Path) -> socket.socket:
+    """Be asked there, in the stead of whoever was before. Raises OSError, for one where the path is too long for a socket."""
+    listening = socket.socket(socket.AF_UNIX)
+    mine = place.with_name(f"{place.name}.{os.getpid()}")
+    mine.unlink(missing_ok=True)
+    listening.bind(str(mine))
+    listening.listen()
+    mine.replace(place)
+    return listening
+
+
 class _Asker:
     """The line to who asked for the command of this process."""
 

@@ -24,8 +24,8 @@ from catchment.model import (
     Tombstone,
     Upsert,
 )
+from connectors.excluded import now_excluded
 from connectors.github.git import Damaged, Difference, Entry, Objects
-from connectors.github.listing import now_excluded
 from connectors.github.names import is_file, is_wiki
 from connectors.github.wanted import Attributes, Rules
 

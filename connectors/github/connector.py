@@ -17,12 +17,13 @@ from catchment.pacing import Limits, Pace
 from catchment.secrets import resolve
 from catchment.settings import Limits as ItemLimits
 from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
+from connectors.excluded import now_excluded
 from connectors.github.api import Api, Found
 from connectors.github.api import limits as host_limits
 from connectors.github.clone import Clone
 from connectors.github.code import Code
 from connectors.github.host import is_mark
-from connectors.github.listing import Listing, now_excluded
+from connectors.github.listing import Listing
 from connectors.github.mirror import Mirror
 from connectors.github.names import Repository, clone_name, is_file, is_wiki, repository_of, wiki_of
 from connectors.github.remote import Remote

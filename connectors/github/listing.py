@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from catchment.contracts import Known
-from catchment.model import Change, Item, KnownItem, RawContent, Skip, SkipReason
+from catchment.model import Change, Item, RawContent
 
 
 class Listing(Protocol):
@@ -31,10 +31,3 @@ class Listing(Protocol):
     def close(self) -> None:
         """As `Connected.close`."""
         ...
-
-
-def now_excluded(locator: str, container: str, old: KnownItem) -> Iterator[Change]:
-    """An item that is known, and that the settings do not want any more: it leaves as a skip, for it is not gone."""
-    version, _, reason = old.version.partition("+")
-    if reason != SkipReason.EXCLUDED:
-        yield Skip(Item(locator, container, f"{version}+{SkipReason.EXCLUDED}"), SkipReason.EXCLUDED)

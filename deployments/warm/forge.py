@@ -31,9 +31,9 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import TextIOWrapper
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ import psutil
 from catchment import durable
 from catchment.sandbox_server import prepare
 from deployments.environment import NO_RUN, RUN_VARIABLE
-from deployments.forked import take_over, tell_end
+from deployments.forked import listen, take_over, tell_end
 from deployments.processes import Deaths, end_with_parent, name_process
 from deployments.warm.preload import PREFECT, SourceFiles, complete_models, load, wanted
 
@@ -64,14 +64,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A run that is asked for: its environment, where it begins, what it executes (a command, else a module and its
-    arguments), and the files that take its output and its errors in UTF-8 (None: they go where the fork server's go)."""
+    """What is asked for: its environment, where it begins, what it executes (a command, else a module and its arguments), and
+    whether what it says goes nowhere, instead of where the fork server's output goes."""
 
     flow_run: str
     env: dict[str, str]
     folder: str
     command: str | None = None
-    output: tuple[str, str] | None = None
+    is_mute: bool = False
     module: Sequence[str] = _ENGINE
 
 
@@ -90,10 +90,8 @@ class Forge:
     stale: bool = False
     _received: bytes = b""
 
-    def serve(self) -> Order | socket.socket | None:
-        """Start what is asked for and tell how it ended. Returns in the fork, with its order, or with the line to who asks for
-        a command; and None at the end.
-        """
+    def serve(self) -> Callable[[], Order | None] | None:
+        """Start what is asked for and tell how it ended. Returns in the fork, with how it begins, and None at the end."""
         with Deaths() as deaths, selectors.DefaultSelector() as selector:
             selector.register(self.link, selectors.EVENT_READ)
             if self.desk:
@@ -110,10 +108,10 @@ class Forge:
                         self._kill_all()
                         return None
                     for message in messages:
-                        if order := self._obey(message):
-                            return order
-                if self.desk in ready and (line := self._called()):
-                    return line
+                        if beginning := self._obey(message):
+                            return beginning
+                if self.desk in ready and (beginning := self._called()):
+                    return beginning
                 if not ready:
                     self._is_stale()
         return None
@@ -133,7 +131,7 @@ class Forge:
         *lines, self._received = (self._received + received).split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def _obey(self, message: dict[str, Any]) -> Order | None:
+    def _obey(self, message: dict[str, Any]) -> Callable[[], Order | None] | None:
         if "start" in message:
             return self._start(message["start"], Order(**message["order"]))
         if "signal" in message:
@@ -142,7 +140,7 @@ class Forge:
             self.retired = True
         return None
 
-    def _start(self, key: int, order: Order) -> Order | None:
+    def _start(self, key: int, order: Order) -> Callable[[], Order | None] | None:
         if self._is_stale():
             self.say({"refused": key, "why": STALE})
             return None
@@ -157,20 +155,17 @@ class Forge:
             if os.getpid() == self.pid:
                 ctypes.memmove(self.label, NO_RUN.encode(), len(NO_RUN))
         if pid == 0:
-            name_process("run")
-            _begin(order)
-            return order
+            return partial(_begin, order)
         self.say({"started": key, "pid": pid})
         return None
 
-    def _called(self) -> socket.socket | None:
+    def _called(self) -> Callable[[], Order | None] | None:
         assert self.desk
         line, _ = self.desk.accept()
         # Who hears nothing does it alone.
         with contextlib.suppress(OSError):
             if not self._is_stale() and self._fork(None) == 0:
-                name_process("command")
-                return line
+                return partial(_asked, line)
         line.close()
         return None
 
@@ -193,6 +188,7 @@ class Forge:
             self.desk.close()
         os.setsid()
         end_with_parent()
+        name_process("command" if key is None else "run")
         return 0
 
     def _signal(self, key: int, number: int) -> None:
@@ -262,7 +258,7 @@ def serve(link: socket.socket, ground: Ground, place: Path | None = None) -> Non
     desk = None
     if place:
         try:
-            desk = _desk(place)
+            desk = listen(place)
         except OSError as error:
             # The path of a home may be longer than that of a socket can be.
             failed.append(f"a socket for commands ({error})")
@@ -271,9 +267,8 @@ def serve(link: socket.socket, ground: Ground, place: Path | None = None) -> Non
     gc.freeze()
     forge.say({"ready": failed})
     before = _spellings()
-    begun = forge.serve()
-    order = _asked(begun) if isinstance(begun, socket.socket) else begun
-    if order:
+    beginning = forge.serve()
+    if beginning and (order := beginning()):
         os.environ.clear()
         os.environ.update({**ground.lean, **order.env})
         # The system looks at TZ once.
@@ -281,33 +276,22 @@ def serve(link: socket.socket, ground: Ground, place: Path | None = None) -> Non
         _execute(order, fresh=_has_settings(before))
 
 
-def _desk(place: Path) -> socket.socket:
-    """Listen there, in the stead of whoever did before."""
-    desk = socket.socket(socket.AF_UNIX)
-    mine = place.with_name(f"{place.name}.{os.getpid()}")
-    mine.unlink(missing_ok=True)
-    desk.bind(str(mine))
-    desk.listen()
-    mine.replace(place)
-    return desk
+def _begin(order: Order) -> Order:
+    """Have the outputs and the folder of a run."""
+    if order.is_mute:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):
+            os.dup2(nowhere, descriptor)
+    os.chdir(order.folder)
+    return order
 
 
 def _asked(line: socket.socket) -> Order | None:
+    """Have the input, the outputs and the folder of who asks for a command."""
     command = take_over(line)
     if command is None:
         return None
     return Order(NO_RUN, dict(command.environment), command.folder, module=command.words)
-
-
-def _begin(order: Order) -> None:
-    """Have the outputs and the folder of a run."""
-    if order.output is not None:
-        for descriptor, file in enumerate(order.output, 1):
-            os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), descriptor)
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):
-                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    os.chdir(order.folder)
 
 
 def _rehearsed() -> list[str]:

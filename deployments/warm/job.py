@@ -48,11 +48,6 @@ class WarmJobConfiguration(BaseJobConfiguration):
                 # A module: the run can import it at once and need not ask the server where it is.
                 self.env["PREFECT__FLOW_ENTRYPOINT"] = deployment.entrypoint
 
-    @property
-    def output(self) -> tuple[str, str] | None:
-        """The files that take what the run prints and its errors; None: they go where the worker's go."""
-        return None if self.stream_output else (os.devnull, os.devnull)
-
     @contextlib.contextmanager
     def folder(self) -> Iterator[str]:
         """Where the run begins: what was set, or a folder that is there as long as the run."""

@@ -172,15 +172,12 @@ class Link:
             raise TryAgain("the worker is stopping; another one takes the run")
         ours, theirs = socket.socketpair()
         with theirs:
+            words = ["-P", "-m", "deployments.warm.forge", str(theirs.fileno())]
+            if self._desk:
+                words.append(str(self._desk))
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *(
-                    "-P",
-                    "-m",
-                    "deployments.warm.forge",
-                    str(theirs.fileno()),
-                    *([str(self._desk)] if self._desk else ()),
-                ),
+                *words,
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,

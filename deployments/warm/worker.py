@@ -121,7 +121,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._occupancy.learn(flow_run, configuration.of_deployment)
         with configuration.folder() as folder, self._intents(flow_run.id, configuration) as env, pulse_file() as pulse:
             env[VARIABLE] = str(pulse)
-            order = Order(str(flow_run.id), env, folder, configuration.command, configuration.output)
+            order = Order(str(flow_run.id), env, folder, configuration.command, not configuration.stream_output)
             waited = max(0.0, (datetime.now(UTC) - due_at(flow_run)).total_seconds())
             forked = await self._link.start(order)
             self._running[flow_run.id] = forked

@@ -108,6 +108,13 @@ class Person:
         said = until(lambda: self("sync", name, "--wait"), lambda said: said.code != 10)
         said.ok()
 
+    def hits(self, words: str, source: str = "") -> list[dict[str, Any]]:
+        """What is found of these words, in all sources or in one."""
+        found: list[dict[str, Any]] = (
+            self("search", words, "--json", *(["--source", source] if source else [])).ok().json
+        )
+        return found
+
     def documents(self, name: str) -> dict[str, int]:
         """The number of the document of each item of a source that is in the library."""
         jobs = self("jobs", "list", "--source", name, "--state", "succeeded", "--limit", "100000", "--json").ok().json

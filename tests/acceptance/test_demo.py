@@ -95,7 +95,7 @@ def test_a_folder_of_the_persons_own_is_taken_instead(second: Said, newcomer: Pe
     assert re.search(r"→ mine-[0-9a-f]{4}: 1 in the library", said.out)
     assert "In quarantine" in second.out
     assert "In quarantine" not in said.out, "that is of the example"
-    assert [hit["item"] for hit in newcomer("search", word, "--json").ok().json] == ["bees.md"]
+    assert [hit["item"] for hit in newcomer.hits(word)] == ["bees.md"]
     assert newcomer.left() == []
 
 

@@ -77,13 +77,13 @@ def test_status_says_how_it_stands(person: Person) -> None:
 
 
 def test_search_finds_a_document_that_show_prints(person: Person) -> None:
-    (hit,) = person("search", "excluder", "--json").ok().json
+    (hit,) = person.hits("excluder")
     assert {"document", "title", "source", "item", "snippet", "score"} <= hit.keys()
     assert (hit["title"], hit["source"], hit["item"]) == ("Hive 03", "papers", "Bees/Hive 03.md")
     assert "excluder" in hit["snippet"]
     assert "until August" in person("show", str(hit["document"])).ok().out
     assert "Water" in person("related", str(hit["document"])).ok().out
-    assert person("search", "nobodywritesthis", "--json").ok().json == []
+    assert person.hits("nobodywritesthis") == []
 
 
 def test_jobs_are_listed_with_their_history(person: Person) -> None:
@@ -194,7 +194,7 @@ def test_errors_have_the_documented_exit_codes(person: Person, folder: Path, tmp
 
 def test_a_removed_source_leaves_nothing(person: Person, folder: Path) -> None:
     person("sources", "remove", "papers", "--yes").ok()
-    assert person("search", "excluder", "--json").ok().json == []
+    assert person.hits("excluder") == []
     assert person("jobs", "list", "--json").ok().json == []
     assert person("quarantine", "list", "--json").ok().json == []
     assert person("sources", "list", "--json").ok().json == []

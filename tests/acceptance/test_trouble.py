@@ -196,7 +196,7 @@ def test_a_disk_that_became_read_only_can_be_looked_at(tmp_path: Path) -> None:
         within(person, "mount", "-o", "remount,ro", str(person.home))
         person("sources", "pause", "papers").refused(10, "check the disk")
         assert person.source("papers")["documents"] == 1
-        (hit,) = person("search", "barometer", "--json").ok().json
+        (hit,) = person.hits("barometer")
         assert "The barometer falls." in person("show", hit["item"]).ok().out
         within(person, "mount", "-o", "remount,rw", str(person.home))
         person("sources", "pause", "papers").ok()

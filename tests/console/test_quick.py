@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import termios
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,9 +20,9 @@ import pytest
 from benchmarks.engine import sync
 from catchment.home import Home
 from console import main, quick
-from deployments import forked
 from deployments.server import Running
 from tests.console.conftest import Cli, Said
+from tests.deployments.standin_system import asked_at
 
 _NAME = "quick"
 
@@ -59,9 +58,7 @@ def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     """The home of a system that takes a question and gives no answer."""
     home = Home(tmp_path / "silent").make()
     monkeypatch.setenv("CATCHMENT_HOME", str(home.path))
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(forked.place(home)))
-        listening.listen()
+    with asked_at(home, lambda line: line.makefile("rb").read()):
         yield home
 
 
@@ -75,21 +72,15 @@ def typed_alone() -> list[str]:
 @pytest.fixture
 def asked(state: Path) -> Iterator[Path]:
     """The home of a system that begins what it is asked, and ends before that is done; of a sync it says how to go on."""
-    home = Home(state).make()
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(forked.place(home)))
-        listening.listen()
 
-        def begin() -> None:
-            for _ in range(2):
-                with listening.accept()[0] as line:
-                    words = json.loads(line.recv(65_536))["words"]
-                    line.sendall(b"ready\n")
-                    assert line.recv(100) == b"go\n"
-                    if "sync" in words:
-                        line.sendall(b'else ["sync", "notes", "--asked-for", "1"]\n')
+    def begin(line: socket.socket) -> None:
+        words = json.loads(line.recv(65_536))["words"]
+        line.sendall(b"ready\n")
+        assert line.recv(100) == b"go\n"
+        if "sync" in words:
+            line.sendall(b'else ["sync", "notes", "--asked-for", "1"]\n')
 
-        threading.Thread(target=begin, daemon=True).start()
+    with asked_at(Home(state).make(), begin):
         yield state
 
 
@@ -244,17 +235,11 @@ def _on_terminal(words: list[str], said: bytes = b"") -> bytes:
 def test_what_another_version_answers_is_done_here(
     state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = Home(state).make()
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(forked.place(home)))
-        listening.listen()
+    def answer(line: socket.socket) -> None:
+        line.recv(65_536)
+        line.sendall(b'{"code": 0, "told": "otherwise"}')
 
-        def answer() -> None:
-            with listening.accept()[0] as line:
-                line.recv(65_536)
-                line.sendall(b'{"code": 0, "told": "otherwise"}')
-
-        threading.Thread(target=answer, daemon=True).start()
+    with asked_at(Home(state).make(), answer):
         monkeypatch.setattr(sys, "argv", ["catchment", "sources", "list"])
         assert quick.main() == 0
     assert "no source" in capsys.readouterr().err

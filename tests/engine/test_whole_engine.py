@@ -24,7 +24,7 @@ from catchment import process
 from catchment.dirty import Dirty
 from catchment.errors import NoConsent, NotFound, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
-from catchment.model import Reason
+from catchment.model import Reason, fingerprint
 from connectors import comparison, tree
 from tests.engine.disk import PLACES, Disk, Print, Words
 from tests.engine.whole import RETRY, Disturbance, Engine, Shelf
@@ -466,7 +466,7 @@ class WholeEngine(RuleBasedStateMachine):
             assert entries.get(place) in {None, seen.why}
             return
         if seen.why or place in believed.waiting:
-            given_up = believed.given_up.get(place, "").partition("+")[0] == seen.version
+            given_up = fingerprint(believed.given_up.get(place, "")) == seen.version
             if place not in believed.waiting and undone is None:
                 # A deep listing tells a content from that of an older document.
                 maybe_again = given_up and (deep or place in believed.roamed)

@@ -50,7 +50,7 @@ def holding(person: Person, *words: bytes) -> set[Path]:
 
 def found(person: Person, words: str) -> list[str]:
     """The sources that have these words."""
-    return [hit["source"] for hit in person("search", words, "--json").ok().json]
+    return [hit["source"] for hit in person.hits(words)]
 
 
 def test_mail_is_read_only_as_long_as_a_person_agrees(person: Person, dovecot: Dovecot) -> None:

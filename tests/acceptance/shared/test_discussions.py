@@ -11,7 +11,6 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 
@@ -66,16 +65,11 @@ def adding(proxy: Proxy, name: str) -> list[str]:
 
 def items(person: Person, words: str) -> list[str]:
     """The items that hold these words."""
-    return [hit["item"] for hit in hits(person, words)]
-
-
-def hits(person: Person, words: str) -> Any:
-    """What a search in the repository finds."""
-    return person("search", words, "--source", "weir", "--json").ok().json
+    return [hit["item"] for hit in person.hits(words, "weir")]
 
 
 def test_issues_comments_and_releases_are_found(person: Person, repo: Repo) -> None:
-    (sluice,) = hits(person, "mended")
+    (sluice,) = person.hits("mended", "weir")
     assert (sluice["item"], sluice["title"]) == ("ada/weir#1", "The sluice sticks #1")
     assert items(person, "tallow") == ["ada/weir#2"]
     assert items(person, "turns") == [f"ada/weir#1/comment/{min(repo.comments)}"]

@@ -72,7 +72,7 @@ def _change(root: Path) -> None:
 
 
 def found(rounds: Rounds, words: str) -> list[str]:
-    return [hit["item"] for hit in rounds.person("search", "--source", "identity", "--json", words).ok().json]
+    return [hit["item"] for hit in rounds.person.hits(words, "identity")]
 
 
 def test_everything_was_there_at_first(rounds: Rounds) -> None:
@@ -166,7 +166,7 @@ def test_an_emptied_root_deletes_nothing_until_a_person_says_so(person: Person, 
     assert person.sync("emptied")["held"] == 12
     person("deletions", "apply", "emptied", "--reason", "moved out").ok()
     assert person.source("emptied")["documents"] == 0
-    assert person("search", "Tidewater", "--json").ok().json == []
+    assert person.hits("Tidewater") == []
     person("ledger", "check", "--deep").ok()
 
 

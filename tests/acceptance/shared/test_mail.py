@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -49,19 +48,14 @@ def _adding(dovecot: Dovecot, name: str) -> list[str]:
 
 def items(person: Person, words: str) -> list[str]:
     """The messages that hold these words."""
-    return [hit["item"] for hit in hits(person, words)]
-
-
-def hits(person: Person, words: str) -> Any:
-    """What a search in the account finds."""
-    return person("search", words, "--source", "mail", "--json").ok().json
+    return [hit["item"] for hit in person.hits(words, "mail")]
 
 
 def test_messages_and_what_is_attached_are_found(person: Person) -> None:
-    (sluice,) = hits(person, "sluice")
+    (sluice,) = person.hits("sluice", "mail")
     assert sluice["title"] == "The sluice"
     assert sluice["item"].startswith("INBOX;UIDVALIDITY=")
-    (mites,) = hits(person, "mites")
+    (mites,) = person.hits("mites", "mail")
     assert (mites["title"], mites["item"].rpartition(";")[2]) == ("varroa", "PART=2")
     (gauge,) = items(person, "gauge")
     assert gauge.startswith("Archiv/Bäche;")
@@ -80,7 +74,7 @@ def test_a_sync_without_changes_does_nothing(person: Person) -> None:
 
 
 def test_a_moved_and_a_deleted_message_are_followed(person: Person, dovecot: Dovecot) -> None:
-    before = hits(person, "sluice")[0]["document"]
+    before = person.hits("sluice", "mail")[0]["document"]
     with dovecot.person() as mine:
         mine.select_folder("INBOX")
         first, second = mine.search()
@@ -89,7 +83,7 @@ def test_a_moved_and_a_deleted_message_are_followed(person: Person, dovecot: Dov
         mine.expunge()
     # The watcher may have been quicker.
     person.sync("mail")
-    (moved,) = hits(person, "sluice")
+    (moved,) = person.hits("sluice", "mail")
     assert (moved["document"], moved["item"].partition(";")[0]) == (before, "Archiv/Bäche")
     assert items(person, "mites") == []
     assert "it is in the library as document" in person("why", moved["item"]).ok().out
@@ -159,7 +153,7 @@ def test_the_same_pdf_in_a_mail_and_on_a_disk_is_one_parsed_document_with_two_pl
     done = person.sync("plans")
     # The messages may be known from the source that is watched.
     assert (done["succeeded"], done["parsed"] + done["reused"]) == (3, 3) and done["parsed"] <= 2
-    (found,) = person("search", "larch", "--json").ok().json
+    (found,) = person.hits("larch")
     places = {place["source"]: place["item"] for place in found["places"]}
     assert places["drawings"] == "weir.pdf" and places["plans"].endswith(";PART=2")
     carrier = person("show", places["plans"], "--json").ok().json["attached_to"]

@@ -59,9 +59,7 @@ def test_a_clone_on_this_machine_is_read_without_a_network(person: Person, work:
     assert "weir: a clone, at " in said.out
     figures = person.sync("clone")
     assert (figures["succeeded"], figures["skipped"], figures["masked"]) == (2, 1, 1)
-    assert {hit["item"] for hit in person("search", "gauge", "--source", "clone", "--json").ok().json} >= {
-        "weir:src/gauge.py"
-    }
+    assert {hit["item"] for hit in person.hits("gauge", "clone")} >= {"weir:src/gauge.py"}
     assert "vendored" in person("why", "weir:vendor/lib.js").ok().out
     assert person.sync("clone")["listed"] == 0
     assert not (work.path / ".git/index.lock").exists()
@@ -80,12 +78,12 @@ def test_a_copy_of_a_repository_is_fetched_and_followed(
     figures = person.sync(copied)
     assert (figures["moved"], figures["succeeded"], figures["deleted"]) == (1, 1, 0)
     assert host.fetches() == 1
-    (after,) = person("search", "shut", "--source", copied, "--json").ok().json
+    (after,) = person.hits("shut", copied)
     assert (after["item"], after["document"]) == ("ada/weir:READ.md", before)
 
 
 def test_a_secret_in_a_file_is_in_nothing_that_is_kept(person: Person, copied: str) -> None:
-    assert person("search", _SECRET, "--json").ok().json == []
+    assert person.hits(_SECRET) == []
     shown = person("show", "ada/weir:src/gauge.py").ok().out
     assert "«GitHub token»" in shown
     keeping = [path for path in _files(person.home) if _SECRET.encode() in path.read_bytes()]

@@ -77,7 +77,7 @@ def test_the_process_worker_of_prefect_syncs_a_source(person: Person, tmp_path: 
 
     [run] = person.runs_of("by-stock")
     assert run["state"]["name"] == "Completed"
-    [found] = person("search", "stockworkerword", "--json").ok().json
+    [found] = person.hits("stockworkerword")
     assert found["source"] == "by-stock"
     with api(person.running) as client:
         workers: list[dict[str, Any]] = client.post("/work_pools/stock/workers/filter", json={}).json()

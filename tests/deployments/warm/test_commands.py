@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +20,7 @@ from catchment.home import Home
 from deployments import forked
 from deployments.environment import with_room_for_a_run
 from deployments.forked import Command, UnfinishedError
+from tests.deployments.standin_system import asked_at
 from tests.waiting import until
 
 _SECONDS = 30.0
@@ -176,21 +176,15 @@ def test_code_that_changed_is_not_executed_as_it_was(tmp_path: Path, files: File
 
 
 def test_a_system_that_is_gone_in_the_next_moment_has_not_done_it(tmp_path: Path, files: Files) -> None:
+    def go_away(line: socket.socket) -> None:
+        line.recv(65_536)
+        line.sendall(b"ready\n")
+        # What is not read when it closes is an error to who sent it.
+        select.select([line], [], [])
+
     home = Home(tmp_path / "home").make()
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(forked.place(home)))
-        listening.listen()
-
-        def go_away() -> None:
-            with listening.accept()[0] as line:
-                line.recv(65_536)
-                line.sendall(b"ready\n")
-                # What is not read when it closes is an error to who sent it.
-                select.select([line], [], [])
-
-        threading.Thread(target=go_away, daemon=True).start()
-        with pytest.raises(UnfinishedError):
-            carried_out(home, command(tmp_path), files)
+    with asked_at(home, go_away), pytest.raises(UnfinishedError):
+        carried_out(home, command(tmp_path), files)
 
 
 def test_without_a_system_nobody_begins_it(tmp_path: Path, files: Files) -> None:
