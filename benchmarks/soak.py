@@ -2,8 +2,8 @@
 
 Three sources are synced side by side, each after a line was added to one of its notes. Ten times on the way it prints the
 megabytes on the disk of Prefect's database, the ledger, the cache, the results and the logs, and the resident memory of each
-process. At the end: the rows in Prefect's tables, what a sync adds to each file, how many answers the server failed at, and
-how many runs did not complete.
+process that stays. At the end: the rows in Prefect's tables, what a sync adds to each file, how many answers the server
+failed at, and how many runs did not complete.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def _look(home: Home) -> dict[str, float]:
         "logs": _size(home.logs, "*"),
     }
     for process, role in by_role(state_of(home)).items():
-        sizes[role] = process.memory_info().rss / 1e6
+        if role != "run":
+            sizes[role] = process.memory_info().rss / 1e6
     return sizes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -70,10 +70,12 @@ def by_role(state: Running) -> dict[psutil.Process, str]:
     supervisor = psutil.Process(state.pid)
     roles = {supervisor: "supervisor"}
     for process in supervisor.children(recursive=True):
-        if process.environ().get(RUN_VARIABLE, NO_RUN) != NO_RUN:
-            roles[process] = "run"
-        elif (name := process.name()) in _NAMES:
-            roles[process] = name
+        # A run may end meanwhile.
+        with suppress(psutil.NoSuchProcess):
+            if process.environ().get(RUN_VARIABLE, NO_RUN) != NO_RUN:
+                roles[process] = "run"
+            elif (name := process.name()) in _NAMES:
+                roles[process] = name
     return roles
 
 

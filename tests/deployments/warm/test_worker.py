@@ -132,16 +132,20 @@ def test_a_pool_that_is_full_starts_the_next_run_when_one_ends(pool: Pool) -> No
     assert pool.read(waiting)["start_time"] > pool.read(run)["end_time"]
 
 
-def test_more_runs_than_there_are_places_wait_and_none_fails(other_pool: Pool) -> None:
-    cap = until(lambda: _places(other_pool, "cap"))
-    lasting = [_lasting(other_pool)[0] for _ in range(cap)]
-    waiting = other_pool.run("answer")
+def test_more_runs_than_there_are_places_wait_and_none_fails(pool: Pool) -> None:
+    cap = until(lambda: _places(pool, "cap"))
+    lasting = [_lasting(pool)[0] for _ in range(cap)]
+    waiting = pool.run("answer")
 
-    until(lambda: _places(other_pool, "waiting") == 1)
+    until(lambda: _places(pool, "waiting") == 1)
 
-    assert other_pool.read(waiting)["state_type"] == "SCHEDULED"
-    other_pool.cancel(lasting[0])
-    other_pool.await_state(waiting, "COMPLETED")
+    assert pool.read(waiting)["state_type"] == "SCHEDULED"
+    first, *others = lasting
+    pool.cancel(first)
+    pool.await_state(waiting, "COMPLETED")
+    for run in others:
+        pool.cancel(run)
+        pool.await_state(run, "CANCELLED")
 
 
 def test_a_kind_of_run_that_has_its_number_leaves_the_places_to_others(pool: Pool) -> None:
@@ -218,16 +222,16 @@ def test_a_worker_that_is_killed_leaves_no_process(other_pool: Pool) -> None:
     assert run not in executing_flow_runs()
 
 
-def test_a_fork_server_that_is_killed_is_replaced(other_pool: Pool) -> None:
+def test_a_fork_server_that_is_killed_is_replaced(pool: Pool) -> None:
     mark = f"9{uuid.uuid4().int % 10**9}"
-    run, process = _lasting(other_pool, mark)
+    run, process = _lasting(pool, mark)
 
-    for forge in _below(other_pool):
+    for forge in _below(pool):
         forge.kill()
 
-    assert "SIGKILL" in other_pool.await_state(run, "CRASHED")["state"]["message"]
+    assert "SIGKILL" in pool.await_state(run, "CRASHED")["state"]["message"]
     until(lambda: _gone(process) and not _marked(mark))
-    other_pool.await_state(other_pool.run("answer"), "COMPLETED")
+    pool.await_state(pool.run("answer"), "COMPLETED")
 
 
 def _below(pool: Pool) -> list[Any]:
@@ -247,13 +251,13 @@ def test_the_process_worker_of_prefect_runs_the_same_deployment(other_pool: Pool
     assert other_pool.read(again)["state"]["message"] == "the first answer"
 
 
-def test_in_a_plain_shell_the_commands_of_prefect_know_the_type(other_pool: Pool, tmp_path: Path) -> None:
+def test_in_a_plain_shell_the_commands_of_prefect_know_the_type(pool: Pool, tmp_path: Path) -> None:
     name = f"plain-{uuid.uuid4().hex[:8]}"
     plain = {
         "PATH": os.defpath,
         "HOME": str(tmp_path),
-        "PREFECT_API_URL": other_pool.environment["PREFECT_API_URL"],
-        "PREFECT_API_AUTH_STRING": other_pool.environment["PREFECT_API_AUTH_STRING"],
+        "PREFECT_API_URL": pool.environment["PREFECT_API_URL"],
+        "PREFECT_API_AUTH_STRING": pool.environment["PREFECT_API_AUTH_STRING"],
     }
 
     def prefect(*words: str) -> None:
@@ -264,8 +268,8 @@ def test_in_a_plain_shell_the_commands_of_prefect_know_the_type(other_pool: Pool
     prefect("work-pool", "create", name, "--type", "warm")
     prefect("worker", "start", "--pool", name, "--type", "warm", "--run-once")
 
-    made = other_pool.client.get(f"/work_pools/{name}").raise_for_status().json()
-    ours = other_pool.client.get(f"/work_pools/{POOL}").raise_for_status().json()
+    made = pool.client.get(f"/work_pools/{name}").raise_for_status().json()
+    ours = pool.client.get(f"/work_pools/{POOL}").raise_for_status().json()
     assert (made["type"], made["base_job_template"]) == ("warm", ours["base_job_template"])
-    [worker] = other_pool.client.post(f"/work_pools/{name}/workers/filter", json={}).raise_for_status().json()
+    [worker] = pool.client.post(f"/work_pools/{name}/workers/filter", json={}).raise_for_status().json()
     assert worker["status"] in ("ONLINE", "OFFLINE")
