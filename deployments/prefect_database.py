@@ -1,11 +1,19 @@
-"""The file of Prefect's database, kept as small as what is in it: Prefect deletes what is old, and never gives room back."""
+"""The file of Prefect's database: fit for use, as small as what is in it, and with a note of what need not be done to it again.
+
+Prefect deletes what is old, and never gives room back. And to learn that a database has the types of all blocks that are
+installed, each start of its server imports whatever may bring some, the worker with all that runs need among it: 1 s. So the
+number that SQLite leaves to the user of a file says for which packages they were registered in it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sqlite3
+import zlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib.metadata import entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +26,7 @@ _WORTH_PAGES = 250
 _INCREMENTAL = 2
 _PATIENCE_SECONDS = 1.0
 _DAMAGED = "is damaged"
+_NOTE = "user_version"
 _REVISION = "alembic_version"
 _FIRST = "flow_run"
 _STEPS = "server/database/_migrations/versions/sqlite/*.py"
@@ -62,7 +71,7 @@ def _wrong(file: Path) -> str | None:
             revisions = [revision for (revision,) in found]
             database.execute("BEGIN IMMEDIATE")
             # A lock alone SQLite gives to those who may not write, too.
-            database.execute(f"PRAGMA user_version = {_number(database, 'user_version')}")
+            database.execute(f"PRAGMA {_NOTE} = {_number(database, _NOTE)}")
             database.execute("ROLLBACK")
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -95,6 +104,34 @@ def _put_aside(file: Path) -> Path:
         with contextlib.suppress(FileNotFoundError):
             file.with_name(file.name + ending).rename(kept.with_name(kept.name + ending))
     return kept
+
+
+def block_type_settings(home: Home) -> Mapping[str, str]:
+    """Settings of a server that is about to start: it registers the types of blocks, unless that was done."""
+    with contextlib.suppress(sqlite3.DatabaseError), _open(_file(home)) as database:
+        # A database that was reset has its number still.
+        has_some = database.execute("SELECT EXISTS (SELECT 1 FROM block_type)").fetchone()[0]
+        if has_some and _number(database, _NOTE) == _packages():
+            return {
+                "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+                "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
+            }
+    # Prefect's own note, which may be of another database.
+    (home.prefect / "memo_store.toml").unlink(missing_ok=True)
+    return {}
+
+
+def note_block_types(home: Home) -> None:
+    """Note that the server which runs now has them all; another time, where the file is busy or cannot be written."""
+    with contextlib.suppress(sqlite3.DatabaseError), _open(_file(home)) as database:
+        if _number(database, _NOTE) != (number := _packages()):
+            database.execute(f"PRAGMA {_NOTE} = {number}")
+
+
+def _packages() -> int:
+    """A number of Prefect's version, and of those of the packages that bring types of blocks."""
+    brought = {(one.dist.name, one.dist.version) for one in entry_points(group="prefect.collections") if one.dist}
+    return zlib.crc32(repr(sorted({*brought, ("prefect", version("prefect"))})).encode()) >> 1
 
 
 def shrink(home: Home) -> int:

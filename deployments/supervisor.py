@@ -25,7 +25,7 @@ from deployments.deploy import deploy, is_deployed
 from deployments.environment import auth_string, child_environment
 from deployments.logs import BoundedLog
 from deployments.ports import listen
-from deployments.prefect_database import prepare
+from deployments.prefect_database import note_block_types, prepare
 from deployments.reconcile import ensure_pool, worker_online
 from deployments.recovery import cancel_active, drop_overdue, follow_clock, replan, settle
 from deployments.server import Running, lock_file, record, running, starting, state_file, ui_login
@@ -150,6 +150,7 @@ class _Supervisor:
         self._await_service(self._answers, "the Prefect server", self._server)
         if self._stopping.is_set():
             return
+        note_block_types(self._home)
         ensure_pool(self._state)
         if back := follow_clock(self._state):
             self._announce(f"the clock was set back by {back:.0f} s or more while nothing ran")

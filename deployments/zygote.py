@@ -152,17 +152,20 @@ def main(link: str, listening: str, *logs: str) -> None:
 
 def _serve(listening: socket.socket) -> None:
     import uvicorn
+    from prefect.context import refresh_global_settings_context
     from prefect.server.api.server import create_app
 
     from deployments.answers import telling
     from deployments.confined import confined
     from deployments.garbage import collect_aside
     from deployments.immediate import begin_immediately
+    from deployments.prefect_database import block_type_settings
     from deployments.seldom import look_seldom
 
     # It asks for what the others say.
     os.environ["PREFECT_SERVER_API_AUTH_STRING"] = os.environ["PREFECT_API_AUTH_STRING"]
-    forge.take_settings()
+    os.environ.update(block_type_settings(Home.default()))
+    refresh_global_settings_context()
     begin_immediately()
     collect_aside()
     look_seldom()

@@ -11,7 +11,8 @@ import pytest
 
 from catchment.errors import TryAgain
 from catchment.settings import Home
-from deployments.prefect_database import prepare, shrink
+from deployments import prefect_database
+from deployments.prefect_database import block_type_settings, note_block_types, prepare, shrink
 from tests.prefect_tables import lay_tables
 
 _MB = 1_000_000
@@ -148,3 +149,26 @@ def test_a_database_that_may_not_be_written_is_told_with_the_remedy_and_left_as_
     with pytest.raises(TryAgain, match=r"chmod -R u\+w"):
         prepare(home)
     assert file.read_bytes() == was
+
+
+def test_block_types_are_registered_once_in_a_database_and_again_with_other_packages(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_prefect = home.prefect / "memo_store.toml"
+    lay_tables(home.path)
+    assert set(block_type_settings(home).values()) == {"false"}
+
+    monkeypatch.setattr(prefect_database, "version", lambda _: "3.8.99")
+    of_prefect.touch()
+    assert block_type_settings(home) == {}
+    assert not of_prefect.exists(), "what Prefect notes of its own is of another database, or of other packages"
+    note_block_types(home)
+    assert set(block_type_settings(home).values()) == {"false"}
+
+    with used(home) as database:
+        database.execute("DELETE FROM block_type")
+    assert block_type_settings(home) == {}
+
+    (home.prefect / "prefect.db").unlink()
+    prepare(home)
+    assert block_type_settings(home) == {}
