@@ -322,7 +322,7 @@ def _execute(order: Order, *, fresh: bool) -> None:
         words = shlex.split(order.command)
         os.execvp(words[0], words)
     if not fresh and order.module[0].startswith("prefect"):
-        _take_settings()
+        take_settings()
     # Python's own random numbers begin anew after a fork; these do not.
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
@@ -376,7 +376,7 @@ def _has_settings(before: Mapping[str, set[str | None]]) -> bool:
     return now.keys() == before.keys() and all(value in before[key] for key, value in now.items())
 
 
-def _take_settings() -> None:
+def take_settings() -> None:
     """Have Prefect read its settings anew, as the environment has them now; 90 ms."""
     from prefect.context import refresh_global_settings_context
     from prefect.logging.configuration import setup_logging
