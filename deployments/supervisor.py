@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -39,6 +38,7 @@ _SHIPPED = Path(__file__).parent.parent / "prefect.yaml"
 _STOP_SECONDS = 35.0
 _LOOKED_AT_SECONDS = 0.2
 _AWAY_SECONDS = 3.0
+_LOOK_SECONDS = 0.2
 
 Announce = Callable[[str], None]
 
@@ -58,14 +58,14 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
             _end_of(identity(state.pid))
     if detach:
         return start_in_background(home, port, announce)
-    with _only_one(home) as alone:
+    end = _End()
+    # Who sees the lock may ask for the end at once.
+    with _signals(end.ask), _only_one(home) as alone:
         if not alone:
             announce("Catchment is being started already")
             return 0
         with listen(home, port) as listening:
-            supervisor = _Supervisor(home, listening, announce)
-            with _signals(supervisor.stop):
-                supervisor.supervise()
+            _Supervisor(home, listening, announce, end).supervise()
     return 0
 
 
@@ -92,12 +92,29 @@ def _end_of(supervisor: str) -> bool:
     return _until(lambda: not alive(supervisor), _STOP_SECONDS)
 
 
+class _End:
+    """The wish for the end; where it is asked for again, it is to come at once."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def ask(self) -> None:
+        """May be called in the midst of anything, as a signal comes."""
+        self._asked += 1
+
+    def is_wanted(self) -> bool:
+        return self._asked > 0
+
+    def is_urgent(self) -> bool:
+        return self._asked > 1
+
+
 class _Supervisor:
-    def __init__(self, home: Home, listening: socket.socket, announce: Announce) -> None:
+    def __init__(self, home: Home, listening: socket.socket, announce: Announce, end: _End) -> None:
         port = listening.getsockname()[1]
         self._home = home
         self._announce = announce
-        self._stopping = threading.Event()
+        self._end = end
         login = auth_string(home)
         environment = child_environment(home, port=port, auth=login)
         # The server alone needs it; the worker would hand it down to every run.
@@ -106,15 +123,9 @@ class _Supervisor:
         self._zygote = Zygote(environment, listening, logs)
         self._server, self._worker, self._watcher, self._reclaiming = (Service(role, self._zygote) for role in logs)
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
-        self._stops = 0
         self._sweep = Sweep(home, announce, self._reclaim)
         self._clock = WallClock()
         self._silence = Silence(self._answers)
-
-    def stop(self) -> None:
-        """Ask for the end; the second time, ask for it at once."""
-        self._stops += 1
-        self._stopping.set()
 
     def supervise(self) -> None:
         if line := prepare(self._home):
@@ -122,16 +133,17 @@ class _Supervisor:
         try:
             self._zygote.begin()
             self._await(self._zygote.ready, "the Prefect server", "server", self._zygote.died)
-            if not self._stopping.is_set():
+            if not self._end.is_wanted():
                 self._start_server()
                 self._reclaim()
                 self._open()
-            while not self._stopping.wait(0.25) and not self._is_homeless():
+            while not self._end.is_wanted() and not self._is_homeless():
                 self._revive()
                 self._end_silence()
                 if set_by := self._clock.set_by():
                     self._follow_clock(set_by)
                 self._sweep.now_and_then(self._state)
+                time.sleep(_LOOK_SECONDS)
         finally:
             try:
                 self._close()
@@ -148,7 +160,7 @@ class _Supervisor:
     def _open(self) -> None:
         """Wait for the server, make what it remembers true, and only then let the worker take runs."""
         self._await_service(self._answers, "the Prefect server", self._server)
-        if self._stopping.is_set():
+        if self._end.is_wanted():
             return
         note_block_types(self._home)
         ensure_pool(self._state)
@@ -158,7 +170,7 @@ class _Supervisor:
         drop_overdue(self._state)
         self._worker.start()
         self._await_service(lambda: worker_online(self._state), "the worker", self._worker)
-        if not self._stopping.is_set():
+        if not self._end.is_wanted():
             self._deploy()
             self._announce(f"Catchment is running: {self._state.url}")
             self._sweep.resume(self._state)
@@ -184,7 +196,7 @@ class _Supervisor:
 
     def _await(self, ready: Callable[[], bool], what: str, log: str, died: Callable[[], str | None]) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        while not self._stopping.is_set() and not ready():
+        while not self._end.is_wanted() and not ready():
             how = died()
             if how or time.monotonic() > deadline:
                 raise TryAgain(
@@ -275,8 +287,8 @@ class _Supervisor:
         was_idle = False
         with contextlib.suppress(CatchmentError):
             if self._server.process and self._worker.process and self._answers():
-                was_idle = not cancel_active(self._state, patience=12, hurry=self._in_a_hurry)
-        self._worker.end(grace=0 if self._in_a_hurry() else 4)
+                was_idle = not cancel_active(self._state, patience=12, hurry=self._end.is_urgent)
+        self._worker.end(grace=0 if self._end.is_urgent() else 4)
         if not was_idle and self._zygote.ready():
             # A run that had to be killed could hand nothing back.
             self._reclaim()
@@ -284,11 +296,8 @@ class _Supervisor:
             if self._server.process and self._answers():
                 settle(self._state)
         self._server.end(grace=6)
-        self._reclaiming.finish(patience=0 if self._in_a_hurry() else 4)
+        self._reclaiming.finish(patience=0 if self._end.is_urgent() else 4)
         state_file(self._home).unlink(missing_ok=True)
-
-    def _in_a_hurry(self) -> bool:
-        return self._stops > 1
 
 
 @contextlib.contextmanager

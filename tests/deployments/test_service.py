@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
+import signal
 import socket
 import sqlite3
 import sys
@@ -91,7 +93,7 @@ def test_who_only_looks_whether_catchment_is_being_started_keeps_nobody_from_it(
 
     class Supervisor:
         def __init__(self, *_: object) -> None:
-            self.stop = list
+            """Nothing is needed."""
 
         def supervise(self) -> None:
             begun.append(starting(home))
@@ -102,6 +104,27 @@ def test_who_only_looks_whether_catchment_is_being_started_keeps_nobody_from_it(
         threading.Timer(0.05, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
         assert supervisor.up(home, announce=begun.append) == 0
     assert begun == [identity()]
+
+
+def test_an_end_that_is_asked_for_as_soon_as_somebody_can_is_heard(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[bool] = []
+
+    class Supervisor:
+        def __init__(self, *given: Any) -> None:
+            self.end = given[-1]
+
+        def supervise(self) -> None:
+            wanted.append(self.end.is_wanted())
+
+    def asked_meanwhile(*_: object) -> contextlib.AbstractContextManager[None]:
+        assert starting(home)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(supervisor, "_Supervisor", Supervisor)
+    monkeypatch.setattr(supervisor, "listen", asked_meanwhile)
+    assert supervisor.up(home, announce=print) == 0
+    assert wanted == [True]
 
 
 def test_a_service_is_started_again_also_where_its_pid_cannot_be_written_down(home: Home) -> None:
@@ -117,7 +140,7 @@ def test_a_service_is_started_again_also_where_its_pid_cannot_be_written_down(ho
 
     (home.run / "up.json").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        one = supervisor._Supervisor(home, listening, print)
+        one = supervisor._Supervisor(home, listening, print, supervisor._End())
         watcher: Any = Standing()
         living: Any = Standing()
         living.process = living
