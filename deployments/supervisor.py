@@ -38,7 +38,7 @@ _SHIPPED = Path(__file__).parent.parent / "prefect.yaml"
 _STOP_SECONDS = 35.0
 _LOOKED_AT_SECONDS = 0.2
 _AWAY_SECONDS = 3.0
-_LOOK_SECONDS = 0.2
+_LOOK_SECONDS = 0.25
 
 Announce = Callable[[str], None]
 
