@@ -28,6 +28,12 @@ _ALLOCATOR: Mapping[str, str] = MappingProxyType(
 """For glibc, which else keeps what each thread gave back for that thread alone (25 MB of a run), and of a large text that was
 given back as much as the largest before it, for the next one (30 MB of each process)."""
 
+_QUICK_IMPORTS: Mapping[str, str] = MappingProxyType(
+    {"PY_KEY_VALUE_DISABLE_BEARTYPE": "true", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+)
+"""Without a seventh of what the imports of a start take: a library of Prefect's that else checks the types of its own calls,
+and a look for plugins, of which there are none, through all packages."""
+
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         # Without it a forgotten API address starts a second server in silence.
@@ -70,6 +76,7 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
     exempt = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1", "localhost"]))
     return {
         **kept,
+        **_QUICK_IMPORTS,
         **SETTINGS,
         "CATCHMENT_HOME": str(home.path),
         "DO_NOT_TRACK": "1",

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import psutil
+
 PATIENCE = 400.0
 """Seconds after which what has not come about is believed never to: no machine on which the tests make sense needs them."""
 
@@ -33,3 +35,15 @@ def until(
         # Who looks all the time keeps from work what is waited for; a look that itself had to wait says nothing of that.
         time.sleep(max(pause, min(_PAUSES_PER_LOOK * (now - began), _LONGEST_AFTER_A_LOOK)))
         pause = min(_LONGEST_PAUSE, pause * 1.3)
+
+
+def gone(*processes: psutil.Process) -> bool:
+    """Whether all of these have ended; one whose parent has not looked yet has."""
+    return not any(_lives(process) for process in processes)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

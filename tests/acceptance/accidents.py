@@ -16,6 +16,7 @@ from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from catchment.process import identity
+from deployments.processes import descendants
 from tests.acceptance.person import PROJECT, Person
 from tests.waiting import until
 
@@ -49,6 +50,14 @@ def executing(person: Person, name: str) -> list[psutil.Process]:
     found = [one for one in person.processes() if environment(one).get("PREFECT__FLOW_RUN_ID") == run["id"]]
     assert found
     return found
+
+
+def parsers(person: Person, name: str) -> list[psutil.Process]:
+    """Those that parse for the run of a source that goes on: all below its first process."""
+    run = executing(person, name)
+    found = {below for one in run for below in descendants(one.pid)} & set(run)
+    assert found
+    return list(found)
 
 
 def environment(process: psutil.Process) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.notes import generate
 from tests.acceptance import accidents
-from tests.acceptance.accidents import UNHURRIED, executing, kill, reboot
+from tests.acceptance.accidents import UNHURRIED, executing, kill, parsers, reboot
 from tests.acceptance.person import Person, upright
 from tests.waiting import until
 
@@ -105,9 +105,7 @@ def test_the_flow_run_alone_is_killed(person: Person, vault: Path) -> None:
 
 def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> None:
     in_the_middle(person, "parsers", vault)
-    parsers = [one for one in executing(person, "parsers") if one.parent() in executing(person, "parsers")]
-    assert parsers
-    for process in parsers:
+    for process in parsers(person, "parsers"):
         kill(process)
     until(lambda: person.states_of("parsers"), lambda found: found == ["COMPLETED"])
     all_is_well(person, "parsers")

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import psutil
 
-from tests.acceptance.accidents import executing, in_the_middle, kill, reboot
+from tests.acceptance.accidents import executing, in_the_middle, kill, parsers, reboot
 from tests.acceptance.person import COMMAND, Person, upright
 from tests.faults.clock import WallClock
 from tests.hazards.catchment import held
@@ -84,10 +84,8 @@ def the_run_is_killed(at: Machine, name: str) -> None:
 
 
 def the_parsers_are_killed(at: Machine, name: str) -> None:
-    run = executing(at.person, name)
-    for process in run:
-        if process.is_running() and process.parent() in run:
-            kill(process)
+    for process in parsers(at.person, name):
+        kill(process)
 
 
 def the_run_stands_still(at: Machine, name: str) -> None:

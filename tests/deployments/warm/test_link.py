@@ -20,7 +20,7 @@ from catchment.errors import TryAgain
 from deployments.warm.forge import Forge, Order, Run
 from deployments.warm.link import Link
 from deployments.warm.preload import SourceFiles
-from tests.waiting import until
+from tests.waiting import gone, until
 
 _RUN = "0198f0a4-5a3c-7b1e-9c47-3d2f6a8b9c0d"
 
@@ -80,7 +80,7 @@ async def test_a_run_that_does_not_listen_is_killed_with_what_it_started(link: L
     ended = await run.end(grace=0.2)
 
     assert ended.code == -signal.SIGKILL
-    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: gone(child))
 
 
 async def test_changed_code_brings_another_fork_server_and_leaves_the_runs_of_the_one_before(

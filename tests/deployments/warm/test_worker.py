@@ -19,7 +19,7 @@ from catchment.places import Places
 from deployments.environment import POOL
 from deployments.processes import executing_flow_runs
 from tests.deployments.warm.conftest import Pool, process
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, gone, until
 
 pytestmark = pytest.mark.server
 
@@ -35,10 +35,6 @@ def _lasting(pool: Pool, mark: str = "") -> tuple[str, psutil.Process]:
 def _places(pool: Pool, figure: str) -> int | None:
     places = Places.read(pool.home)
     return None if places is None else int(getattr(places, figure))
-
-
-def _gone(*processes: psutil.Process) -> bool:
-    return not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes)
 
 
 def _marked(mark: str) -> list[psutil.Process]:
@@ -98,7 +94,7 @@ def test_a_cancelled_run_ends_and_is_not_called_a_crash(pool: Pool) -> None:
     pool.cancel(run)
 
     pool.await_state(run, "CANCELLED")
-    until(lambda: _gone(process))
+    until(lambda: gone(process))
     assert "Crashed" not in pool.states(run)
 
 
@@ -199,7 +195,7 @@ def test_a_worker_that_is_stopped_leaves_no_process_and_no_run(other_pool: Pool)
 
     other_pool.stop_worker()
 
-    assert _gone(process)
+    assert gone(process)
     assert _marked(mark) == []
     assert other_pool.read(run)["state_type"] == "CRASHED"
 
@@ -213,7 +209,7 @@ def test_a_worker_that_is_killed_leaves_no_process(other_pool: Pool) -> None:
     other_pool.worker.kill()
     other_pool.worker.wait()
 
-    until(lambda: _gone(process, *below))
+    until(lambda: gone(process, *below))
     until(lambda: not _marked(mark))
     assert run not in executing_flow_runs()
 
@@ -226,7 +222,7 @@ def test_a_fork_server_that_is_killed_is_replaced(pool: Pool) -> None:
         forge.kill()
 
     assert "SIGKILL" in pool.await_state(run, "CRASHED")["state"]["message"]
-    until(lambda: _gone(process) and not _marked(mark))
+    until(lambda: gone(process) and not _marked(mark))
     pool.await_state(pool.run("answer"), "COMPLETED")
 
 
