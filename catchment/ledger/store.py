@@ -280,12 +280,7 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Writing]:
         """A transaction that writes: committed when the block ends well, undone when it does not."""
-        with (
-            self._alone,
-            self.translated(),
-            self.engine.connect().execution_options(writes=True) as connection,
-            connection.begin(),
-        ):
+        with self._alone, self.translated(), self._begun() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
             writing = Writing(connection, self.now())
@@ -293,6 +288,22 @@ class Store:
             writing.write_history()
         if self._checkpoints:
             self._checkpoints.committed()
+
+    @contextmanager
+    def _begun(self) -> Iterator[Connection]:
+        """A connection in a writing transaction; one that still shows an earlier moment cannot write, and is thrown away."""
+        while True:
+            with self.engine.connect().execution_options(writes=True) as connection:
+                try:
+                    transaction = connection.begin()
+                except DBAPIError as error:
+                    if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY_SNAPSHOT:
+                        raise
+                    connection.invalidate()
+                    continue
+                with transaction:
+                    yield connection
+                return
 
     def give_way(self) -> None:
         """Between the parts of a long work: rest now and then, so that others can write.

@@ -171,6 +171,17 @@ def test_a_full_disk_loses_nothing_and_says_so(sqlite_world: World) -> None:
     assert len(sqlite_world.deliver(batch).succeeded) == 50
 
 
+def test_a_connection_that_still_reads_an_earlier_moment_keeps_nobody_from_writing(sqlite_world: World) -> None:
+    store = sqlite_world.ledger._store
+    with store.read() as reading:
+        begun = reading.connection.exec_driver_sql("SELECT name FROM sqlite_master")
+        begun.fetchone()
+    with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"), isolation_level=None)) as other:
+        other.execute("UPDATE counters SET value = 9 WHERE name = 'token'")
+    with store.write() as writing:
+        assert writing.ids("token") == range(10, 11)
+
+
 def test_a_locked_ledger_says_so(sqlite_world: World) -> None:
     with sqlite_world.ledger._store.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA busy_timeout = 20")
