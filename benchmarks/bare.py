@@ -17,13 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from catchment.content.extract import extract
+from catchment.content.normalize import NORMALIZER, normalize
+from catchment.content.secret_masking import masked
 from catchment.errors import ItemError
-from catchment.extract import extract
-from catchment.ledger.pairs import SQLITE as PAIRS
-from catchment.ledger.pairs import pairs
-from catchment.masking import masked
+from catchment.ledger.library.bigrams import SQLITE as PAIRS
+from catchment.ledger.library.bigrams import pairs
 from catchment.model import Document, EntityKind, Extraction, RawContent
-from catchment.normalize import NORMALIZER, normalize
 
 _COMMIT_EVERY = 500
 _TABLES = """

@@ -10,9 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from catchment import process
 from catchment.ledger import Ledger
 from catchment.model import Item, Priority, Upsert
+from catchment.runtime import process
 
 _AT_ONCE = 5_000
 _MOST_CLAIMS = 400

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home
+from catchment.sync.session import SourceSync, open_sync
 from connectors import connector_class
 
 _BATCH = 1_000

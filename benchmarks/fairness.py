@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from catchment.ledger.turns import Standing
+from catchment.ledger.limits.turns import Standing
 
 _TURN_SECONDS = 2.0
 """How long a turn may last before it goes to another (see `SourceSync.claim`)."""

@@ -22,8 +22,8 @@ from typing import Any
 from benchmarks.measure import Case, in_turn
 from benchmarks.report import show
 from catchment.ledger import Ledger
-from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home
+from catchment.sync.session import SourceSync, open_sync
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.git_host import hosting

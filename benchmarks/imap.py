@@ -27,8 +27,8 @@ from benchmarks.mail import corpus
 from benchmarks.measure import Case, in_turn
 from benchmarks.report import show
 from catchment.ledger import Ledger
-from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home
+from catchment.sync.session import SourceSync, open_sync
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving

@@ -28,11 +28,11 @@ from benchmarks.saving import EDITORS
 from benchmarks.system import BUILD, empty, started
 from catchment.ledger import Ledger
 from catchment.settings import Home
-from console.adding import Timing, commit, prepare
-from console.consent import agreement
-from deployments.api import api
-from deployments.runs import start_sync, wait
-from deployments.server import Running
+from console.sources.consent import agreement
+from console.sources.source_lifecycle import Timing, commit, prepare
+from deployments.runs.runs import start_sync, wait
+from deployments.server.client import api
+from deployments.server.running import Running
 
 _SOURCE = "notes"
 _LOOK_SECONDS = 0.02

@@ -26,9 +26,9 @@ from benchmarks.notes import generate
 from benchmarks.system import BUILD, empty, started
 from catchment.ledger import Ledger
 from catchment.settings import Home
-from console.adding import Timing, commit, prepare
-from console.consent import agreement
-from deployments.runs import start_sync, wait
+from console.sources.consent import agreement
+from console.sources.source_lifecycle import Timing, commit, prepare
+from deployments.runs.runs import start_sync, wait
 
 SIZES, QUICK = (80_000, 15_000, 4_000, 1_000), (10_000, 5_000, 2_500, 1_250)
 _LOOK_SECONDS = 0.05

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from email.message import EmailMessage
 
-from catchment.extract import extract
-from catchment.normalize.mail import mail
-from catchment.normalize.mail.attachments import attachments
-from catchment.normalize.mail.threads import envelope, threads
+from catchment.content.extract import extract
+from catchment.content.normalize.mail import mail
+from catchment.content.normalize.mail.attachments import attachments
+from catchment.content.normalize.mail.threads import envelope, threads
 
 _SENTENCE = "the pump at north mill was opened and a new seal is ordered für März über die Brücke water level key plot"
 _ROUNDS = 3

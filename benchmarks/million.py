@@ -24,8 +24,8 @@ from benchmarks.claims import measure as claims_alone
 from benchmarks.generated import Generated, GeneratedSettings
 from benchmarks.measure import hardware, tree_mb
 from benchmarks.system import BUILD, empty
-from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home
+from catchment.sync.session import SourceSync, open_sync
 
 ITEMS, QUICK = 1_000_000, 20_000
 _BATCH = 1_000

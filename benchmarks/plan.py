@@ -13,8 +13,8 @@ from benchmarks.measure import Case
 from benchmarks.notes import edit, generate
 from benchmarks.system import started
 from catchment.settings import Home
-from console.adding import Timing, commit, prepare
-from console.consent import agreement
+from console.sources.consent import agreement
+from console.sources.source_lifecycle import Timing, commit, prepare
 
 _CHANGED_EVERY = 67
 """One note in 67 is 1.5 %."""

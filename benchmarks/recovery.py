@@ -9,9 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from catchment import process
 from catchment.ledger import Ledger
 from catchment.model import Item, Priority, Upsert
+from catchment.runtime import process
 
 _BATCH = 1_000
 _DEAD = "gone:1:1"

@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 
 from catchment.settings import Home
-from deployments.api import api
-from deployments.environment import POOL, child_environment
-from deployments.server import Running
+from deployments.server.client import api
+from deployments.server.environment import POOL, child_environment
+from deployments.server.running import Running
 
 _STOCK = "stock"
 _REST = 1.2

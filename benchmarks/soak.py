@@ -21,8 +21,8 @@ from pathlib import Path
 from benchmarks.notes import edit
 from benchmarks.system import add_vault, by_role, empty, started, state_of
 from catchment.settings import Home
-from deployments.answers import FAILED
-from deployments.runs import start_sync, wait
+from deployments.runs.runs import start_sync, wait
+from deployments.server.answers import FAILED
 
 _SOURCES = ("one", "two", "three")
 _NOTES = 30

@@ -12,12 +12,12 @@ import psutil
 
 from benchmarks.notes import generate
 from catchment.settings import Home
-from console.adding import Timing, commit, prepare
-from console.consent import agreement
-from deployments.environment import NO_RUN, RUN_VARIABLE
-from deployments.runs import start_sync, wait
-from deployments.server import Running, running
-from deployments.supervisor import down, up
+from console.sources.consent import agreement
+from console.sources.source_lifecycle import Timing, commit, prepare
+from deployments.runs.runs import start_sync, wait
+from deployments.server.environment import NO_RUN, RUN_VARIABLE
+from deployments.server.running import Running, running
+from deployments.supervisor.supervisor import down, up
 
 BUILD = Path("build").absolute()
 """Where a benchmark works and leaves its figures."""

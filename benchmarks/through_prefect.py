@@ -18,9 +18,9 @@ import httpx
 
 from benchmarks.measure import LOOK, Peak
 from catchment.settings import Home
-from deployments.api import api
-from deployments.runs import start_sync, wait
-from deployments.server import Running, running
+from deployments.runs.runs import start_sync, wait
+from deployments.server.client import api
+from deployments.server.running import Running, running
 
 
 def sync(server: Running, kind: str, name: str) -> dict[str, Any]:

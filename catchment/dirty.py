@@ -11,8 +11,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from catchment import durable
-from catchment.home import Home
+from catchment.runtime import atomic_files
+from catchment.runtime.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class DirtyFile:
     def take(self) -> Dirty | None:
         """As `read`; whatever changes from now on is told anew. Raises HomeUnavailable."""
         taken = f"{self._path}.taken"
-        with durable.explained(), contextlib.suppress(FileNotFoundError):
+        with atomic_files.explained(), contextlib.suppress(FileNotFoundError):
             Path(self._path).rename(taken)
             return _read(taken)
         return None

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from catchment.home import Home
-from catchment.process import alive
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive
 
 
 @dataclass(frozen=True, slots=True)

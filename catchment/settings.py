@@ -20,8 +20,8 @@ from pydantic import (
     model_validator,
 )
 
-from catchment.home import Home, expanded
 from catchment.model import Priority
+from catchment.runtime.home import Home, expanded
 
 __all__ = [
     "CachePolicy",
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 PlanId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
-"""Names a plan that is kept in the home folder (`catchment.planning`)."""
+"""Names a plan that is kept in the home folder (`catchment.sync.plan`)."""
 
 SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 

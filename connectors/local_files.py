@@ -1,4 +1,4 @@
-"""Files of a folder. What is new, changed or gone is found by `connectors.tree`."""
+"""Files of a folder. What is new, changed or gone is found by `connectors.folders.tree`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
 from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, SourceSettings, expanded
-from connectors.ignore import Rules
-from connectors.tree import Tree
+from connectors.folders.ignore import Rules
+from connectors.folders.tree import Tree
 
 # What fails with a file is mostly over in seconds: it is being written, or a disk hiccups.
 FOLDER_POLICY = Policy(

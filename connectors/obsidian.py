@@ -15,9 +15,9 @@ from catchment.contracts import Known
 from catchment.errors import BadInput, SourceUnavailable
 from catchment.model import Change, Item, RawContent
 from catchment.settings import Policy, Resources, SourceSettings
-from connectors.ignore import Rules
+from connectors.folders.ignore import Rules
+from connectors.folders.tree import Tree
 from connectors.local_files import FOLDER_POLICY, FolderSettings, max_bytes
-from connectors.tree import Tree
 
 _MARKER = ".obsidian"
 _POLICY = FOLDER_POLICY.model_copy(update={"resources": Resources(cores=0.4, memory_mb=512, at_once=4)})

@@ -29,34 +29,34 @@ Errors are one line with the remedy; exit codes: 0 done, 1 error, 2 bad input, 3
 """
 
 _COMMANDS: Final = {
-    "up": "server:up",
-    "down": "server:down",
-    "demo": "demo:demo",
-    "service": "service:app",
-    "status": "status:status",
-    "health": "health:health",
-    "doctor": "doctor:doctor",
-    "sources": "sources:app",
-    "login": "login:app",
-    "consent": "consent:app",
-    "sync": "syncs:sync",
-    "plan": "plan:plan",
-    "undo": "undo:undo",
-    "prove": "prove:prove",
-    "search": "library:search",
-    "show": "library:show",
-    "related": "library:related",
-    "why": "why:why",
-    "jobs": "jobs:app",
-    "quarantine": "quarantine:app",
-    "deletions": "deletions:app",
-    "throttle": "throttle:app",
-    "webhook": "webhook:app",
-    "vault": "vault:app",
-    "backup": "backup:backup",
-    "restore": "backup:restore",
-    "config": "upkeep:config_app",
-    "ledger": "upkeep:ledger_app",
+    "up": "start_stop.server:up",
+    "down": "start_stop.server:down",
+    "demo": "start_stop.demo:demo",
+    "service": "start_stop.service:app",
+    "status": "start_stop.status:status",
+    "health": "trouble.health:health",
+    "doctor": "trouble.doctor:doctor",
+    "sources": "sources.sources:app",
+    "login": "sources.login:app",
+    "consent": "sources.consent:app",
+    "sync": "sources.syncs:sync",
+    "plan": "sources.plan:plan",
+    "undo": "trouble.undo:undo",
+    "prove": "trouble.prove:prove",
+    "search": "library.search:search",
+    "show": "library.search:show",
+    "related": "library.search:related",
+    "why": "library.why:why",
+    "jobs": "trouble.jobs:app",
+    "quarantine": "trouble.quarantine:app",
+    "deletions": "trouble.deletions:app",
+    "throttle": "operate.throttle:app",
+    "webhook": "sources.webhook:app",
+    "vault": "library.vault:app",
+    "backup": "data.backup:backup",
+    "restore": "data.backup:restore",
+    "config": "data.upkeep:config_app",
+    "ledger": "data.upkeep:ledger_app",
 }
 """Where each command is, in the order of the help: only the one that is called is loaded."""
 
@@ -183,7 +183,7 @@ def _report(error: Exception, debug: bool) -> int:
 
 
 def _report_damage() -> int:
-    from catchment.ledger.store import DAMAGED
+    from catchment.ledger.db.database import DAMAGED
 
     render.note(f"catchment: {DAMAGED}")
     return 1

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from catchment.errors import CatchmentError
-from catchment.home import Home
-from deployments.forked import Command, Said, UnfinishedError, ask, carry_out
+from catchment.runtime.home import Home
+from deployments.supervisor.forked import Command, Said, UnfinishedError, ask, carry_out
 
 _LOOKING = frozenset(
     {

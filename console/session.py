@@ -15,16 +15,16 @@ from catchment.errors import BadInput, CatchmentError, LedgerUnavailable, NotFou
 from console import render
 
 if TYPE_CHECKING:
-    from catchment.home import Home
     from catchment.ledger import Ledger
-    from deployments.server import Running
+    from catchment.runtime.home import Home
+    from deployments.server.running import Running
 
 _ROOM = 64 * 1024
 
 
 def home() -> Home:
     """The folder that holds all state; it may not exist yet."""
-    from catchment.home import Home
+    from catchment.runtime.home import Home
 
     return Home.default()
 
@@ -34,7 +34,7 @@ DISK_IS_FULL = "the disk is full that holds Catchment's state; make room and try
 
 def disk_is_full() -> bool:
     """Whether there is hardly room for one more page of a database where any of the state is."""
-    from catchment.ledger.store import sqlite_file
+    from catchment.ledger.db.database import sqlite_file
 
     here = home()
     try:
@@ -108,7 +108,7 @@ def writing() -> Iterator[Ledger]:
 
 def running() -> Running | None:
     """The server and worker that `catchment up` started, if they are alive."""
-    from deployments.server import running
+    from deployments.server.running import running
 
     return running(home())
 

@@ -13,7 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import deployment, flow_run
 
 from catchment.errors import LedgerUnavailable
-from catchment.pipeline import SourceSync
+from catchment.sync.session import SourceSync
 from tasks.handing_on import ask_for_another
 
 _EVERY_SECONDS = 2.0

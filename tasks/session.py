@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from catchment.circumstances import circumstances
 from catchment.contracts import Mirrored
-from catchment.pipeline import SourceSync, open_sync
-from catchment.planning import Followed, kept
-from catchment.secrets import read_blocks_with
+from catchment.runtime.fingerprints import circumstances
+from catchment.runtime.secret_references import read_blocks_with
 from catchment.settings import Home, SourceSettings
+from catchment.sync.plan import Followed, kept
+from catchment.sync.session import SourceSync, open_sync
 from connectors import connector_class
 from tasks.blocks import read_block
 from tasks.shell import run_in_flow

@@ -10,11 +10,11 @@ from datetime import timedelta
 
 from prefect import task
 
-from catchment.batch import forget_done
-from catchment.cache import Cache
-from catchment.health import record_check
+from catchment.content.cache import Cache
 from catchment.ledger import Ledger
 from catchment.settings import CachePolicy, Home
+from catchment.status import record_check
+from catchment.sync.batch import forget_done
 from tasks.quiet import in_thread
 
 TOMBSTONE = timedelta(days=30)

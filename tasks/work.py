@@ -10,9 +10,9 @@ from prefect import Task, get_run_logger, task
 from prefect.client.schemas.objects import State, StateType, TaskRun
 from prefect.context import TaskRunContext
 
+from catchment.content.normalize import NORMALIZER
 from catchment.errors import LedgerUnavailable, SourceError, TryAgain
-from catchment.normalize import NORMALIZER
-from catchment.retry import IN_RUN_SECONDS
+from catchment.sync.backoff import IN_RUN_SECONDS
 from tasks.quiet import Reported, in_thread
 from tasks.session import current
 

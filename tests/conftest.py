@@ -14,7 +14,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from catchment.settings import Home
-from deployments.supervisor import Running, down, running, up
+from deployments.supervisor.supervisor import Running, down, running, up
 from tests.prefect_tables import lay_tables
 
 # A shell's background job ignores Ctrl-C and hands that down; some tests press it.

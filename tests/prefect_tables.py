@@ -12,9 +12,9 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from catchment.home import Home
-from deployments.environment import child_environment
-from deployments.prefect_database import note_block_types, prepare
+from catchment.runtime.home import Home
+from deployments.server.environment import child_environment
+from deployments.server.prefect_database import note_block_types, prepare
 
 _CACHE = Path(__file__).parents[1] / ".pytest_cache" / "prefect"
 _MAKE = """

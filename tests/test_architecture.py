@@ -19,8 +19,8 @@ MAY_IMPORT = {
         "catchment.errors",
         "catchment.contracts",
         "catchment.pacing",
-        "catchment.secrets",
-        "catchment.normalize.mail.attachments",
+        "catchment.runtime.secret_references",
+        "catchment.content.normalize.mail.attachments",
         "catchment.settings",
     },
     "tasks": {"tasks", "catchment", "connectors"},
@@ -33,7 +33,7 @@ ONE_HOME = {
     "alembic": ("catchment/ledger/",),
     "watchdog": ("deployments/",),
     "prefect_shell": ("tasks/",),
-    "psutil": ("catchment/health.py", "catchment/process.py", "deployments/"),
+    "psutil": ("catchment/status.py", "catchment/runtime/process.py", "deployments/"),
     "prefect": ("tasks/", "flows/", "deployments/"),
 }
 

@@ -12,17 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catchment.ledger import opening
-from catchment.ledger.check import check, pages
-from catchment.ledger.consents import Consent, Consents, ConsentState
-from catchment.ledger.history import History
-from catchment.ledger.intake import Intake
-from catchment.ledger.library import Library
-from catchment.ledger.pacing import BucketRow, Pacing
-from catchment.ledger.purging import Purging
-from catchment.ledger.quarantine import Quarantine
-from catchment.ledger.queue import Queue
-from catchment.ledger.rows import (
+from catchment.ledger.admin import opening
+from catchment.ledger.admin.check import check, pages
+from catchment.ledger.admin.purge import Purging
+from catchment.ledger.db.database import Store, from_micros
+from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.records import (
     Acks,
     Batch,
     ClaimedJob,
@@ -50,19 +45,24 @@ from catchment.ledger.rows import (
     Told,
     Waiting,
 )
-from catchment.ledger.sources import Sources
-from catchment.ledger.store import Store, from_micros
-from catchment.ledger.syncs import Syncs
-from catchment.ledger.throttles import Throttles
-from catchment.ledger.timeline import Timeline
-from catchment.ledger.turns import Turns
+from catchment.ledger.items.consents import Consent, Consents, ConsentState
+from catchment.ledger.items.intake import Intake
+from catchment.ledger.items.sources import Sources
+from catchment.ledger.items.syncs import Syncs
+from catchment.ledger.jobs.history import History
+from catchment.ledger.jobs.quarantine import Quarantine
+from catchment.ledger.jobs.queue import Queue
+from catchment.ledger.library.documents import Library
+from catchment.ledger.limits.pacing import BucketRow, Pacing
+from catchment.ledger.limits.throttles import Throttles
+from catchment.ledger.limits.turns import Turns
 from catchment.pacing.steady import Steady, steady
 
 if TYPE_CHECKING:
-    from catchment.ledger.migrations import LedForward
-    from catchment.ledger.plan import Step
-    from catchment.ledger.proof import Proof
-    from catchment.ledger.undo import Undo
+    from catchment.ledger.admin.plan import Step
+    from catchment.ledger.admin.proof import Proof
+    from catchment.ledger.db.migrations import LedForward
+    from catchment.ledger.items.undo import Undo
 
 
 class Ledger:
@@ -142,40 +142,40 @@ class Ledger:
         return bool(pages(self._store))
 
     def back_up(self, target: Path, files: Mapping[str, bytes]) -> list[str]:
-        """See `catchment.ledger.backup`."""
-        from catchment.ledger import backup
+        """See `catchment.ledger.admin.backup`."""
+        from catchment.ledger.admin import backup
 
         return backup.back_up(self._store, target, files)
 
     def scratch(self, source_id: int, file: Path) -> Ledger:
-        """A new ledger in this file that knows one source as this one does; see `catchment.ledger.plan`."""
-        from catchment.ledger.plan import scratch
+        """A new ledger in this file that knows one source as this one does; see `catchment.ledger.admin.plan`."""
+        from catchment.ledger.admin.plan import scratch
 
         return Ledger(scratch(self._store, source_id, file))
 
     def steps(self, sync_id: int) -> list[Step]:
-        """What a listing did to the items of a scratch ledger; see `catchment.ledger.plan`."""
-        from catchment.ledger.plan import steps
+        """What a listing did to the items of a scratch ledger; see `catchment.ledger.admin.plan`."""
+        from catchment.ledger.admin.plan import steps
 
         return steps(self._store, sync_id)
 
     @property
     def undo(self) -> Undo:
-        """Undoing what a sync did to the library; see `catchment.ledger.undo`."""
-        from catchment.ledger.undo import Undo
+        """Undoing what a sync did to the library; see `catchment.ledger.items.undo`."""
+        from catchment.ledger.items.undo import Undo
 
         return Undo(self._store, self._timeline)
 
     @property
     def proof(self) -> Proof:
-        """What the ledger and the library say of a source, item by item; see `catchment.ledger.proof`."""
-        from catchment.ledger.proof import Proof
+        """What the ledger and the library say of a source, item by item; see `catchment.ledger.admin.proof`."""
+        from catchment.ledger.admin.proof import Proof
 
         return Proof(self._store)
 
     def vacuum(self, alive: Callable[[str], bool]) -> tuple[int, int]:
-        """See `catchment.ledger.vacuum`."""
-        from catchment.ledger.vacuum import vacuum
+        """See `catchment.ledger.admin.vacuum`."""
+        from catchment.ledger.admin.vacuum import vacuum
 
         return vacuum(self._store, alive)
 

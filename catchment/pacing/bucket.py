@@ -1,7 +1,7 @@
 """The token bucket and the hour's budget, as arithmetic: no clock and no storage.
 
-Times are microseconds of a clock that never goes back (see `catchment.ledger.pacing`), tokens are counted in millionths: so
-many a second are as many millionths a microsecond, and nothing is ever rounded in anybody's favour.
+Times are microseconds of a monotonic clock (see `catchment.ledger.limits.pacing`). Tokens are counted in millionths: a rate in
+tokens per second equals the same number of millionths per microsecond, so no rounding occurs.
 """
 
 from __future__ import annotations

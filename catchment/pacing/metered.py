@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from catchment.errors import LedgerUnavailable, LoginFailed, RateLimited, SourceUnavailable
+from catchment.pacing.host_slots import HostPlaces, Slots
 from catchment.pacing.limits import Limits, Told
 from catchment.pacing.pace import Pace, Transfer
-from catchment.pacing.places import HostPlaces, Slots
 
 PATIENCE = 5.0
 """When the host or a rule says "later", a transfer waits so many seconds; more is left to a later sync."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from catchment import process
+from catchment.runtime import process
 
 
 class Steady(NamedTuple):

@@ -14,22 +14,22 @@ from typing import Any, ClassVar
 from catchment.contracts import Known, Shell
 from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone
 from catchment.pacing import Limits, Pace
-from catchment.secrets import resolve
+from catchment.runtime.secret_references import resolve
 from catchment.settings import Limits as ItemLimits
 from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
-from connectors.excluded import now_excluded
-from connectors.github.api import Api, Found
-from connectors.github.api import limits as host_limits
-from connectors.github.clone import Clone
-from connectors.github.code import Code
-from connectors.github.host import is_mark
+from connectors.folders.excluded import now_excluded
+from connectors.github.api.host import is_mark
+from connectors.github.api.repositories import Api, Found
+from connectors.github.api.repositories import limits as host_limits
+from connectors.github.git.clone import Clone
+from connectors.github.git.code import Code
+from connectors.github.git.filters import Rules
+from connectors.github.git.mirror import Mirror
+from connectors.github.git.remote import Remote
+from connectors.github.git.shell import run
 from connectors.github.listing import Listing
-from connectors.github.mirror import Mirror
 from connectors.github.names import Repository, clone_name, is_file, is_wiki, repository_of, wiki_of
-from connectors.github.remote import Remote
 from connectors.github.settings import GitHubSettings
-from connectors.github.shell import run
-from connectors.github.wanted import Rules
 
 _MEGABYTE = 1_000_000
 

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from catchment.errors import BadInput
-from catchment.secrets import SecretReference
+from catchment.runtime.secret_references import SecretReference
 from catchment.settings import FullPath, SourceSettings, expanded
+from connectors.folders.patterns import compiled
 from connectors.github.names import REPOSITORY, is_branch
-from connectors.hosts import is_loopback
-from connectors.patterns import compiled
+from connectors.loopback import is_loopback
 
 GITHUB = "https://github.com"
 

@@ -15,14 +15,14 @@ from typing import TypeVar
 from catchment.contracts import Known
 from catchment.errors import FetchFailed, ItemError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, SkipReason, Tombstone, Upsert
-from connectors.imap.answers import Message
+from connectors.imap.auth import MARK, Login
+from connectors.imap.bodystructure import files
 from connectors.imap.folders import Mark, Status, chosen
-from connectors.imap.login import MARK, Login
 from connectors.imap.names import Place, identity, place
 from connectors.imap.pool import Ask
+from connectors.imap.responses import Message
 from connectors.imap.session import Session
 from connectors.imap.settings import ImapSettings
-from connectors.imap.structure import files
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from catchment.model import Change, Item, RawContent
 from catchment.pacing import Limits, Pace, Profile
 from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
 from connectors.imap.changes import Changes
-from connectors.imap.content import Reader
+from connectors.imap.fetch import Reader
 from connectors.imap.folders import Folder, chosen
 from connectors.imap.names import place
 from connectors.imap.pool import MOST, Pool

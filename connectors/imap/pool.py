@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from catchment.errors import ItemError, SourceUnavailable
 from catchment.pacing import Pace
-from connectors.imap.login import Login
+from connectors.imap.auth import Login
 from connectors.imap.session import Session
 from connectors.imap.settings import ImapSettings
 

@@ -18,13 +18,13 @@ from imapclient import IMAPClient, SocketTimeout
 from imapclient.exceptions import LoginError
 
 from catchment.errors import FetchFailed, ItemError, LoginFailed, SourceUnavailable, Vanished
-from connectors.imap.answers import Message, folders_in, messages_in, ranges_in, status_of, statuses_in, validity_of
+from connectors.imap.auth import Login
+from connectors.imap.errors import code_of, is_for_now, told
 from connectors.imap.folders import Folder, Status
-from connectors.imap.login import Login
+from connectors.imap.idle import wait
 from connectors.imap.names import folder_bytes
-from connectors.imap.refusals import code_of, is_for_now, told
+from connectors.imap.responses import Message, folders_in, messages_in, ranges_in, status_of, statuses_in, validity_of
 from connectors.imap.settings import ImapSettings
-from connectors.imap.waiting import wait
 
 _CONNECT_SECONDS = 20.0
 _WINDOW = 50_000

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from catchment.errors import BadInput
-from catchment.secrets import SecretReference
+from catchment.runtime.secret_references import SecretReference
 from catchment.settings import FullPath, SourceSettings
-from connectors.hosts import is_loopback
+from connectors.loopback import is_loopback
 
 _PORTS = {"tls": 993, "starttls": 143, "none": 143}
 

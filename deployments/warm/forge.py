@@ -4,7 +4,7 @@ message.
 It imports Prefect and the project once, and each run is a fork of it. It has one thread, no event loop, and nothing open but
 the socket to its worker, so that a fork is as good as a new interpreter. When that socket closes, by whatever end of the
 worker, every run is killed with all that it started. At SOCKET, if there is one, a command may be asked for that is done in a
-fork: see `deployments.forked`.
+fork: see `deployments.supervisor.forked`.
 
     in   {"start": key, "order": the fields of `Order`}
          {"signal": number, "to": key}       {"retire": true}: end when the last run has ended
@@ -40,11 +40,11 @@ from typing import Any
 import certifi
 import psutil
 
-from catchment import durable
+from catchment.runtime import atomic_files
 from catchment.sandbox_server import prepare
-from deployments.environment import NO_RUN, RUN_VARIABLE
-from deployments.forked import listen, take_over, tell_end
-from deployments.processes import Deaths, end_with_parent, name_process
+from deployments.server.environment import NO_RUN, RUN_VARIABLE
+from deployments.supervisor.forked import listen, take_over, tell_end
+from deployments.supervisor.processes import Deaths, end_with_parent, name_process
 from deployments.warm.preload import PREFECT, SourceFiles, complete_models, load, wanted
 
 STALE = "the project's code changed"
@@ -296,7 +296,7 @@ def _asked(line: socket.socket) -> Order | None:
 
 def _rehearsed() -> list[str]:
     """Do what a sync does once, if its code is here; what went wrong, which the runs will tell in full."""
-    if "catchment.pipeline" not in sys.modules:
+    if "catchment.sync.session" not in sys.modules:
         return []
     try:
         from deployments.warm.rehearsal import rehearse
@@ -390,7 +390,7 @@ def _one_authority(folder: Path) -> Path:
     if not path.exists():
         first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
         folder.mkdir(parents=True, exist_ok=True)
-        durable.write(path, f"{first}{end}\n".encode())
+        atomic_files.write(path, f"{first}{end}\n".encode())
     return path
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from catchment.errors import TryAgain
-from deployments.environment import with_room_for_a_run
+from deployments.server.environment import with_room_for_a_run
 from deployments.warm.forge import STALE, Order
 
 _LINE_BYTES = 1 << 20

@@ -22,7 +22,7 @@ from prefect.client.schemas.responses import WorkerFlowRunResponse
 from prefect.exceptions import ObjectNotFound
 
 from catchment.places import Places
-from catchment.process import identity
+from catchment.runtime.process import identity
 from catchment.settings import Home
 from deployments.warm.admission import Limit, Reading, Waiting, admit
 from deployments.warm.machine import Gauge, runs_at_once, this_machine

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from catchment.circumstances import circumstances
-from catchment.pipeline import open_sync
+from catchment.runtime.fingerprints import circumstances
 from catchment.sandbox_server import prepare
 from catchment.settings import Home
+from catchment.sync.session import open_sync
 from connectors import connector_class
 
 _NOTE = "---\ntags: [rehearsal]\n---\n# A note\n\nIt [[links]] to another.\n"

@@ -20,7 +20,7 @@ from prefect.client.schemas.actions import ArtifactCreate
 from prefect.client.schemas.objects import FlowRun
 from prefect.logging.loggers import PrefectLogAdapter
 
-from catchment.pulse import is_overdue
+from catchment.runtime.heartbeat import is_overdue
 from deployments.warm.link import Ended
 from deployments.warm.yielding import give_way
 

@@ -25,7 +25,7 @@ from prefect.runner._control_channel import ControlChannel
 from prefect.settings import get_current_settings
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
-from catchment.pulse import VARIABLE, pulse_file
+from catchment.runtime.heartbeat import VARIABLE, pulse_file
 from deployments.warm.ending import settle
 from deployments.warm.forge import Order
 from deployments.warm.job import WarmJobConfiguration

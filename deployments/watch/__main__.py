@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from catchment.home import Home
+from catchment.runtime.home import Home
 from deployments.watch.watcher import Watcher
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from connectors.local_files import FolderSettings
-from deployments.api import api, everything
-from deployments.server import Running
-from deployments.sources_file import SourceEntry
+from deployments.server.client import api, everything
+from deployments.server.running import Running
+from deployments.sources.sources_file import SourceEntry
 
 EVENT = "catchment.source.changed"
 _TAG = "catchment-watch"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from connectors.files import file_system
+from connectors.folders.file import file_system
 
 # statfs(2): the numbers of file systems whose files another computer may change without this kernel being told.
 _NETWORK = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Protocol, cast
 
-from catchment.home import Home
+from catchment.runtime.home import Home
 from connectors import connector_class
 from connectors.local_files import FolderSettings
 

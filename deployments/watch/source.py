@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from catchment.dirty import Dirty, DirtyFile
-from catchment.home import Home
-from deployments.sources_file import SourceEntry
+from catchment.runtime.home import Home
+from deployments.sources.sources_file import SourceEntry
 from deployments.watch.debounce import LEAD, Debounce
 from deployments.watch.disks import network_disk, same_disk
-from deployments.watch.report import Watching, WatchState
 from deployments.watch.rules import Rules
+from deployments.watch.status import Watching, WatchState
 from deployments.watch.tree import Descriptor, Left, Sign, Tree
 
 _ANSWERS_MISSED = 2

@@ -12,14 +12,14 @@ from watchdog.observers.inotify_c import InotifyFD
 
 from catchment.dirty import DirtyFile
 from catchment.errors import CatchmentError, TryAgain
-from catchment.home import Home
+from catchment.runtime.home import Home
 from connectors.local_files import FolderSettings
-from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch.debounce import Debounce
-from deployments.watch.question import Server
-from deployments.watch.report import Watching, WatchState, report_file, write
 from deployments.watch.rules import CloneRules, FolderRules
+from deployments.watch.server import Server
 from deployments.watch.source import WatchedSource
+from deployments.watch.status import Watching, WatchState, report_file, write
 from deployments.watch.tree import Descriptor, Sign
 
 _CHECK = 5.0
@@ -179,14 +179,14 @@ class Watcher:
         if entry.kind == "imap":
             # What it loads is 10 MB, which a watcher of folders does without.
             from connectors.imap.settings import ImapSettings
-            from deployments.watch.mailbox import WatchedMailbox
+            from deployments.watch.idle_source import WatchedMailbox
 
             assert isinstance(entry.settings, ImapSettings)
             return WatchedMailbox(entry, entry.settings, self._home, tell)
         if entry.kind == "github":
-            from connectors.github.clone import store
+            from connectors.github.git.clone import store
             from connectors.github.settings import GitHubSettings
-            from deployments.watch.hook import WatchedHook
+            from deployments.watch.webhook_source import WatchedHook
 
             assert isinstance(entry.settings, GitHubSettings)
             if entry.settings.clone is not None:

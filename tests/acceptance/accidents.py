@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import psutil
 
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
-from catchment.process import identity
-from deployments.processes import descendants
+from catchment.runtime.home import Home
+from catchment.runtime.process import identity
+from deployments.supervisor.processes import descendants
 from tests.acceptance.person import PROJECT, Person
 from tests.waiting import until
 

@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 
 from catchment.errors import TryAgain
-from catchment.home import Home
-from deployments.api import api
-from deployments.server import Running, running
+from catchment.runtime.home import Home
+from deployments.server.client import api
+from deployments.server.running import Running, running
 from tests.prefect_tables import lay_tables
 from tests.waiting import until
 

@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from benchmarks.notes import edit, generate
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
+from catchment.runtime.home import Home
 from tests.acceptance.accidents import UNHURRIED, saved_and_found
 from tests.acceptance.person import Person, upright
 from tests.faults.clock import WallClock

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from catchment.home import Home
-from deployments.api import api
+from catchment.runtime.home import Home
+from deployments.server.client import api
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
 from tests.waiting import until

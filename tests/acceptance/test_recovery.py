@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from benchmarks.notes import edit, generate
-from catchment.home import Home
-from deployments.server import running
+from catchment.runtime.home import Home
+from deployments.server.running import running
 from tests.acceptance import document
 from tests.acceptance.accidents import UNHURRIED, in_the_middle
 from tests.acceptance.person import COMMAND, PROJECT, Person, commands, upright

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
-from catchment.pipeline import HELD_AFTER
+from catchment.runtime.home import Home
+from catchment.sync.session import HELD_AFTER
 from tests.acceptance import document
 from tests.acceptance.accidents import UNHURRIED, executing
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from catchment.home import Home
 from catchment.ledger import Ledger
-from deployments.watch.report import report_file
+from catchment.runtime.home import Home
+from deployments.watch.status import report_file
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
 from tests.waiting import until

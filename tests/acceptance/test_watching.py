@@ -16,12 +16,12 @@ from uuid import uuid4
 import pytest
 
 from benchmarks.saving import EDITORS, Save
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
-from deployments.api import api
-from deployments.watch import automation, report
-from deployments.watch.question import Server
+from catchment.runtime.home import Home
+from deployments.server.client import api
+from deployments.watch import automation, status
+from deployments.watch.server import Server
 from tests.acceptance.person import Person, upright
 from tests.waiting import until
 
@@ -234,20 +234,20 @@ def test_a_root_that_goes_away_loses_nothing_and_is_watched_again_when_it_return
     documents = at_rest.documents()
     away = at_rest.root.with_name("unplugged")
     at_rest.root.rename(away)
-    until(lambda: watched(person), lambda state: state is report.Watching.GONE)
+    until(lambda: watched(person), lambda state: state is status.Watching.GONE)
     assert at_rest.documents() == documents
     (away / "0" / "Note 4.md").write_text(f"written elsewhere {(word := new_word())}")
     away.rename(at_rest.root)
     at_rest.await_found(word, "0/Note 4.md")
-    until(lambda: watched(person), lambda state: state is report.Watching.WATCHING)
+    until(lambda: watched(person), lambda state: state is status.Watching.WATCHING)
     assert at_rest.documents() == documents
     later = at_rest.write("0/Note 4.md", "and is watched again")
     at_rest.await_found(later, "0/Note 4.md")
 
 
-def watched(person: Person) -> report.Watching | None:
+def watched(person: Person) -> status.Watching | None:
     """How the living watcher says that it watches the vault."""
-    said = (report.read(Home(person.home)) or {}).get(_NAME)
+    said = (status.read(Home(person.home)) or {}).get(_NAME)
     return said.state if said else None
 
 

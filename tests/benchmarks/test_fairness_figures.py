@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.fairness import Look, jain, judge, shares
-from catchment.ledger.turns import Standing
+from catchment.ledger.limits.turns import Standing
 
 
 def standing(source: int, *, held: bool, tag: int = 0, weight: int = 3) -> Standing:

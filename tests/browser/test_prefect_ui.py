@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from deployments.api import api
+from deployments.server.client import api
 from tests.acceptance.person import Person
 from tests.browser.conftest import picture
 

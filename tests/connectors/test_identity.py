@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import StillChanging
-from connectors import files
+from connectors.folders import file
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.memory_ledger import MemoryLedger, Report
 
@@ -143,7 +143,7 @@ def test_a_file_is_only_read_once_a_later_write_must_show_in_its_times(
             self.now += round(seconds * 1e9)
 
     path, clock = folder.write("a.md", "written just now"), Clock()
-    monkeypatch.setattr(files, "time", clock)
+    monkeypatch.setattr(file, "time", clock)
     clock.now = path.stat().st_ctime_ns + 5_000_000
     folder.sync()
     assert clock.slept == pytest.approx(0.015, abs=0.005)
@@ -227,14 +227,14 @@ def test_a_file_replaced_by_a_folder_and_back(folder: Folder) -> None:
 
 def test_a_file_that_grows_while_it_is_read_is_left_for_later(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder.write("growing.log", "first")
-    read = files.read_all
+    read = file.read_all
 
     def read_while_it_grows(handle: int, size: int) -> bytes:
         with path.open("a") as writer:
             writer.write(" more")
         return read(handle, size)
 
-    monkeypatch.setattr("connectors.tree.read_all", read_while_it_grows)
+    monkeypatch.setattr("connectors.folders.tree.read_all", read_while_it_grows)
     report = folder.sync()
     assert isinstance(report.failed["growing.log"], StillChanging)
     assert "growing.log" not in folder.ledger.documents()
@@ -272,13 +272,13 @@ def test_where_times_of_change_are_not_kept_contents_are_compared_each_week(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     week = 7 * 24 * 3_600
-    monkeypatch.setattr("connectors.files.file_system", lambda path: 0x4D44)
-    monkeypatch.setattr("connectors.comparison.time.time", lambda: 3_000.5 * week)
+    monkeypatch.setattr("connectors.folders.file.file_system", lambda path: 0x4D44)
+    monkeypatch.setattr("connectors.folders.diff.time.time", lambda: 3_000.5 * week)
     assert folder.sync().said == [], "the first look compares all once"
     folder.ledger.rows["sub/c.md"].content_hash = "0" * 64
-    monkeypatch.setattr("connectors.comparison.time.time", lambda: 3_000.9 * week)
+    monkeypatch.setattr("connectors.folders.diff.time.time", lambda: 3_000.9 * week)
     assert folder.sync().said == []
-    monkeypatch.setattr("connectors.comparison.time.time", lambda: 3_001.1 * week)
+    monkeypatch.setattr("connectors.folders.diff.time.time", lambda: 3_001.1 * week)
     if way == "late":
         folder.write("sub/new.md", "a new file has its folder listed twice")
     assert folder.sync().changed == {"sub/c.md"}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from catchment.errors import AccessDenied, BadInput, FetchFailed, LoginFailed, Skipped, SourceUnavailable, Vanished
 from catchment.model import Item, SkipReason
 from catchment.settings import LimitChanges
-from connectors.files import to_locator, to_path
+from connectors.folders.file import to_locator, to_path
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.memory_ledger import MemoryLedger
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from catchment.contracts import Known
 from catchment.errors import SourceUnavailable
 from catchment.model import Change, FailureClass, SkipReason, Tombstone
-from connectors.ignore import Rules
-from connectors.listing import Folder, Lister, Listing
+from connectors.folders.ignore import Rules
+from connectors.folders.scan import Folder, Lister, Listing
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.memory_ledger import MemoryLedger
 

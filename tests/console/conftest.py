@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from catchment.home import Home
 from catchment.ledger import Delivered, FailureInfo, Ledger
 from catchment.model import (
     Chunk,
@@ -34,7 +33,8 @@ from catchment.model import (
     SkipReason,
     Upsert,
 )
-from catchment.process import alive, identity
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive, identity
 from console.main import main
 
 NOTES = {

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from catchment.home import Home
-from catchment.process import identity
-from deployments.server import Running, record
+from catchment.runtime.home import Home
+from catchment.runtime.process import identity
+from deployments.server.running import Running, record
 
 
 def moment(seconds: float) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import Priority
+from catchment.runtime.home import Home
 from connectors.imap import Imap
 from tests.console.conftest import Cli
 from tests.waiting import PATIENCE

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catchment.errors import TryAgain
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import Priority
-from catchment.process import alive
-from console import demo
-from deployments import supervisor
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive
+from console.start_stop import demo
+from deployments.supervisor import supervisor
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.health import Finding, Verdict
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.places import Places
-from catchment.process import alive, identity
-from deployments import doctor, leftovers, machine
-from deployments.server import Running, record, running
-from deployments.sources_file import SourcesFile
-from deployments.watch import report
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive, identity
+from catchment.status import Finding, Verdict
+from deployments.health import doctor, machine
+from deployments.runs import leftovers
+from deployments.server.running import Running, record, running
+from deployments.sources.sources_file import SourcesFile
+from deployments.watch import status
 from tests.console.standin import Standin, moment, run, serving
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def test_a_port_that_another_program_took_is_told(home: Home, tmp_path: Path) ->
 def test_files_of_dead_processes_are_found_and_removed(cli: Cli, home: Home) -> None:
     record(home, Running(1, 1, datetime.now(UTC), 1, 1, ""), DEAD)
     Places(DEAD, datetime.now(UTC), 1, 1, 0, 0, 0, 0).write(home)
-    report.report_file(home).write_text('{"watcher": "00000000:1:1", "sources": {}}')
+    status.report_file(home).write_text('{"watcher": "00000000:1:1", "sources": {}}')
     found = leftovers.files(home)
     assert (found.verdict, found.remedy) == (WARN, "catchment doctor --mend")
     assert {name for name in ("up.json", "watch.json", "worker.json") if name in found.said} == {
@@ -187,7 +188,7 @@ def test_nothing_is_removed_while_catchment_is_being_started(home: Home) -> None
 
 def test_a_process_that_lives_on_is_told_with_the_command_that_ends_it(home: Home) -> None:
     left = subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()", "deployments.zygote"],
+        [sys.executable, "-c", "import sys; sys.stdin.read()", "deployments.supervisor.zygote"],
         env={**os.environ, "CATCHMENT_HOME": str(home.path)},
         stdin=subprocess.PIPE,
     )

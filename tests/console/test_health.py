@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment import health as probes
-from catchment import secrets
+from catchment import status as probes
 from catchment.errors import TryAgain
-from catchment.health import Finding, Verdict
-from catchment.home import Home
+from catchment.runtime import secret_references
+from catchment.runtime.home import Home
+from catchment.status import Finding, Verdict
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
-from deployments import blocks, health
-from deployments.health_page import HealthPage
-from deployments.server import running
-from deployments.sources_file import SourceEntry, SourcesFile
-from deployments.watch import report
-from deployments.watch.report import Watching, WatchState
+from deployments.health import checks
+from deployments.health.page import HealthPage
+from deployments.server import blocks
+from deployments.server.running import running
+from deployments.sources.sources_file import SourceEntry, SourcesFile
+from deployments.watch import status
+from deployments.watch.status import Watching, WatchState
 from tests.console.standin import Standin, moment, run, serving
 from tests.waiting import PATIENCE
 
@@ -93,8 +94,8 @@ def test_a_source_that_does_not_answer_does_not_keep_health_from_answering(
 ) -> None:
     # A disk whose computer is away blocks whoever asks for it.
     hangs = threading.Event()
-    monkeypatch.setattr(health, "_prober", lambda entry: hangs.wait)
-    monkeypatch.setattr(health, "_PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(checks, "_prober", lambda entry: hangs.wait)
+    monkeypatch.setattr(checks, "_PROBE_SECONDS", 0.05)
     try:
         assert verdicts(cli("health", "--json"))["source notes"] == "fail"
     finally:
@@ -105,7 +106,7 @@ def test_a_source_that_is_watched_badly_is_a_warning(cli: Cli, server: Standin, 
     file = filled / "sources.yaml"
     file.write_text(re.sub(r"( +)- obsidian\n", r"\1- obsidian\n\1- watch\n", file.read_text()))
     assert verdicts(cli("health", "--json"))["watcher"] == "warn"
-    report.write(Home(filled), {"notes": WatchState(Watching.GONE, "its folder is not there", "mount its disk")})
+    status.write(Home(filled), {"notes": WatchState(Watching.GONE, "its folder is not there", "mount its disk")})
     said = cli("health", "--json")
     assert verdicts(said)["watcher"] == "ok"
     assert said.json["findings"][-1] == {
@@ -142,9 +143,9 @@ def test_the_artifact_is_made_once_and_then_replaced(server: Standin, filled: Pa
     assert state is not None
     server.answers |= {"/artifacts/filter": [], "/artifacts/": {}, "/artifacts/seven": {}}
     findings = [Finding("disk", Verdict.WARN, "3 GB | free", "make room")]
-    health.publish(state, findings)
+    checks.publish(state, findings)
     server.answers["/artifacts/filter"] = [{"id": "seven"}]
-    health.publish(state, findings)
+    checks.publish(state, findings)
     sent = [(method, path, body) for method, path, body in server.asked if path in ("/artifacts/", "/artifacts/seven")]
     assert [(method, path) for method, path, _ in sent] == [("POST", "/artifacts/"), ("PATCH", "/artifacts/seven")]
     assert (sent[0][2]["key"], sent[0][2]["type"]) == ("health", "markdown")
@@ -153,7 +154,7 @@ def test_the_artifact_is_made_once_and_then_replaced(server: Standin, filled: Pa
 
 def test_the_artifact_names_no_path(cli: Cli, server: Standin, filled: Path, vault: Path) -> None:
     def shown() -> str:
-        return health.table(health.examine(Home(filled)), datetime.now(UTC))
+        return checks.table(checks.examine(Home(filled)), datetime.now(UTC))
 
     well = shown()
     vault.rename(vault.with_name("unmounted"))
@@ -178,8 +179,8 @@ def test_the_page_is_refreshed_in_the_background_and_not_too_often(server: Stand
 @pytest.fixture
 def mail(server: Standin, filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
     """What is found of an account of mail whose secret is kept there, and which can be read by whoever has it."""
-    monkeypatch.setattr(secrets, "_READERS", dict(secrets._READERS))
-    monkeypatch.setattr(Imap, "probe", lambda self: secrets.resolve(self._settings.password) and "it answers")
+    monkeypatch.setattr(secret_references, "_READERS", dict(secret_references._READERS))
+    monkeypatch.setattr(Imap, "probe", lambda self: secret_references.resolve(self._settings.password) and "it answers")
 
     def found(reference: str) -> dict[str, Any]:
         file = SourcesFile.load(filled / "sources.yaml")
@@ -212,7 +213,7 @@ def test_of_a_server_in_trouble_nobody_says_that_a_block_is_not_there(filled: Pa
 def test_a_secret_that_is_set_for_the_running_system_alone_is_no_failure(
     mail: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "running", lambda home: (found := running(home)) and replace(found, pid=1))
+    monkeypatch.setattr(checks, "running", lambda home: (found := running(home)) and replace(found, pid=1))
     found = mail("env:OF_THE_SYSTEM_ALONE")
     assert (found["verdict"], "not tried, for OF_THE_SYSTEM_ALONE is not set here" in found["said"]) == ("ok", True)
 

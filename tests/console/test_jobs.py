@@ -10,11 +10,11 @@ from unicodedata import normalize
 
 import pytest
 
-from catchment.home import Home
 from catchment.ledger import FailureInfo, Ledger
 from catchment.model import FailureClass, Item, Reason, Tombstone, Upsert
-from catchment.process import alive, identity
-from connectors.files import to_locator
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive, identity
+from connectors.folders.file import to_locator
 from console import session
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from catchment.extract import extract
-from catchment.home import Home
+from catchment.content.extract import extract
+from catchment.content.normalize.mail import mail
 from catchment.ledger import Delivered, Ledger
 from catchment.model import Document, Item, Priority, Upsert
-from catchment.normalize.mail import mail
-from catchment.process import alive, identity
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive, identity
 from tests.console.conftest import Cli
 
 ASKED = b"""From: Ada <ada@example.org>\nTo: Nils <nils@example.net>\nSubject: The sluice\nMessage-ID: <1@example.org>

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deployments import runs
+from deployments.runs import runs
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli

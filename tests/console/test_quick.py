@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.engine import sync
-from catchment.home import Home
+from catchment.runtime.home import Home
 from console import main, quick
-from deployments.server import Running
+from deployments.server.running import Running
 from tests.console.conftest import Cli, Said
 from tests.deployments.standin_system import asked_at
 

@@ -9,8 +9,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from catchment.home import Home
-    from deployments.server import Running
+    from catchment.runtime.home import Home
+    from deployments.server.running import Running
     from tests.console.conftest import Cli
 
 pytestmark = pytest.mark.server

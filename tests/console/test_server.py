@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from console import session
-from deployments import supervisor
+from deployments.supervisor import supervisor
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment import purge
 from catchment.dirty import Dirty, DirtyFile
 from catchment.errors import TryAgain
-from catchment.home import Home
-from catchment.ledger.purging import Purging
-from catchment.process import identity
-from deployments.server import Running, record
-from deployments.sources_file import SourcesFile
+from catchment.ledger.admin.purge import Purging
+from catchment.runtime.home import Home
+from catchment.runtime.process import identity
+from catchment.sync import revoke
+from deployments.server.running import Running, record
+from deployments.sources.sources_file import SourcesFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -237,7 +237,7 @@ def test_two_who_add_a_source_at_once_have_both_added(state: Path, folder: Path,
     # Whoever has read the file takes their time to write it.
     script = (
         "import sys, time\n"
-        "from deployments.sources_file import SourcesFile\n"
+        "from deployments.sources.sources_file import SourcesFile\n"
         "add = SourcesFile.add\n"
         "def slow(*given):\n"
         "    time.sleep(1)\n"
@@ -266,8 +266,8 @@ def test_a_source_that_cannot_be_added_leaves_what_others_wrote_meanwhile(
         raise TryAgain("it is down; start it")
 
     record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
-    monkeypatch.setattr("deployments.deploy.deploy", deploy)
-    monkeypatch.setattr("deployments.deploy.undeploy", lambda *_: None)
+    monkeypatch.setattr("deployments.sources.deploy.deploy", deploy)
+    monkeypatch.setattr("deployments.sources.deploy.undeploy", lambda *_: None)
     assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 10
     assert [entry.name for entry in SourcesFile.load(file).entries] == ["notes"]
     assert file.read_text().endswith("# mine\n")
@@ -280,8 +280,8 @@ def test_a_source_that_is_refused_after_it_was_deployed_is_taken_off_the_server(
     (filled / "sources.yaml").unlink()
     deployed: list[str] = []
     record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
-    monkeypatch.setattr("deployments.deploy.deploy", lambda _home, _server, names: deployed.extend(names))
-    monkeypatch.setattr("deployments.deploy.undeploy", lambda _home, _server, name: deployed.remove(name))
+    monkeypatch.setattr("deployments.sources.deploy.deploy", lambda _home, _server, names: deployed.extend(names))
+    monkeypatch.setattr("deployments.sources.deploy.undeploy", lambda _home, _server, name: deployed.remove(name))
     said = cli("sources", "add", "local_files", str(folder), "--name", "notes")
     assert (said.code, "of kind obsidian" in said.err) == (5, True)
     assert deployed == []
@@ -294,7 +294,7 @@ def test_a_removal_that_was_broken_off_is_finished_by_another(
     copy.parent.mkdir(parents=True)
     copy.touch()
     with monkeypatch.context() as patch:
-        patch.setattr(purge, "forget_files", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        patch.setattr(revoke, "forget_files", lambda *_: os.kill(os.getpid(), signal.SIGINT))
         assert cli("sources", "remove", "notes", "--yes").code == 130
     assert cli("sources", "remove", "notes", "--yes").code == 0
     assert not copy.exists()

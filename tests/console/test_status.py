@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.pacing import Limits
 from catchment.pacing.metered import Ask, Report
 from catchment.places import Places
-from catchment.process import identity
+from catchment.runtime.home import Home
+from catchment.runtime.process import identity
 from console.render import clock
-from deployments.server import Running, record
-from deployments.watch import report
-from deployments.watch.report import Watching, WatchState
+from deployments.server.running import Running, record
+from deployments.watch import status
+from deployments.watch.status import Watching, WatchState
 from tests.console.standin import Standin, run, serving
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_status_says_when_a_source_runs_next(cli: Cli, server: Standin) -> None:
 
 def test_status_says_how_a_source_is_watched(cli: Cli, server: Standin, filled: Path) -> None:
     state = WatchState(Watching.LIMITED, "its disk is NFS", "give it a schedule", 7)
-    report.write(Home(filled), {"notes": state})
+    status.write(Home(filled), {"notes": state})
     [source] = cli("status", "--json").json["sources"]
     assert source["watch"] == {
         "state": "limited",

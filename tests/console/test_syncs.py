@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from catchment.errors import TryAgain
-from console import session, syncs
+from console import session
 from console.render import clock
-from console.syncs import how_far, in_words
-from deployments.runs import RunView
+from console.sources import syncs
+from console.sources.syncs import how_far, in_words
+from deployments.runs.runs import RunView
 
 
 def test_a_sync_that_is_waited_for_shows_how_far_it_is_and_when_it_will_be_done() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.pacing import Limits
 from catchment.pacing.metered import Ask, Report
-from catchment.process import identity
+from catchment.runtime.home import Home
+from catchment.runtime.process import identity
 from tests.console.conftest import Cli
 
 LIMITS = Limits("imap.example.org", "ada", per_hour=5_000)

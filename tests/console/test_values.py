@@ -11,7 +11,7 @@ import pytest
 from catchment.errors import BadInput
 from catchment.settings import LimitChanges, SourceSettings
 from connectors.local_files import LocalFilesSettings
-from console import values
+from console import arguments
 
 
 @pytest.mark.parametrize(
@@ -24,26 +24,26 @@ from console import values
     ],
 )
 def test_lengths_of_time_are_a_number_and_a_unit(text: str, length: timedelta) -> None:
-    assert values.length(text) == length
+    assert arguments.length(text) == length
 
 
 @pytest.mark.parametrize("text", ["", "10", "h", "-1h", "1.5h", "2 fortnights", "9999999d"])
 def test_what_is_no_length_of_time_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(BadInput, match="15m, 2h or 30d"):
-        values.length(text)
+        arguments.length(text)
 
 
 def test_a_moment_is_a_date_or_a_length_of_time_before_now() -> None:
-    assert values.moment("2026-11-20T14:00:00+02:00") == datetime(2026, 11, 20, 12, tzinfo=UTC)
+    assert arguments.moment("2026-11-20T14:00:00+02:00") == datetime(2026, 11, 20, 12, tzinfo=UTC)
     before = datetime.now(UTC) - timedelta(hours=2)
-    assert timedelta(0) <= values.moment("2h") - before < timedelta(minutes=1)
+    assert timedelta(0) <= arguments.moment("2h") - before < timedelta(minutes=1)
     with pytest.raises(BadInput, match="2026-11-20"):
-        values.moment("yesterday")
+        arguments.moment("yesterday")
 
 
 def test_settings_are_typed_by_their_yaml_and_reach_inside_by_dots() -> None:
     given = ["hidden=true", "limits.max_mb=20", "limits.memory_mb=512", "exclude=[a, 'b*']", "title=x=y"]
-    assert values.settings(given) == {
+    assert arguments.settings(given) == {
         "hidden": True,
         "limits": {"max_mb": 20, "memory_mb": 512},
         "exclude": ["a", "b*"],
@@ -68,13 +68,15 @@ def test_settings_are_typed_by_their_yaml_and_reach_inside_by_dots() -> None:
     ],
 )
 def test_a_pattern_needs_no_quotes(typed: str, read: object) -> None:
-    assert values.settings([f"exclude={typed}"]) == {"exclude": read}
+    assert arguments.settings([f"exclude={typed}"]) == {"exclude": read}
 
 
 def test_one_value_is_enough_where_a_list_is_wanted() -> None:
-    settings = values.typed(LocalFilesSettings, {"root": "/papers", "exclude": "*.tmp", "include": ["*.md", "docs/**"]})
+    settings = arguments.typed(
+        LocalFilesSettings, {"root": "/papers", "exclude": "*.tmp", "include": ["*.md", "docs/**"]}
+    )
     assert (settings.exclude, settings.include) == (("*.tmp",), ("*.md", "docs/**"))
-    assert values.typed(LocalFilesSettings, {"root": "/papers", "exclude": ""}).exclude == ()
+    assert arguments.typed(LocalFilesSettings, {"root": "/papers", "exclude": ""}).exclude == ()
 
 
 @pytest.mark.parametrize(
@@ -90,13 +92,13 @@ def test_one_value_is_enough_where_a_list_is_wanted() -> None:
 )
 def test_settings_that_cannot_be_read_are_refused(given: list[str], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        values.settings(given)
+        arguments.settings(given)
 
 
 def test_a_secret_is_taken_by_reference_only_and_never_repeated() -> None:
-    assert values.secrets(["password=env:MAIL"]) == {"password": "env:MAIL"}
+    assert arguments.secrets(["password=env:MAIL"]) == {"password": "env:MAIL"}
     with pytest.raises(BadInput) as refused:
-        values.secrets(["password=hunter2"])
+        arguments.secrets(["password=hunter2"])
     assert "hunter2" not in str(refused.value)
     assert "env:VARIABLE" in str(refused.value)
 
@@ -112,20 +114,20 @@ def test_a_secret_is_taken_by_reference_only_and_never_repeated() -> None:
 )
 def test_a_wrong_setting_is_named_with_what_is_right(given: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        values.typed(SourceSettings, given)
+        arguments.typed(SourceSettings, given)
 
 
 def test_settings_are_shown_as_they_are_set() -> None:
     settings = SourceSettings(limits=LimitChanges(max_mb=20)).model_dump(mode="json", exclude_defaults=True)
-    assert values.flat(settings)["limits.max_mb"] == 20
+    assert arguments.flat(settings)["limits.max_mb"] == 20
 
 
 def test_a_summary_leaves_out_what_did_not_happen() -> None:
-    assert values.summary({"succeeded": 3, "moved": 1, "deleted": 0, "listed": 40}) == "3 in the library, 1 moved"
-    assert values.summary({"succeeded": 0}) == "nothing to do"
+    assert arguments.summary({"succeeded": 3, "moved": 1, "deleted": 0, "listed": 40}) == "3 in the library, 1 moved"
+    assert arguments.summary({"succeeded": 0}) == "nothing to do"
 
 
 def test_a_file_of_a_secret_is_found_from_every_folder() -> None:
     given = ["a=file:secret", "b=file:/s", "c=file:~/s", "d=env:S", "e=file:"]
     here = str(Path.cwd() / "secret")
-    assert list(values.secrets(given).values()) == [f"file:{here}", "file:/s", "file:~/s", "env:S", "file:"]
+    assert list(arguments.secrets(given).values()) == [f"file:{here}", "file:/s", "file:~/s", "env:S", "file:"]

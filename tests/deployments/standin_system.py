@@ -7,8 +7,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 
-from catchment.home import Home
-from deployments import forked
+from catchment.runtime.home import Home
+from deployments.supervisor import forked
 
 
 @contextlib.contextmanager

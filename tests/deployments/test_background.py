@@ -9,10 +9,10 @@ import pytest
 
 from catchment.errors import TryAgain
 from catchment.settings import Home
-from deployments import background
-from deployments.logs import LOG_BYTES
-from deployments.server import running
-from deployments.supervisor import up
+from deployments.server.logs import LOG_BYTES
+from deployments.server.running import running
+from deployments.supervisor import background
+from deployments.supervisor.supervisor import up
 
 pytestmark = pytest.mark.server
 

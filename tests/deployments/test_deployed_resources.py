@@ -10,10 +10,10 @@ import pytest
 from catchment.settings import Home, ResourceChanges
 from connectors import connector_class
 from connectors.obsidian import ObsidianSettings
-from deployments.api import api
-from deployments.deploy import deploy, undeploy
-from deployments.server import Running
-from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.server.client import api
+from deployments.server.running import Running
+from deployments.sources.deploy import deploy, undeploy
+from deployments.sources.sources_file import SourceEntry, SourcesFile
 
 pytestmark = pytest.mark.server
 

@@ -11,7 +11,7 @@ _WAITS = """
 import asyncio, gc, sqlite3, sys
 from concurrent.futures import ThreadPoolExecutor
 
-from deployments.garbage import collect_aside
+from deployments.server.garbage import collect_aside
 
 
 class Left:

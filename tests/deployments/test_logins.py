@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from catchment import secrets
-from catchment.health import Finding, Verdict
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import Priority
-from connectors.imap.login import MARK, Standing
+from catchment.runtime import secret_references
+from catchment.runtime.home import Home
+from catchment.status import Finding, Verdict
+from connectors.imap.auth import MARK, Standing
 from connectors.imap.settings import ImapSettings
-from deployments import doctor, logins
-from deployments.server import Running
-from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.health import doctor, logins
+from deployments.server.running import Running
+from deployments.sources.sources_file import SourceEntry, SourcesFile
 from tests.connectors.imap.dovecot import token
 
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
@@ -103,7 +103,7 @@ def test_doctor_tells_of_the_sources_that_there_are(home: Home) -> None:
 def test_a_token_in_a_block_of_a_server_that_does_not_answer_is_no_reason_to_tell_nothing_else(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secrets, "_READERS", dict(secrets._READERS))
+    monkeypatch.setattr(secret_references, "_READERS", dict(secret_references._READERS))
     settings = ImapSettings(host="mail.example.org", user="ada", token="block:mail")
     nobody = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "ada:")
     [found] = logins.examine(home, [SourceEntry("mail", "imap", settings)], nobody)

@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deployments import logs
-from deployments.logs import BoundedLog
-from deployments.processes import end, executing_flow_runs
+from deployments.server import logs
+from deployments.server.logs import BoundedLog
+from deployments.supervisor.processes import end, executing_flow_runs
 from tests.waiting import PATIENCE, until
 
 _PARENT = """

@@ -11,8 +11,8 @@ import pytest
 
 from catchment.errors import TryAgain
 from catchment.settings import Home
-from deployments import prefect_database
-from deployments.prefect_database import block_type_settings, note_block_types, prepare, shrink
+from deployments.server import prefect_database
+from deployments.server.prefect_database import block_type_settings, note_block_types, prepare, shrink
 from tests.prefect_tables import lay_tables
 
 _MB = 1_000_000
@@ -143,7 +143,7 @@ def test_a_database_that_may_not_be_written_is_told_with_the_remedy_and_left_as_
     was = file.read_bytes()
     # Root may write where others may not, and tests may run as root: SQLite is told instead.
     monkeypatch.setattr(
-        "deployments.prefect_database._open",
+        "deployments.server.prefect_database._open",
         lambda path: closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)),
     )
     with pytest.raises(TryAgain, match=r"chmod -R u\+w"):

@@ -11,9 +11,9 @@ from prefect.settings.models.root import Settings
 from pydantic import BaseModel
 
 from catchment.errors import ConfigError
-from deployments import prefect_file
-from deployments.environment import SETTINGS
-from deployments.flow_check import check_flows
+from deployments.server.environment import SETTINGS
+from deployments.sources import prefect_file
+from deployments.sources.flow_check import check_flows
 
 _PROJECT = Path(__file__).parents[2]
 

@@ -13,11 +13,11 @@ import pytest
 
 from catchment.ledger import Ledger, Source
 from catchment.model import Item, JobState, Priority, Upsert
-from catchment.process import alive, identity
+from catchment.runtime.process import alive, identity
 from catchment.settings import Home
 from connectors.obsidian import ObsidianSettings
-from deployments.reclaim import main, reclaim
-from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.sources.sources_file import SourceEntry, SourcesFile
+from deployments.supervisor.reclaim import main, reclaim
 
 _JOBS = 5
 

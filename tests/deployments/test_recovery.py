@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import pytest
 
 from catchment.settings import Home
-from deployments import recovery, runs
-from deployments.api import api
-from deployments.deploy import deploy, undeploy
-from deployments.recovery import GIVEN_UP_AFTER, replan, resume, settle
-from deployments.server import Running
+from deployments.runs import recovery, runs
+from deployments.runs.recovery import GIVEN_UP_AFTER, replan, resume, settle
+from deployments.server.client import api
+from deployments.server.running import Running
+from deployments.sources.deploy import deploy, undeploy
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.server

@@ -10,7 +10,7 @@ import pytest
 from docket import Docket
 from prefect.server.api import background_workers
 
-from deployments.seldom import Seldom, look_seldom
+from deployments.server.seldom import Seldom, look_seldom
 
 
 def test_it_is_used_with_the_versions_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:

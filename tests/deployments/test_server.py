@@ -17,17 +17,19 @@ import psutil
 import pytest
 
 from catchment.errors import ConfigError, NotFound, TryAgain
-from catchment.process import identity
+from catchment.runtime.process import identity
 from catchment.settings import Home
 from connectors.obsidian import ObsidianSettings
-from deployments import deploy_command, forked, runs
-from deployments.api import api
-from deployments.deploy import deploy, undeploy
-from deployments.environment import auth_string, child_environment
-from deployments.planned import planned
-from deployments.server import Running, record, running, state_file, ui_login
-from deployments.sources_file import SourceEntry, SourcesFile, schedule_of
-from deployments.supervisor import down, up
+from deployments.runs import runs
+from deployments.server.client import api
+from deployments.server.environment import auth_string, child_environment
+from deployments.server.planned import planned
+from deployments.server.running import Running, record, running, state_file, ui_login
+from deployments.sources import deploy_command
+from deployments.sources.deploy import deploy, undeploy
+from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
+from deployments.supervisor import forked
+from deployments.supervisor.supervisor import down, up
 from tests.waiting import PATIENCE, until
 
 _FILE = """\

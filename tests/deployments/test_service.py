@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from catchment.errors import TryAgain
-from catchment.process import identity
+from catchment.runtime.process import identity
 from catchment.settings import Home
-from deployments import supervisor, zygote
-from deployments.logs import BoundedLog
-from deployments.prefect_database import shrink
-from deployments.server import lock_file, starting
-from deployments.service import Zygote
+from deployments.server.logs import BoundedLog
+from deployments.server.prefect_database import shrink
+from deployments.server.running import lock_file, starting
+from deployments.supervisor import supervisor, zygote
+from deployments.supervisor.service import Zygote
 from deployments.warm.forge import Ground
 from deployments.warm.occupancy import Occupancy
 
@@ -59,7 +59,7 @@ def test_a_service_that_is_refused_is_told_so_at_once(
     program.write_text(_REFUSING.format(python=sys.executable))
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setattr("deployments.service.READY_SECONDS", 20)
+    monkeypatch.setattr("deployments.supervisor.service.READY_SECONDS", 20)
     environment = {"PREFECT_HOME": str(tmp_path), "PATH": os.defpath}
     with socket.socket() as listening:
         started_from = Zygote(environment, listening, {"server": BoundedLog(home.logs / "server.log")})

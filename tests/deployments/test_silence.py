@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deployments.silence import Silence
+from deployments.supervisor.silence import Silence
 
 
 class Server:

@@ -14,7 +14,7 @@ import yaml
 from catchment.errors import BadInput, ConfigError, NotFound
 from connectors.local_files import LocalFilesSettings
 from connectors.obsidian import ObsidianSettings
-from deployments.sources_file import SourceEntry, SourcesFile, schedule_of
+from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 
 _GOOD = """\
 # what I read

@@ -16,12 +16,12 @@ import psutil
 import pytest
 
 from catchment.settings import Home
-from deployments import runs
-from deployments.api import api
-from deployments.deploy import deploy
-from deployments.planned import planned
-from deployments.server import Running, running, starting
-from deployments.supervisor import down
+from deployments.runs import runs
+from deployments.server.client import api
+from deployments.server.planned import planned
+from deployments.server.running import Running, running, starting
+from deployments.sources.deploy import deploy
+from deployments.supervisor.supervisor import down
 from tests.prefect_tables import lay_tables
 from tests.waiting import PATIENCE, until
 
@@ -48,7 +48,7 @@ def start(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
 
     def start_up() -> subprocess.Popen[bytes]:
         with (home.logs / "said").open("wb") as said:
-            process = subprocess.Popen([sys.executable, "-m", "deployments.detached"], stdout=said)
+            process = subprocess.Popen([sys.executable, "-m", "deployments.supervisor.detached"], stdout=said)
         started.append(process)
         until(lambda: running(home) is not None or process.poll() is not None)
         return process

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from catchment.settings import Home
-from deployments.server import Running
-from deployments.sweep import Sweep
+from deployments.server.running import Running
+from deployments.supervisor.sweep import Sweep
 from tests.waiting import PATIENCE
 
 _NOBODY_THERE = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "user:password")
@@ -31,7 +31,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 @pytest.fixture
 def sweep(home: Home, monkeypatch: pytest.MonkeyPatch) -> Sweep:
     """One that is due at every look."""
-    monkeypatch.setattr("deployments.sweep._SECONDS", 0.0)
+    monkeypatch.setattr("deployments.supervisor.sweep._SECONDS", 0.0)
     return Sweep(home, announce=lambda line: None, reclaim=lambda: None)
 
 

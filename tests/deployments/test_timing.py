@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from catchment.errors import BadInput
-from deployments.sources_file import schedule_of
-from deployments.timing import check_cron, local_zone, seconds
+from deployments.sources.schedules import check_cron, local_zone, seconds
+from deployments.sources.sources_file import schedule_of
 
 
 @pytest.mark.parametrize(("written", "meant"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86400), ("1W", 604800)])

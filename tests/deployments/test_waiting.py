@@ -12,8 +12,8 @@ from threading import Thread
 import pytest
 
 from catchment.errors import TryAgain
-from deployments import runs
-from deployments.server import Running
+from deployments.runs import runs
+from deployments.server.running import Running
 
 _NOBODY = 1 << 30
 _RUN = b'{"id": "1", "name": "papers: 1", "state": {"type": "COMPLETED", "name": "Completed", "message": ""}}'

@@ -12,7 +12,7 @@ import orjson
 
 from catchment.errors import AccessDenied, TimedOut
 from catchment.model import Item, RawContent, Reason
-from connectors.files import Entry, identity
+from connectors.folders.file import Entry, identity
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from connectors.obsidian import Obsidian, ObsidianSettings
 

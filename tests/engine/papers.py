@@ -6,10 +6,10 @@ from pathlib import Path
 
 from catchment.ledger import Ledger, Source
 from catchment.model import Priority
-from catchment.pipeline import open_sync
-from catchment.planning import Followed, Plan, make_plan
-from catchment.proving import Proven, prove, repair
 from catchment.settings import Home, Policy
+from catchment.sync.plan import Followed, Plan, make_plan
+from catchment.sync.prove import Proven, prove, repair
+from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 

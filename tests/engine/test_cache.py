@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.cache import Cache
+from catchment.content.cache import Cache
 from catchment.errors import HomeUnavailable
 
 
@@ -78,7 +78,7 @@ def test_a_file_that_is_closed_while_another_thread_writes_is_no_crash(tmp_path:
     script = f"""
 import threading, time
 from pathlib import Path
-from catchment.cache import Cache
+from catchment.content.cache import Cache
 from catchment.errors import HomeUnavailable
 
 def write(cache):

@@ -13,11 +13,11 @@ import pytest
 from catchment.dirty import Dirty, DirtyFile
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
-from catchment.ledger.intake import Intake
+from catchment.ledger.items.intake import Intake
 from catchment.model import Priority
-from catchment.pipeline import SourceSync, open_sync
-from catchment.planning import Followed, Plan
 from catchment.settings import Home
+from catchment.sync.plan import Followed, Plan
+from catchment.sync.session import SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from catchment.codec import decode_document, decode_extraction, encode_document, encode_extraction
+from catchment.content.codec import decode_document, decode_extraction, encode_document, encode_extraction
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Link, LinkKind
 
 

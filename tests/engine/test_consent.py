@@ -12,12 +12,12 @@ import pytest
 
 from catchment.contracts import Guarded, Known, Paced
 from catchment.errors import LoginFailed, NoConsent
-from catchment.gates import WHOLE, consented, scopes_of
 from catchment.ledger import Ledger
 from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import Limits, Pace
-from catchment.pipeline import open_sync
 from catchment.settings import Home, Policy
+from catchment.sync.preflight import WHOLE, consented, scopes_of
+from catchment.sync.session import open_sync
 from connectors import connector_class, kinds
 from connectors.local_files import LocalFiles, LocalFilesSettings
 

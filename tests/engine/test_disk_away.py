@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from catchment import process
 from catchment.errors import SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.model import Change, Checkpoint, Skip
+from catchment.runtime import process
 from tests.engine.disk import Disk
 from tests.engine.whole import Engine
 
@@ -109,7 +109,7 @@ def test_a_rule_that_held_only_while_a_sync_broke_off_leaves_nothing_out(
             if left_out and isinstance(change, Checkpoint):
                 raise SourceUnavailable("the disk does not answer any more")
 
-    monkeypatch.setattr("connectors.tree._CHANGES_PER_CHECKPOINT", 1)
+    monkeypatch.setattr("connectors.folders.tree._CHANGES_PER_CHECKPOINT", 1)
     for name in ("b.md", "c.md"):
         disk.write(f"sub/{name}", "")
     engine.sync("papers")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from catchment import circumstances as here
-from catchment.circumstances import MATTERS, changed, circumstances
 from catchment.errors import LoginFailed, NotNow
 from catchment.ledger import Ledger
 from catchment.model import Priority, Reason
-from catchment.pipeline import open_sync
+from catchment.runtime import fingerprints as here
+from catchment.runtime.fingerprints import MATTERS, changed, circumstances
 from catchment.settings import Home, Policy
+from catchment.sync.session import open_sync
 from connectors.imap.settings import ImapSettings
 from connectors.local_files import LocalFiles, LocalFilesSettings
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-from catchment import health
+from catchment import status
 from catchment.errors import LoginFailed, SourceUnavailable
-from catchment.health import Finding, LastCheck, Plan, Standing, Verdict
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.places import Places
+from catchment.runtime.home import Home
+from catchment.status import Finding, LastCheck, Plan, Standing, Verdict
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
@@ -33,33 +33,33 @@ def test_the_disk_warns_below_5_gb_and_fails_when_it_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: float, verdict: Verdict
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free))
-    found = health.disk(tmp_path)
+    found = status.disk(tmp_path)
     assert (found.verdict, bool(found.remedy)) == (verdict, verdict is not OK)
 
 
 def test_a_home_that_is_not_there_is_a_failure_of_the_disk(tmp_path: Path) -> None:
-    found = health.disk(tmp_path / "unmounted")
+    found = status.disk(tmp_path / "unmounted")
     assert found.verdict is FAIL
     assert "makes it" in found.remedy and "mount" in found.remedy, "it may be the first time, or the disk"
 
 
 def test_a_ledger_that_is_whole_is_ok_and_a_damaged_one_fails_with_the_remedy(home: Home) -> None:
-    assert health.ledger(home.database_url, None, NOW).verdict is OK
+    assert status.ledger(home.database_url, None, NOW).verdict is OK
     Ledger.open(home.database_url).close()
-    assert health.ledger(home.database_url, None, NOW).said == "opens; not checked yet (upkeep does it once a day)"
-    assert health.ledger(home.database_url, LastCheck(ago(hours=3), 0), NOW).said.endswith(
+    assert status.ledger(home.database_url, None, NOW).said == "opens; not checked yet (upkeep does it once a day)"
+    assert status.ledger(home.database_url, LastCheck(ago(hours=3), 0), NOW).said.endswith(
         "every invariant held 3 h ago"
     )
-    assert health.ledger(home.database_url, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
+    assert status.ledger(home.database_url, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
     (home.path / "ledger.db").write_bytes(b"this was a ledger\n" * 1000)
-    found = health.ledger(home.database_url, None, NOW)
+    found = status.ledger(home.database_url, None, NOW)
     assert (found.verdict, "backup" in found.remedy) == (FAIL, True)
 
 
 def test_what_a_check_found_is_remembered(home: Home) -> None:
-    assert health.last_check(home) is None
-    health.record_check(home, 3)
-    found = health.last_check(home)
+    assert status.last_check(home) is None
+    status.record_check(home, 3)
+    found = status.last_check(home)
     assert found is not None
     assert found.broken == 3
     assert [path.name for path in home.run.iterdir()] == ["ledger-check.json"]
@@ -69,7 +69,7 @@ def test_what_a_check_found_is_remembered(home: Home) -> None:
     ("running", "answers", "verdict"), [(True, True, OK), (True, False, FAIL), (False, False, FAIL)]
 )
 def test_the_server_is_up_and_answers_or_fails(running: bool, answers: bool, verdict: Verdict) -> None:
-    assert health.server(running, answers).verdict is verdict
+    assert status.server(running, answers).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_server_is_up_and_answers_or_fails(running: bool, answers: bool, ver
     ],
 )
 def test_a_scheduler_that_does_not_keep_up_is_a_warning(plan: Plan, verdict: Verdict, said: str) -> None:
-    found = health.scheduler(plan, NOW)
+    found = status.scheduler(plan, NOW)
     assert (found.verdict, said in found.said) == (verdict, True), found
 
 
@@ -91,18 +91,18 @@ def test_a_scheduler_that_does_not_keep_up_is_a_warning(plan: Plan, verdict: Ver
     ("heard", "verdict"), [(None, FAIL), (ago(seconds=91), FAIL), (ago(seconds=89), OK), (ago(seconds=-2), OK)]
 )
 def test_a_worker_that_is_silent_for_90_seconds_fails(heard: datetime | None, verdict: Verdict) -> None:
-    assert health.worker(heard, None, NOW).verdict is verdict
+    assert status.worker(heard, None, NOW).verdict is verdict
 
 
 def test_the_worker_tells_how_many_runs_it_lets_live() -> None:
     fewer = Places("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, running=1, waiting=2)
     said = "online; 1 running, 2 waiting, 1 at once (of 4: processor 90%, memory 50% in use)"
-    assert health.worker(NOW, fewer, NOW).said == said
+    assert status.worker(NOW, fewer, NOW).said == said
 
 
 @pytest.mark.parametrize(("wanted", "alive", "verdict"), [(0, False, OK), (1, True, OK), (2, False, WARN)])
 def test_a_watcher_is_missed_only_where_a_source_wants_one(wanted: int, alive: bool, verdict: Verdict) -> None:
-    assert health.watcher(wanted, alive).verdict is verdict
+    assert status.watcher(wanted, alive).verdict is verdict
 
 
 def standing(**more: object) -> Standing:
@@ -154,10 +154,10 @@ def standing(**more: object) -> Standing:
     ],
 )
 def test_a_source_is_judged_by_the_first_thing_that_is_wrong(one: Standing, expected: Finding) -> None:
-    assert health.source(one, NOW) == expected
+    assert status.source(one, NOW) == expected
 
 
 def test_the_worst_finding_is_the_verdict() -> None:
     findings = [Finding("one", OK, ""), Finding("two", FAIL, ""), Finding("three", WARN, "")]
-    assert [health.worst(findings[:n]) for n in range(4)] == [OK, OK, FAIL, FAIL]
-    assert health.worst(findings[::2]) is WARN
+    assert [status.worst(findings[:n]) for n in range(4)] == [OK, OK, FAIL, FAIL]
+    assert status.worst(findings[::2]) is WARN

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.home import Home, base_folder
+from catchment.runtime.home import Home, base_folder
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="it has a folder of its own for data")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from catchment.masking import RULES, mask, masked
+from catchment.content.normalize import normalize
+from catchment.content.secret_masking import RULES, mask, masked
 from catchment.model import Document, RawContent
-from catchment.normalize import normalize
 
 _LETTERS = string.ascii_letters + string.digits
 _lot = random.Random(7)

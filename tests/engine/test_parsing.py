@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from catchment.content.parsing import Read, ReadTask, digest, read
 from catchment.model import Item, RawContent
-from catchment.parsing import Read, ReadTask, digest, read
 
 
 def _packed(data: bytes) -> bytes:

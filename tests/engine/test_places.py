@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from catchment.places import Places
-from catchment.process import identity
+from catchment.runtime.process import identity
 from catchment.settings import Home
 
 

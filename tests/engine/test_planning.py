@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import BadInput, NotFound
-from catchment.ledger.plan import Deed
-from catchment.planning import Plan, keep, kept
+from catchment.ledger.admin.plan import Deed
 from catchment.settings import Home
+from catchment.sync.plan import Plan, keep, kept
 from tests.engine.papers import Papers
 
 

@@ -11,16 +11,16 @@ from typing import ClassVar
 import pytest
 
 from catchment.errors import LoginFailed, NotNow, RateLimited, SourceError, SourceUnavailable
-from catchment.forecast import Pace as Measured
-from catchment.forecast import done_at, forecast
-from catchment.gates import WHOLE
 from catchment.ledger import BucketRow, Ledger
 from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import Limits, Pace
 from catchment.pacing.rules import Rule
-from catchment.pipeline import SourceSync, open_sync
 from catchment.resting import Rest, resting
 from catchment.settings import Home, Policy
+from catchment.sync.eta import Pace as Measured
+from catchment.sync.eta import done_at, forecast
+from catchment.sync.preflight import WHOLE
+from catchment.sync.session import SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

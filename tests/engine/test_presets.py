@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from benchmarks.notes import generate
-from catchment.pipeline import open_sync
 from catchment.settings import Home, Limits, Policy
+from catchment.sync.session import open_sync
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from connectors.obsidian import Obsidian, ObsidianSettings

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.privacy import redact
+from catchment.runtime.redaction import redact
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from catchment import process
+from catchment.runtime import process
 
 
 def test_this_process_is_alive_under_its_own_name() -> None:

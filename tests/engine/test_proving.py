@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import TryAgain
-from catchment.process import alive, identity
-from catchment.proving import Flaw, Proven
+from catchment.runtime.process import alive, identity
 from catchment.settings import Home
+from catchment.sync.prove import Flaw, Proven
 from tests.engine.papers import Papers
 
 

@@ -14,16 +14,16 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.model import Priority
-from catchment.pipeline import open_sync
-from catchment.pulse import VARIABLE, Pulse, is_overdue, pulse_file
+from catchment.runtime.heartbeat import VARIABLE, Pulse, is_overdue, pulse_file
 from catchment.sandbox import Sandbox
 from catchment.settings import Home, Limits
+from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.waiting import until
 
 _STUCK = """
 import sys, threading
-from catchment.pulse import Pulse
+from catchment.runtime.heartbeat import Pulse
 pulse = Pulse(0.05)
 pulse.beat()
 print("beats", flush=True)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from catchment.cache import Cache
+from catchment.content.cache import Cache
 from catchment.errors import NoConsent, TryAgain
-from catchment.gates import WHOLE
 from catchment.ledger import Ledger, Source
 from catchment.model import Priority
-from catchment.pipeline import open_sync
-from catchment.purge import Extent, Proof, revoke
 from catchment.settings import Home, Policy
+from catchment.sync.preflight import WHOLE
+from catchment.sync.revoke import Extent, Proof, revoke
+from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles
 from tests.waiting import PATIENCE
 
@@ -186,7 +186,7 @@ def test_a_sync_at_work_ends_first(
 def test_a_sync_that_does_not_end_is_told_and_what_it_may_do_is_nothing(
     home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catchment.purge._SYNC_ENDS_SECONDS", 0.2)
+    monkeypatch.setattr("catchment.sync.revoke._SYNC_ENDS_SECONDS", 0.2)
     with open_sync(home, folders["mine"], "mine", Policy(), Priority.NORMAL) as sync:
         with pytest.raises(TryAgain, match="same command again"):
             purge(home, ledger, mine)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from catchment.model import FailureClass
-from catchment.retry import delay
 from catchment.settings import RetryPolicy
+from catchment.sync.backoff import delay
 
 TRANSIENT = FailureClass.TRANSIENT
 

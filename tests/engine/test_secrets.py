@@ -11,17 +11,19 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordSetError
 
-from catchment import secrets
 from catchment.errors import LoginFailed
+from catchment.runtime import secret_references
 
 
 def test_a_secret_is_read_from_the_environment_and_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAIL_PASSWORD", "correct horse")
-    assert secrets.resolve("env:MAIL_PASSWORD") == "correct horse"
+    assert secret_references.resolve("env:MAIL_PASSWORD") == "correct horse"
     file = tmp_path / "password"
     file.write_text("battery staple \n")
     file.chmod(0o600)
-    assert secrets.resolve(f"file:{file}") == "battery staple ", "the end of the line is no part of it, a space is"
+    assert secret_references.resolve(f"file:{file}") == "battery staple ", (
+        "the end of the line is no part of it, a space is"
+    )
 
 
 def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
@@ -29,7 +31,7 @@ def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     file.write_text("battery staple")
     file.chmod(0o640)
     with pytest.raises(LoginFailed, match="chmod 600 password") as refused:
-        secrets.resolve(f"file:{file}")
+        secret_references.resolve(f"file:{file}")
     assert "battery" not in str(refused.value)
     assert str(tmp_path) not in str(refused.value)
 
@@ -47,7 +49,7 @@ def test_what_is_not_there_is_a_refused_login_with_the_remedy(
 ) -> None:
     monkeypatch.setenv("EMPTY", "")
     with pytest.raises(LoginFailed, match=said):
-        secrets.resolve(reference)
+        secret_references.resolve(reference)
 
 
 class InMemory(KeyringBackend):
@@ -80,21 +82,21 @@ def in_memory() -> Iterator[InMemory]:
 
 
 def test_a_secret_is_read_from_the_keyring_and_replaced_there(in_memory: InMemory) -> None:
-    assert secrets.resolve("keyring:mail/ada") == "correct horse"
+    assert secret_references.resolve("keyring:mail/ada") == "correct horse"
     with pytest.raises(LoginFailed, match="no such entry; keyring set SERVICE USER"):
-        secrets.resolve("keyring:mail/zoe")
+        secret_references.resolve("keyring:mail/zoe")
     with pytest.raises(LoginFailed, match="cannot be opened; unlock it"):
-        secrets.resolve("keyring:locked/ada")
-    with secrets.alone("keyring:mail/ada"):
-        assert secrets.replace("keyring:mail/ada", "battery staple")
-    assert secrets.resolve("keyring:mail/ada") == "battery staple"
-    assert not secrets.replace("keyring:locked/ada", "battery staple")
+        secret_references.resolve("keyring:locked/ada")
+    with secret_references.alone("keyring:mail/ada"):
+        assert secret_references.replace("keyring:mail/ada", "battery staple")
+    assert secret_references.resolve("keyring:mail/ada") == "battery staple"
+    assert not secret_references.replace("keyring:locked/ada", "battery staple")
 
 
 def test_a_keyring_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(LoginFailed, match="pip install keyring"):
-        secrets.resolve("keyring:mail/ada")
+        secret_references.resolve("keyring:mail/ada")
 
 
 def test_a_secret_in_a_file_is_replaced_at_once_and_stays_its_owners(tmp_path: Path) -> None:
@@ -102,9 +104,9 @@ def test_a_secret_in_a_file_is_replaced_at_once_and_stays_its_owners(tmp_path: P
     file.write_text("correct horse")
     file.chmod(0o600)
     link.symlink_to(file)
-    with secrets.alone(f"file:{link}"):
-        assert secrets.replace(f"file:{link}", "battery staple")
-    assert secrets.resolve(f"file:{file}") == "battery staple"
+    with secret_references.alone(f"file:{link}"):
+        assert secret_references.replace(f"file:{link}", "battery staple")
+    assert secret_references.resolve(f"file:{file}") == "battery staple"
     assert link.is_symlink()
     assert file.stat().st_mode & 0o777 == 0o600
     assert sorted(tmp_path.iterdir()) == [link, file], "nothing is left over"
@@ -113,16 +115,16 @@ def test_a_secret_in_a_file_is_replaced_at_once_and_stays_its_owners(tmp_path: P
 def test_a_secret_that_cannot_be_replaced_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for reference in ("env:MAIL_TOKEN", "block:mail", f"file:{tmp_path}/gone/token", f"file:{tmp_path}/folder"):
-        assert not secrets.replace(reference, "battery staple")
+        assert not secret_references.replace(reference, "battery staple")
     assert list(tmp_path.iterdir()) == [tmp_path / "folder"], "the secret is left nowhere else"
-    with pytest.raises(LoginFailed, match="cannot be read"), secrets.alone(f"file:{tmp_path}/gone/token"):
+    with pytest.raises(LoginFailed, match="cannot be read"), secret_references.alone(f"file:{tmp_path}/gone/token"):
         pass
 
 
 def test_blocks_are_read_by_whoever_knows_how(monkeypatch: pytest.MonkeyPatch) -> None:
     # Another test of this process may have said how.
-    monkeypatch.setattr(secrets, "_READERS", secrets._READERS | {"block": secrets._block})
+    monkeypatch.setattr(secret_references, "_READERS", secret_references._READERS | {"block": secret_references._block})
     with pytest.raises(LoginFailed, match="use env:, file: or keyring:"):
-        secrets.resolve("block:mail")
-    secrets.read_blocks_with(lambda name: f"the secret of {name}")
-    assert secrets.resolve("block:mail") == "the secret of mail"
+        secret_references.resolve("block:mail")
+    secret_references.read_blocks_with(lambda name: f"the secret of {name}")
+    assert secret_references.resolve("block:mail") == "the secret of mail"

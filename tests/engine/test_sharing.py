@@ -12,16 +12,17 @@ from typing import ClassVar
 
 import pytest
 
-from catchment import pipeline, process
 from catchment.errors import StaleLease
 from catchment.ledger import Ledger, Source
-from catchment.ledger.turns import Standing, Turns
+from catchment.ledger.limits.turns import Standing, Turns
 from catchment.model import Item, JobState, Priority, RawContent
-from catchment.pipeline import SourceSync, open_sync
 from catchment.places import Places
-from catchment.pulse import Pulse
+from catchment.runtime import process
+from catchment.runtime.heartbeat import Pulse
 from catchment.settings import Home
-from catchment.turn import Turn
+from catchment.sync import session
+from catchment.sync.fair_share import Turn
+from catchment.sync.session import SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.waiting import until
 
@@ -49,7 +50,7 @@ def syncing(home: Home, folder: Path, kind: type[LocalFiles] = LocalFiles) -> It
 @pytest.fixture
 def crowd(home: Home, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Say that so many runs wait for a place; a sync has had its own for long enough at once."""
-    monkeypatch.setattr(pipeline, "_PLACE_SECONDS", 0.0)
+    monkeypatch.setattr(session, "_PLACE_SECONDS", 0.0)
 
     def say(waiting: int) -> None:
         Places(process.identity(), datetime.now(UTC), 1, 1, 0.5, 0.5, 1, waiting).write(home)
@@ -217,8 +218,8 @@ def test_a_source_at_work_gives_way_between_two_steps(ledger: Ledger) -> None:
 def test_who_waits_for_a_turn_that_is_kept_after_all_goes_on(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     another = Standing(9, 9, process.identity(), "local_files", 4, 1, 0, counts_until=1)
     anothers, entered = threading.Event(), threading.Event()
-    monkeypatch.setattr("catchment.turn._ACCOUNT_SECONDS", 0.0)
-    monkeypatch.setattr("catchment.turn._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("catchment.sync.fair_share._ACCOUNT_SECONDS", 0.0)
+    monkeypatch.setattr("catchment.sync.fair_share._LOOK_SECONDS", 0.01)
     monkeypatch.setattr(Turn, "_others", lambda _self: [another])
     monkeypatch.setattr(Turns, "account", lambda *_, **__: anothers.is_set())
     busy = turn(ledger, "busy")

@@ -10,8 +10,8 @@ import pytest
 
 from catchment.errors import LedgerUnavailable
 from catchment.model import JobState
-from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home, Policy, Priority
+from catchment.sync.session import SourceSync, open_sync
 from tests.engine.hostile import Hostile
 
 
@@ -108,7 +108,7 @@ def test_a_batch_whose_source_was_removed_ends_quietly_though_an_item_of_it_fail
 
 
 def test_a_batch_of_many_jobs_is_left_to_who_asks(sync: SourceSync, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catchment.pipeline._FEW", 9)
+    monkeypatch.setattr("catchment.sync.session._FEW", 9)
     token = claimed(sync)
     sync.run_ahead(token)
     assert sync.progress.read == 0

@@ -6,18 +6,18 @@ import os
 from contextlib import closing
 from pathlib import Path
 
-from catchment import durable
-from catchment.batch import forget_done
-from catchment.cache import Cache
+from catchment.content.cache import Cache
+from catchment.runtime import atomic_files
 from catchment.settings import Home
+from catchment.sync.batch import forget_done
 from tests.engine.papers import Papers
 
 
 def killed_while_making(path: Path) -> None:
     child = os.fork()
     if child == 0:
-        durable.unfinished(path).write_text("half of it")
-        durable.unfinished(path.with_name("folder")).mkdir()
+        atomic_files.unfinished(path).write_text("half of it")
+        atomic_files.unfinished(path.with_name("folder")).mkdir()
         os.kill(os.getpid(), 9)
     os.waitpid(child, 0)
 
@@ -25,24 +25,24 @@ def killed_while_making(path: Path) -> None:
 def test_what_a_killed_process_was_making_is_cleared_away_by_whoever_writes_there_next(tmp_path: Path) -> None:
     killed_while_making(tmp_path / "copy")
     assert len(list(tmp_path.iterdir())) == 2
-    durable.write(tmp_path / "other", b"whole")
+    atomic_files.write(tmp_path / "other", b"whole")
     assert [file.name for file in tmp_path.iterdir()] == ["other"]
 
 
 def test_what_a_living_process_is_making_stays(tmp_path: Path) -> None:
-    mine = durable.unfinished(tmp_path / "copy")
+    mine = atomic_files.unfinished(tmp_path / "copy")
     mine.write_text("half of it")
-    durable.write(tmp_path / "other", b"whole")
+    atomic_files.write(tmp_path / "other", b"whole")
     assert mine.exists()
 
 
 def test_what_another_machine_is_making_stays_for_a_day(tmp_path: Path) -> None:
     elsewhere = tmp_path / ".copy~00000000:1:1~1.unfinished"
     elsewhere.touch()
-    durable.write(tmp_path / "other", b"whole")
+    atomic_files.write(tmp_path / "other", b"whole")
     assert elsewhere.exists()
     os.utime(elsewhere, (0, 0))
-    durable.write(tmp_path / "other", b"whole")
+    atomic_files.write(tmp_path / "other", b"whole")
     assert not elsewhere.exists()
 
 

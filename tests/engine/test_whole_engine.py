@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from catchment import process
 from catchment.dirty import Dirty
 from catchment.errors import NoConsent, NotFound, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.model import Reason, fingerprint
-from connectors import comparison, tree
+from catchment.runtime import process
+from connectors.folders import diff, tree
 from tests.engine.disk import PLACES, Disk, Print, Words
 from tests.engine.whole import RETRY, Disturbance, Engine, Shelf
 
@@ -565,7 +565,7 @@ def run_machine(folder: Path, examples: int, steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # Else the few files here would all be told before the first checkpoint.
         patch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 2)
-        patch.setattr(comparison, "_UNCHANGED_PER_CHECKPOINT", 2)
+        patch.setattr(diff, "_UNCHANGED_PER_CHECKPOINT", 2)
         run_state_machine_as_test(
             OnTemplate,
             settings=settings(

@@ -16,20 +16,20 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import event
 
-from catchment.cache import Cache
+from catchment.content.cache import Cache
 from catchment.contracts import Known
 from catchment.dirty import Dirty, DirtyFile
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
-from catchment.gates import WHOLE
 from catchment.ledger import Ledger, Source
-from catchment.ledger import backup as backups
+from catchment.ledger.admin import backup as backups
 from catchment.model import Change, Priority
-from catchment.pipeline import SourceSync, sync_with
-from catchment.planning import Followed, Plan, make_plan
-from catchment.proving import Proven, prove, repair
-from catchment.purge import Extent, Proof, revoke
 from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Home, Limits, Policy, RetryPolicy
+from catchment.sync.plan import Followed, Plan, make_plan
+from catchment.sync.preflight import WHOLE
+from catchment.sync.prove import Proven, prove, repair
+from catchment.sync.revoke import Extent, Proof, revoke
+from catchment.sync.session import SourceSync, sync_with
 from tests.engine.disk import Disk, Words, words_of
 
 RETRY = timedelta(minutes=10)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from catchment.extract import extract
+from catchment.content.extract import extract
+from catchment.content.normalize import normalize
 from catchment.model import Document, Entity, EntityKind, Extraction, Link, RawContent
-from catchment.normalize import normalize
 
 
 def of(text: str, media_type: str = "text/markdown") -> Extraction:

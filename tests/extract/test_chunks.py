@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.extract.chunks import LARGEST, OVERLAP, SMALLEST
+from catchment.content.extract.chunks import LARGEST, OVERLAP, SMALLEST
 from catchment.model import Chunk
 from tests.extract.reading import of
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from catchment.extract import extract
-from catchment.extract.chunks import LARGEST
-from catchment.extract.code import definitions, passages
+from catchment.content.extract import extract
+from catchment.content.extract.chunks import LARGEST
+from catchment.content.extract.code import definitions, passages
 from catchment.model import Document, EntityKind
 from tests.extract.reading import details, spans
 
@@ -77,7 +77,9 @@ def test_no_letter_of_unicode_in_a_script_ends_its_reader() -> None:
     script = f"wehr_öffnen() {{ echo 🌊; }}\n{marks}"
     (found,) = definitions("wehr_öffnen() { echo 🌊; }\n", "text/x-sh")
     assert found.name == "wehr_öffnen"
-    read = "import sys; from catchment.extract.code import definitions; definitions(sys.stdin.read(), 'text/x-sh')"
+    read = (
+        "import sys; from catchment.content.extract.code import definitions; definitions(sys.stdin.read(), 'text/x-sh')"
+    )
     # Whether memory beyond a table is there differs from one process to the next.
     ended = [
         subprocess.run([sys.executable, "-X", "utf8", "-c", read], input=script.encode(), check=False).returncode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from catchment.extract import extract
+from catchment.content.extract import extract
+from catchment.content.normalize import normalize
 from catchment.model import Document, RawContent
-from catchment.normalize import normalize
 
 _SIZE = 400_000
 _PIECES = """

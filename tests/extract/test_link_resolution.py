@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.extract.vault import VaultIndex, anchor_exists
+from catchment.content.extract.vault import VaultIndex, anchor_exists
 
 _ROWS = [
     line.split("\t")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.extract import extract
-from catchment.extract.mask import FILLER, mask
+from catchment.content.extract import extract
+from catchment.content.extract.prose import FILLER, mask
+from catchment.content.normalize import normalize
 from catchment.model import EntityKind, LinkKind, RawContent
-from catchment.normalize import normalize
 from tests.extract.reading import details, links, of, of_note, spans, values
 
 _MARKS = "[[ ]] ![[ | # ## ^ a [ ]( ) ](b.md) ` `` ``` ~~~ $ $$ %% <!-- --> > :: [^ ]: ^[ https:// @b.co #tag"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from catchment.extract import extract
-from catchment.extract.vault import Finding, Flaw, QualityReport, quality_report
+from catchment.content.extract import extract
+from catchment.content.extract.vault import Finding, Flaw, QualityReport, quality_report
+from catchment.content.normalize import normalize
 from catchment.model import RawContent
-from catchment.normalize import normalize
 
 
 def _report(files: dict[str, str]) -> QualityReport:

@@ -25,10 +25,10 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy.engine.default import DefaultDialect
 
-from catchment.ledger import transitions
-from catchment.ledger.schema import jobs
-from catchment.ledger.store import Writing
-from catchment.ledger.transitions import states
+from catchment.ledger.db.database import Writing
+from catchment.ledger.db.schema import jobs
+from catchment.ledger.jobs import states as job_states
+from catchment.ledger.jobs.states import states
 from catchment.model import JobState
 
 PROJECT = Path(__file__).parents[2]
@@ -107,7 +107,7 @@ def killing(name: str, occurrence: int) -> Heard:
 def listen(heard: Heard) -> None:
     """Hear, from now on, of the moments of this process's main thread. For a forked process: it is never undone."""
     ears = _Ears(heard, os.getpid())
-    move = transitions.move
+    move = job_states.move
     for module in list(sys.modules.values()):
         if vars(module).get("move") is move:
             vars(module)["move"] = ears.moving(move)

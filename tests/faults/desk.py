@@ -11,17 +11,18 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from catchment import durable, sandbox_server
-from catchment.batch import forget_done
-from catchment.cache import Cache
-from catchment.circumstances import Circumstances
+from catchment import sandbox_server
+from catchment.content.cache import Cache
 from catchment.ledger import Ledger, Source
-from catchment.ledger.schema import history
+from catchment.ledger.db.schema import history
 from catchment.model import JobState, Priority
-from catchment.pipeline import SourceSync, open_sync
-from catchment.planning import Followed, Plan
-from catchment.process import alive
+from catchment.runtime import atomic_files
+from catchment.runtime.fingerprints import Circumstances
+from catchment.runtime.process import alive
 from catchment.settings import Home, Policy, RetryPolicy
+from catchment.sync.batch import forget_done
+from catchment.sync.plan import Followed, Plan
+from catchment.sync.session import SourceSync, open_sync
 from tests.engine.hostile import Hostile
 
 BATCH = 4
@@ -173,7 +174,7 @@ def _done_twice(ledger: Ledger) -> dict[int, int]:
 def _nothing_lies_about(desk: Desk) -> None:
     for folder in (desk.home.path, desk.home.run, desk.home.path / "backups", desk.aside):
         # Whoever writes there next clears away what was left.
-        durable.unfinished(folder / "any")
+        atomic_files.unfinished(folder / "any")
     files = [*desk.home.path.rglob("*"), *desk.temporary.rglob("*"), *desk.aside.rglob("*")]
     # What a restore replaced is kept with all that was beside it.
     names = [str(file.relative_to(desk.place)) for file in files if not file.parent.name.startswith("replaced-")]

@@ -12,24 +12,25 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from catchment import health
-from catchment.batch import forget_done
-from catchment.cache import Cache
+from catchment import status
+from catchment.content.cache import Cache
 from catchment.errors import LoginFailed, NotFound, NotNow, SourceUnavailable
-from catchment.gates import WHOLE
-from catchment.ledger import Ledger, Sync, schema
-from catchment.ledger.pacing import Pacing
-from catchment.ledger.turns import Turns
+from catchment.ledger import Ledger, Sync
+from catchment.ledger.db import schema
+from catchment.ledger.limits.pacing import Pacing
+from catchment.ledger.limits.turns import Turns
 from catchment.model import JobState, Priority
 from catchment.pacing import Limits, Told
 from catchment.pacing.metered import Ask, Report
 from catchment.pacing.rules import Rule
-from catchment.planning import keep, kept, make_plan
-from catchment.process import alive, identity
-from catchment.proving import prove, repair
-from catchment.purge import Extent, revoke
+from catchment.runtime.process import alive, identity
 from catchment.settings import Policy
-from console import backup
+from catchment.sync.batch import forget_done
+from catchment.sync.plan import keep, kept, make_plan
+from catchment.sync.preflight import WHOLE
+from catchment.sync.prove import prove, repair
+from catchment.sync.revoke import Extent, revoke
+from console.data import backup
 from tests.engine.hostile import Hostile
 from tests.faults.desk import PATIENT, SOURCE, Desk
 
@@ -272,7 +273,7 @@ def upkeep(desk: Desk) -> None:
         ledger.undo.purge(NOW, 0)
         forget_done(cache, ledger)
         broken = len(ledger.check())
-    health.record_check(desk.home, broken)
+    status.record_check(desk.home, broken)
 
 
 def vacuumed(desk: Desk) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from catchment import process
 from catchment.errors import StaleLease
 from catchment.ledger import ConsentState, FailureInfo, Ledger
 from catchment.model import FailureClass, Reason
 from catchment.pacing import Limits, Told
 from catchment.pacing.metered import Answer, Ask, Report
 from catchment.pacing.rules import Rule
+from catchment.runtime import process
 from tests.ledger.world import START, TIMEOUT, Clock, World, jobs_of, note, notes
 
 pytestmark = pytest.mark.faults

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.notes import generate
-from catchment.home import Home
 from catchment.ledger import Ledger
+from catchment.runtime.home import Home
 from tests.acceptance.accidents import saved_and_found
 from tests.acceptance.person import Person, upright
 from tests.faults.clock import WallClock

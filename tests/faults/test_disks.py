@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from catchment.ledger import schema
-from deployments.environment import POOL
+from catchment.ledger.db import schema
+from deployments.server.environment import POOL
 from tests.faults.disk import Fault, Note
 from tests.faults.versions import kept, told
 from tests.faults.workshop import Workshop, texts_of

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from watchdog.observers.inotify_c import InotifyFD
 
 from catchment.dirty import DirtyFile
-from catchment.home import Home
+from catchment.runtime.home import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from deployments.sources_file import SourceEntry
+from deployments.sources.sources_file import SourceEntry
 from deployments.watch.rules import FolderRules
 from deployments.watch.source import WatchedSource
 from deployments.watch.tree import Sign, Tree

@@ -12,11 +12,11 @@ import pytest
 
 from catchment.errors import Refused
 from catchment.model import Priority
-from catchment.pipeline import open_sync
-from catchment.process import identity
+from catchment.runtime.process import identity
 from catchment.settings import Home, Policy
+from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from deployments.server import Running, record, running, state_file
+from deployments.server.running import Running, record, running, state_file
 from tests.engine.papers import Papers
 
 pytestmark = pytest.mark.faults

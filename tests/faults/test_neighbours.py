@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.notes import generate
-from catchment.home import Home
-from deployments.api import api
-from deployments.server import running, state_file
+from catchment.runtime.home import Home
+from deployments.server.client import api
+from deployments.server.running import running, state_file
 from tests.acceptance.person import COMMAND, Person, commands
 from tests.waiting import until
 
@@ -81,7 +81,7 @@ def test_of_several_ups_at_once_one_starts_and_the_others_say_so(
         assert ("Catchment is running" in line) if code == 0 else ("Catchment is being started already" in line), line
 
     def supervisors() -> list[str]:
-        return [line for line in commands(person.processes()) if "deployments.detached" in line]
+        return [line for line in commands(person.processes()) if "deployments.supervisor.detached" in line]
 
     until(supervisors, lambda found: len(found) == 1)
     until(lambda: person("status", "--json").ok().json["server"]["answers"], bool)

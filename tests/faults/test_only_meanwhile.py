@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from catchment.ledger import Ledger
-from connectors import comparison, tree
-from connectors.listing import Folder, Lister, Listing
+from connectors.folders import diff, tree
+from connectors.folders.scan import Folder, Lister, Listing
 from tests.engine.disk import Disk
 from tests.engine.whole import Disturbance, Engine
 
@@ -83,7 +83,7 @@ ENDS = {
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     # Else so few files would all be told before the first checkpoint.
     monkeypatch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 1)
-    monkeypatch.setattr(comparison, "_UNCHANGED_PER_CHECKPOINT", 1)
+    monkeypatch.setattr(diff, "_UNCHANGED_PER_CHECKPOINT", 1)
     list_it = Lister.list
 
     def list_or_refuse(lister: Lister, folder: Folder) -> Listing:

@@ -17,9 +17,11 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from catchment.errors import LedgerUnavailable, SchemaMismatch
-from catchment.ledger import Ledger, migrations, opening, schema
-from catchment.ledger.opening import revision_of
-from catchment.ledger.store import Store
+from catchment.ledger import Ledger
+from catchment.ledger.admin import opening
+from catchment.ledger.admin.opening import revision_of
+from catchment.ledger.db import migrations, schema
+from catchment.ledger.db.database import Store
 from console.main import main
 from tests.faults.versions import LATER, become_later, die_at, kept, kept_revisions, live_in, told
 from tests.ledger.conftest import postgres  # noqa: F401 - a fixture
@@ -175,7 +177,7 @@ def test_programs_that_find_an_older_ledger_at_once_lead_it_forward_once(old: Pa
 def test_a_ledger_that_somebody_uses_is_not_led_forward(
     old: Path, later: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catchment.ledger.migrations.LOCK_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("catchment.ledger.db.migrations.LOCK_WAIT_SECONDS", 0.2)
     before = told(address(old))
     with closing(sqlite3.connect(old)) as other:
         other.execute("SELECT count(*) FROM items").fetchone()

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from benchmarks.notes import generate
-from deployments.api import api
-from deployments.environment import POOL
+from deployments.server.client import api
+from deployments.server.environment import POOL
 from tests.acceptance import accidents
 from tests.acceptance.accidents import UNHURRIED
 from tests.acceptance.person import PROJECT, Person

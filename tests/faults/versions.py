@@ -21,7 +21,9 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import Connection, Engine, create_engine, event, select
 
-from catchment.ledger import Ledger, migrations, opening, schema
+from catchment.ledger import Ledger
+from catchment.ledger.admin import opening
+from catchment.ledger.db import migrations, schema
 from tests.faults import r0002_later
 from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
 

@@ -20,16 +20,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import console.main
-from catchment import sandbox_server, secrets
+from catchment import sandbox_server
 from catchment.errors import CatchmentError, LoginFailed
-from catchment.gates import WHOLE
-from catchment.ledger import Ledger, backup
-from catchment.pipeline import open_sync
-from catchment.purge import Extent, revoke
+from catchment.ledger import Ledger
+from catchment.ledger.admin import backup
+from catchment.runtime import secret_references
 from catchment.settings import Home, Policy, Priority
+from catchment.sync.preflight import WHOLE
+from catchment.sync.revoke import Extent, revoke
+from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles
-from deployments.environment import auth_string
-from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.server.environment import auth_string
+from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.warm.rehearsal import rehearse
 from tests.faults.versions import become_later
 
@@ -65,7 +67,7 @@ def save(home: Home) -> None:
     sources.add(SourceEntry(NAME, LocalFiles.kind, settings))
     sources.save()
     auth_string(home)
-    if not secrets.replace(f"file:{home.path / 'secret'}", "the new secret"):
+    if not secret_references.replace(f"file:{home.path / 'secret'}", "the new secret"):
         raise LoginFailed("the secret is not kept; make room")
 
 

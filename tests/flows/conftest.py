@@ -13,8 +13,8 @@ from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
 from catchment.settings import Home
-from deployments.api import api
-from deployments.supervisor import Running
+from deployments.server.client import api
+from deployments.supervisor.supervisor import Running
 from tests.waiting import until
 
 T = TypeVar("T")

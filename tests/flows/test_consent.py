@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from catchment.gates import WHOLE
 from catchment.ledger import Batch, Ledger
-from catchment.ledger.queue import Queue
+from catchment.ledger.jobs.queue import Queue
 from catchment.model import Priority
 from catchment.settings import Home
+from catchment.sync.preflight import WHOLE
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
 

@@ -12,14 +12,14 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.model import Priority
-from catchment.pipeline import open_sync
 from catchment.settings import Home
+from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from console.adding import Timing, commit, prepare
-from console.consent import agreement
-from deployments.api import api
-from deployments.runs import HANDED_ON, start_sync, view, wait
-from deployments.supervisor import Running
+from console.sources.consent import agreement
+from console.sources.source_lifecycle import Timing, commit, prepare
+from deployments.runs.runs import HANDED_ON, start_sync, view, wait
+from deployments.server.client import api
+from deployments.supervisor.supervisor import Running
 from tasks import handing_on
 from tests.waiting import PATIENCE
 

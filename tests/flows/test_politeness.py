@@ -18,8 +18,8 @@ from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
 from catchment.pacing import Limits
 from catchment.pacing.rules import Rule
-from catchment.pipeline import SourceSync
 from catchment.settings import Home
+from catchment.sync.session import SourceSync
 from connectors.local_files import LocalFilesSettings
 from flows.local_files import sync_local_files
 from tasks import handing_on, report

@@ -17,11 +17,11 @@ from prefect.client.schemas.objects import State
 
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
-from catchment.ledger.queue import Queue
+from catchment.ledger.jobs.queue import Queue
 from catchment.model import JobState, Priority
-from catchment.pipeline import HELD_AFTER, SourceSync, open_sync
-from catchment.progress import Trouble
 from catchment.settings import Home
+from catchment.sync.progress import Trouble
+from catchment.sync.session import HELD_AFTER, SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
 from tests.flows.conftest import Window
@@ -155,7 +155,7 @@ def test_a_ledger_that_is_busy_before_a_sync_begins_is_told_by_itself(
     def busy(*_: object, **__: object) -> None:
         raise LedgerUnavailable("The ledger is locked by another process") from ValueError("XYZZY".lower())
 
-    monkeypatch.setattr("catchment.pipeline.begin", busy)
+    monkeypatch.setattr("catchment.sync.session.begin", busy)
     assert sync("busy-before", folder).is_failed()
     run = window.run_of("busy-before")["id"]
     assert "xyzzy" not in repr(window.logs([run], "LedgerUnavailable: The ledger is locked by another process"))

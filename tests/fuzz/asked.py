@@ -18,17 +18,17 @@ import pytest
 from pydantic import ValidationError
 
 from catchment.errors import BadInput, ConfigError, LedgerError, UserError
-from catchment.home import Home
 from catchment.ledger import Ledger
-from catchment.ledger import backup as copies
-from catchment.ledger.query import fold, parse, snippet
+from catchment.ledger.admin import backup as copies
+from catchment.ledger.library.query import fold, parse, snippet
 from catchment.pacing import windows
-from catchment.planning import Plan
+from catchment.runtime.home import Home
 from catchment.settings import SourceSettings
+from catchment.sync.plan import Plan
 from connectors import connector_class, kinds
-from console import values
+from console import arguments
 from console.main import main
-from deployments.sources_file import SourceEntry, SourcesFile, schedule_of
+from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 from tests.engine.papers import Papers
 from tests.fuzz.promises import storable
 from tests.fuzz.target import Target, damaged, shaped, woven
@@ -242,7 +242,7 @@ def _settings(data: bytes) -> None:
             assert model.model_validate(taken.model_dump(mode="json")) == taken
         if isinstance(given, dict):
             with suppress(BadInput):
-                values.typed(model, given)
+                arguments.typed(model, given)
 
 
 def _locations(data: bytes) -> None:
@@ -256,18 +256,18 @@ def _locations(data: bytes) -> None:
 def _set_values(data: bytes) -> None:
     lines = data.decode("utf-8", "replace").split("\n")
     with suppress(BadInput):
-        values.settings(lines)
+        arguments.settings(lines)
     with suppress(BadInput):
-        values.secrets(lines)
+        arguments.secrets(lines)
 
 
 def _times(data: bytes) -> None:
     """A moment, a length, a window, a schedule: or what is wrong with it."""
     text = data.decode("utf-8", "replace")
     with suppress(BadInput):
-        storable(values.moment(text))
+        storable(arguments.moment(text))
     with suppress(BadInput):
-        values.length(text)
+        arguments.length(text)
     with suppress(BadInput):
         windows.parse(text)
     for kind in ("every", "cron", "rrule"):

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from catchment.extract.resolve import VaultIndex, anchor_exists
-from catchment.masking import mask
-from catchment.normalize.decode import decode, is_text
-from catchment.normalize.formats import ENDINGS, alike, media_type
-from catchment.privacy import redact
-from connectors.files import to_locator, to_path
-from connectors.ignore import Rules
+from catchment.content.extract.resolve import VaultIndex, anchor_exists
+from catchment.content.normalize.decode import decode, is_text
+from catchment.content.normalize.formats import ENDINGS, alike, media_type
+from catchment.content.secret_masking import mask
+from catchment.runtime.redaction import redact
+from connectors.folders.file import to_locator, to_path
+from connectors.folders.ignore import Rules
 from tests.fuzz.promises import read, storable
 from tests.fuzz.target import Target, damaged, woven
 

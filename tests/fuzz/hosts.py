@@ -18,25 +18,25 @@ from typing import Any
 import orjson
 from imapclient.response_parser import parse_fetch_response
 
+from catchment.content.normalize import normalize
 from catchment.errors import CatchmentError, ItemError, SourceError
 from catchment.model import SkipReason
-from catchment.normalize import normalize
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
-from connectors.github.client import Client
-from connectors.github.feed import Feed, Mark
-from connectors.github.git import SAFE, Damaged, Entry, Objects, make_empty
-from connectors.github.host import Host
+from connectors.github.api.client import Client
+from connectors.github.api.feed import Feed, Mark
+from connectors.github.api.host import Host
+from connectors.github.api.render import Kind, Said, place
+from connectors.github.git.filters import Attributes, Rules
+from connectors.github.git.git import SAFE, Damaged, Entry, Objects, make_empty
 from connectors.github.names import REPOSITORY, is_branch
-from connectors.github.said import Kind, Said, place
 from connectors.github.settings import GitHubSettings
-from connectors.github.wanted import Attributes, Rules
-from connectors.imap.answers import Message, folders_in, messages_in, ranges_in, statuses_in
+from connectors.imap.auth import ends_of
+from connectors.imap.bodystructure import files
+from connectors.imap.errors import told
 from connectors.imap.folders import Mark as FolderMark
-from connectors.imap.login import ends_of
-from connectors.imap.refusals import told
-from connectors.imap.structure import files
-from deployments.webhook import Gate, repository_of
+from connectors.imap.responses import Message, folders_in, messages_in, ranges_in, statuses_in
+from deployments.watch.webhook import Gate, repository_of
 from tests.fuzz.promises import storable
 from tests.fuzz.target import Target, shaped, woven
 

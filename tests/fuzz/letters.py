@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+from catchment.content.normalize.mail import words
+from catchment.content.normalize.mail.attachments import attachments, single
+from catchment.content.normalize.mail.body import unflowed
+from catchment.content.normalize.mail.calendar import invitation
+from catchment.content.normalize.mail.encrypted import signed_content, unarmored
+from catchment.content.normalize.mail.replies import apart
+from catchment.content.normalize.mail.threads import Envelope, base_subject, envelope, threads
+from catchment.content.normalize.mail.transport import undone
 from catchment.errors import ParseError
-from catchment.normalize.mail import words
-from catchment.normalize.mail.attachments import attachments, single
-from catchment.normalize.mail.body import unflowed
-from catchment.normalize.mail.calendar import invitation
-from catchment.normalize.mail.quotes import apart
-from catchment.normalize.mail.sealed import signed_content, unarmored
-from catchment.normalize.mail.threads import Envelope, base_subject, envelope, threads
-from catchment.normalize.mail.transport import undone
 from connectors.imap.names import folder_bytes, folder_text, identity, place
 from tests.fuzz.promises import read, storable, twice
 from tests.fuzz.target import Target, damaged, woven

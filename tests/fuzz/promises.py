@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from catchment.codec import decode_document, decode_extraction, encode_document, encode_extraction
+from catchment.content.codec import decode_document, decode_extraction, encode_document, encode_extraction
+from catchment.content.extract import extract
+from catchment.content.normalize import normalize
+from catchment.content.secret_masking import masked
 from catchment.errors import ItemError
-from catchment.extract import extract
-from catchment.masking import masked
 from catchment.model import Document, Extraction, LinkKind, RawContent
-from catchment.normalize import normalize
 from console import render
 
 _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

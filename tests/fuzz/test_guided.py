@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from catchment.normalize.decode import decode
+from catchment.content.normalize.decode import decode
 from tests.fuzz.distilled import chosen
 from tests.fuzz.every import every
 from tests.fuzz.smaller import failure, smaller

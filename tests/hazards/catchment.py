@@ -13,9 +13,9 @@ from benchmarks.engine import sync
 from benchmarks.measure import Peak
 from catchment import __version__
 from catchment.errors import CatchmentError
-from catchment.home import Home
 from catchment.ledger import Ledger
 from catchment.model import JobState
+from catchment.runtime.home import Home
 from tests.acceptance.person import Person
 from tests.hazards.model import Held, Took, Verdict
 

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 
 from catchment.ledger import Ledger
-from catchment.ledger.schema import metadata
+from catchment.ledger.db.schema import metadata
 from tests.ledger.world import Clock, World
 from tests.waiting import PATIENCE
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from catchment.ledger import threads as kept
+from catchment.content.normalize.mail.threads import Envelope
+from catchment.ledger.library import threads as kept
 from catchment.model import Document
-from catchment.normalize.mail.threads import Envelope
 from tests.ledger.world import World, delivered, note
 
 

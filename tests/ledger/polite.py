@@ -7,10 +7,10 @@ import threading
 import time
 from pathlib import Path
 
-from catchment import process
 from catchment.ledger import Ledger
 from catchment.pacing import Limits, Profile
 from catchment.pacing.metered import Metered
+from catchment.runtime import process
 
 
 def main(url: str, log: Path, threads: int, transfers: int, seconds: float) -> None:

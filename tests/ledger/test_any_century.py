@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import BigInteger
 
-from catchment import process
 from catchment.ledger import ConsentState
-from catchment.ledger.schema import metadata
+from catchment.ledger.db.schema import metadata
 from catchment.model import Document, Priority
 from catchment.pacing import Limits, Told
 from catchment.pacing.metered import Ask, Report
 from catchment.pacing.rules import Rule
+from catchment.runtime import process
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, jobs_of, note, notes
 
 _MINUTE = timedelta(minutes=1)

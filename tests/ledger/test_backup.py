@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, SchemaMismatch, TryAgain
-from catchment.ledger import Ledger, backup, migrations
+from catchment.ledger import Ledger
+from catchment.ledger.admin import backup
+from catchment.ledger.db import migrations
 from tests.ledger.world import Clock, World, note, notes
 
 FILES = {"sources.yaml": b"deployments: []\n"}
@@ -200,7 +202,7 @@ def test_a_copy_that_was_kept_before_a_migration_can_be_brought_back(
     file = file_of(sqlite_world)
     sqlite_world.ingest(*notes(3))
     sqlite_world.ledger.close()
-    monkeypatch.setattr("catchment.ledger.schema.REVISION", "0002")
+    monkeypatch.setattr("catchment.ledger.db.schema.REVISION", "0002")
     led = migrations.forward(sqlite_world.ledger._store)
     monkeypatch.undo()
     sqlite_world.reopen()

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import IllegalTransition, LedgerCorrupt
-from catchment.ledger import Ledger, search
-from catchment.ledger.schema import jobs
-from catchment.ledger.transitions import ARROWS, move
+from catchment.ledger import Ledger
+from catchment.ledger.db.schema import jobs
+from catchment.ledger.jobs.states import ARROWS, move
+from catchment.ledger.library import word_index
 from catchment.model import JobState
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 
@@ -119,7 +120,7 @@ def test_a_page_that_a_full_disk_cut_is_taken_from_the_log(sqlite_world: World, 
 
 
 def test_a_text_of_megabytes_is_compared_in_one_pass(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_LARGE", 20)
+    monkeypatch.setattr(word_index, "_LARGE", 20)
     sqlite_world.ingest(*notes(2), text="What a large text says")
     assert sqlite_world.ledger.check(deep=True) == []
     with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from catchment.ledger.checkpoints import Checkpoints
-from catchment.ledger.store import Store
+from catchment.ledger.db.checkpoints import Checkpoints
+from catchment.ledger.db.database import Store
 
 _MEGABYTE = 1 << 20
 

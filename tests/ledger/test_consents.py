@@ -13,7 +13,9 @@ import pytest
 from sqlalchemy import event
 
 from catchment.errors import LedgerUnavailable, Refused
-from catchment.ledger import ConsentState, Ledger, Source, purging, transitions
+from catchment.ledger import ConsentState, Ledger, Source
+from catchment.ledger.admin import purge as purging
+from catchment.ledger.jobs import states as job_states
 from catchment.model import Priority, Tombstone, Upsert
 from tests.ledger.test_crashes import _kill_at, in_child
 from tests.ledger.world import PARSE_ERROR, World, delivered, note, notes
@@ -206,7 +208,7 @@ def test_passages_to_look_for_are_those_that_nobody_else_has(world: World, mail:
 
 
 def test_long_texts_go_a_few_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transitions, "_TEXT_AT_ONCE", 40)
+    monkeypatch.setattr(job_states, "_TEXT_AT_ONCE", 40)
     world.ingest(*notes(6))
     world.ingest(note("long.md"), text="long " * 30)
     world.see(note("never read.md"))
@@ -270,7 +272,7 @@ def test_the_bytes_of_what_was_purged_are_gone_from_the_file_and_its_log(sqlite_
 def test_whoever_reads_keeps_the_log_from_being_emptied_and_it_is_said(
     sqlite_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catchment.ledger.vacuum._LOG_SECONDS", 0.2)
+    monkeypatch.setattr("catchment.ledger.admin.vacuum._LOG_SECONDS", 0.2)
     world = sqlite_world
     world.ingest(*notes(3))
     file = Path(str(world.ledger._store.file))

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from catchment.ledger import Batch, Ledger, purging
+from catchment.ledger import Batch, Ledger
+from catchment.ledger.admin import purge
 from tests.ledger.world import World, delivered, jobs_of, note, notes
 
 
@@ -106,7 +107,7 @@ def test_a_removal_that_is_killed_anywhere_forgets_nothing_unnoticed_and_is_fini
     sqlite_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = sqlite_world
-    monkeypatch.setattr(purging, "_ITEMS_AT_ONCE", 2)
+    monkeypatch.setattr(purge, "_ITEMS_AT_ONCE", 2)
     world.ingest(*notes(5))
     world.record(mark="all is as it was")
 

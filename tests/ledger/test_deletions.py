@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy import event
 
 from catchment.errors import NotFound
-from catchment.ledger import Settled, deletions
-from catchment.ledger.store import Store
+from catchment.ledger import Settled
+from catchment.ledger.db.database import Store
+from catchment.ledger.items import deletion_guard
 from tests.ledger.world import PARSE_ERROR, World, killed_when_giving_way, note, notes
 
 
@@ -110,7 +111,7 @@ def test_others_write_while_many_are_deleted_and_what_a_kill_left_is_deleted_lat
     world.ingest(*notes(20))
     world.lose(*(item.locator for item in notes(20)))
     assert world.settle().held == 20
-    monkeypatch.setattr(deletions, "_DELETED_AT_ONCE", 4)
+    monkeypatch.setattr(deletion_guard, "_DELETED_AT_ONCE", 4)
 
     def is_killed(store: Store) -> None:
         # Whoever waits comes to write now: 15 is back.
@@ -147,7 +148,7 @@ def test_dropping_many_goes_in_parts_and_what_was_killed_goes_on(world: World, m
     world.ingest(*notes(20))
     world.lose(*(item.locator for item in notes(20)))
     world.settle()
-    monkeypatch.setattr(deletions, "_DELETED_AT_ONCE", 5)
+    monkeypatch.setattr(deletion_guard, "_DELETED_AT_ONCE", 5)
     killed_when_giving_way(monkeypatch, 3)
     with pytest.raises(KeyboardInterrupt):
         world.ledger.intake.drop_hold(world.source.id, "anna", "a mistake")
@@ -176,7 +177,7 @@ def test_the_quarantine_entry_of_a_deleted_item_closes(world: World) -> None:
 
 
 def test_a_purge_of_many_lets_others_write_in_between(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deletions, "_FORGOTTEN_AT_ONCE", 4)
+    monkeypatch.setattr(deletion_guard, "_FORGOTTEN_AT_ONCE", 4)
     world.ingest(*notes(10))
     world.lose(*(item.locator for item in notes(10)))
     world.settle()

@@ -14,8 +14,9 @@ import pytest
 from sqlalchemy import create_engine, inspect
 
 from catchment.errors import BadInput, LedgerCorrupt, LedgerError, LedgerUnavailable, NotFound, SchemaMismatch
-from catchment.ledger import Ledger, migrations
-from catchment.ledger.store import Store
+from catchment.ledger import Ledger
+from catchment.ledger.db import migrations
+from catchment.ledger.db.database import Store
 from catchment.model import Upsert
 from tests.ledger.world import Clock, World, note, notes
 
@@ -147,7 +148,7 @@ def test_a_damaged_file_is_reported_and_left_as_it_is(sqlite_world: World, damag
 
 
 def test_a_large_file_that_was_cut_short_is_reported(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catchment.ledger.opening._CHECKED_WHOLE", 0)
+    monkeypatch.setattr("catchment.ledger.admin.opening._CHECKED_WHOLE", 0)
     sqlite_world.ingest(*notes(20))
     sqlite_world.ledger.close()
     file = Path(sqlite_world.url.removeprefix("sqlite:///"))
@@ -254,7 +255,7 @@ def test_a_ledger_of_a_newer_program_is_left_alone(sqlite_world: World) -> None:
 
 def test_an_older_ledger_is_led_forward_after_a_backup(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     sqlite_world.ingest(*notes(3))
-    monkeypatch.setattr("catchment.ledger.schema.REVISION", "0002")
+    monkeypatch.setattr("catchment.ledger.db.schema.REVISION", "0002")
     with pytest.raises(SchemaMismatch, match="to lead the ledger forward: `catchment down`"):
         Ledger.inspect(sqlite_world.url)
     sqlite_world.ledger.close()

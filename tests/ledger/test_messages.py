@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from catchment.extract import extract
+from catchment.content.extract import extract
+from catchment.content.normalize.mail import mail
 from catchment.ledger import Delivered
-from catchment.ledger.schema import mails
+from catchment.ledger.db.schema import mails
 from catchment.model import Priority, Upsert
-from catchment.normalize.mail import mail
 from tests.ledger.world import World, content, delivered, note
 
 SLUICE = """The sluice has to be mended before the flood, because the lower gate does not close any more and the planks of the
@@ -92,7 +92,7 @@ def test_a_message_is_shown_in_its_conversation_whoever_keeps_the_others(world: 
 def test_of_a_very_long_conversation_the_part_around_a_message_is_shown(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catchment.ledger.messages._MOST", 5)
+    monkeypatch.setattr("catchment.ledger.library.messages._MOST", 5)
     arrive(world, *((f"m{n}", eml(n, f"words {n}", 1)) for n in range(1, 20)))
     assert [one.item for one in world.ledger.library.show("m10").thread] == ["m8", "m9", "m10", "m11", "m12"]
     assert [one.item for one in world.ledger.library.show("m19").thread][-1] == "m19"

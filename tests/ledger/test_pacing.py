@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from catchment import process
 from catchment.errors import BadInput, LoginFailed, RateLimited, SourceUnavailable
 from catchment.ledger import Ledger
-from catchment.ledger.pacing import Pacing
-from catchment.ledger.queue import Queue
-from catchment.ledger.throttles import Throttles
-from catchment.ledger.timeline import Timeline
+from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.jobs.queue import Queue
+from catchment.ledger.limits.pacing import Pacing
+from catchment.ledger.limits.throttles import Throttles
 from catchment.model import Priority
 from catchment.pacing import Limits, Profile, Told
 from catchment.pacing.metered import Answer, Ask, Metered, Report
 from catchment.pacing.rules import Rule
 from catchment.pacing.steady import Steady
+from catchment.runtime import process
 from tests.ledger.world import START, Clock, World, jobs_of, notes
 from tests.waiting import PATIENCE
 
@@ -79,7 +79,7 @@ def test_a_bucket_is_shared_and_outlives_its_processes(world: World, uptime: Upt
 def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\n"
-        "from catchment import process\n"
+        "from catchment.runtime import process\n"
         "from catchment.ledger import Ledger\n"
         "from catchment.pacing import Limits\n"
         "from catchment.pacing.metered import Metered\n"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from catchment.ledger import Ledger, schema
+from catchment.ledger import Ledger
+from catchment.ledger.db import schema
 from catchment.pacing.steady import Steady
 from tests.ledger.mailbox import arrive
 from tests.ledger.world import Clock, World, note, notes

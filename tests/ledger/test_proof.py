@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from catchment.ledger.proof import Standing, digest
+from catchment.ledger.admin.proof import Standing, digest
 from catchment.model import Skip, SkipReason
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 

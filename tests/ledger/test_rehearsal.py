@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catchment.ledger.plan import Deed
+from catchment.ledger.admin.plan import Deed
 from catchment.model import Skip, SkipReason, Tombstone, Upsert
 from tests.ledger.world import World, note, notes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catchment.errors import IllegalTransition, NotFound, Refused, TryAgain
-from catchment.ledger import sources
+from catchment.ledger.items import sources
 from catchment.model import Priority
 from tests.ledger.world import World, killed_when_giving_way, note, notes
 

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from catchment.ledger import threads as kept
-from catchment.ledger.store import as_map
+from catchment.content.normalize.mail.threads import Envelope, threads
+from catchment.ledger.db.database import as_map
+from catchment.ledger.library import threads as kept
 from catchment.model import Tombstone
-from catchment.normalize.mail.threads import Envelope, threads
 from tests.ledger.mailbox import arrive
 from tests.ledger.world import World
 from tests.normalize.conversations import START, corpus, right

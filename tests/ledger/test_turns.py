@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from catchment.ledger import Ledger
-from catchment.ledger.turns import LONG, Standing, Turns, next_turns
+from catchment.ledger.limits.turns import LONG, Standing, Turns, next_turns
 from catchment.model import Priority
 from tests.ledger.world import Clock, World
 

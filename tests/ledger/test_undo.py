@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from catchment import process
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger import SkippedOutcome
-from catchment.ledger.proof import Standing
-from catchment.ledger.store import Store
-from catchment.ledger.undo import Deed, Undone
+from catchment.ledger.admin.proof import Standing
+from catchment.ledger.db.database import Store
+from catchment.ledger.items.undo import Deed, Undone
 from catchment.model import SkipReason
+from catchment.runtime import process
 from tests.ledger.world import World, killed_when_giving_way, note, notes
 
 FOREVER = 10**12
@@ -221,7 +221,7 @@ def test_an_undo_goes_in_parts_and_one_that_was_killed_goes_on_with_the_rest(
     sync_id, before = much_happened(world)
     after = library(world)
     world.ledger.syncs.end(world.sync.id, "completed", {})
-    monkeypatch.setattr("catchment.ledger.undo._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("catchment.ledger.items.undo._ROWS_AT_ONCE", 2)
     with monkeypatch.context() as patched:
         killed_when_giving_way(patched, parts)
         with pytest.raises(KeyboardInterrupt):
@@ -244,7 +244,7 @@ def test_what_is_let_go_of_in_the_middle_of_an_undo_is_told(world: World, monkey
     sync_id, _ = much_happened(world)
     world.ledger.syncs.end(world.sync.id, "completed", {})
     world.clock.forward(days=31)
-    monkeypatch.setattr("catchment.ledger.undo._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("catchment.ledger.items.undo._ROWS_AT_ONCE", 2)
     purged: list[int] = []
 
     def give_way(_: Store) -> None:
@@ -292,7 +292,7 @@ def test_what_is_kept_goes_in_parts_and_a_sync_of_which_some_is_gone_is_not_undo
     sync_id, _ = much_happened(world)
     assert world.ledger.undo.preview(sync_id).count(Deed.LEFT) == 0
     world.clock.forward(days=31)
-    monkeypatch.setattr("catchment.ledger.undo._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("catchment.ledger.items.undo._ROWS_AT_ONCE", 2)
     # In the middle of the second sync.
     killed_when_giving_way(monkeypatch, 4)
     with pytest.raises(KeyboardInterrupt):

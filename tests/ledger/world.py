@@ -22,7 +22,7 @@ from catchment.ledger import (
     Source,
     Sync,
 )
-from catchment.ledger.store import Store
+from catchment.ledger.db.database import Store
 from catchment.model import (
     Chunk,
     Document,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.normalize.decode import decode, is_text, said_by
+from catchment.content.normalize.decode import decode, is_text, said_by
 
 
 @pytest.mark.parametrize(

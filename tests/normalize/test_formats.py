@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from catchment.content.normalize import media_type, normalize
+from catchment.content.normalize.formats import ENDINGS, READERS
+from catchment.content.normalize.language import language
 from catchment.errors import ParseError, ResourceExhausted, Skipped
 from catchment.model import Document, RawContent, SkipReason
-from catchment.normalize import media_type, normalize
-from catchment.normalize.formats import ENDINGS, READERS
-from catchment.normalize.language import language
 from tests.normalize import samples
 
 _OOXML = "application/vnd.openxmlformats-officedocument"
@@ -321,9 +321,9 @@ import hashlib
 import os
 import sys
 from pathlib import Path
-from catchment.extract import extract
+from catchment.content.extract import extract
 from catchment.model import RawContent
-from catchment.normalize import normalize
+from catchment.content.normalize import normalize
 from tests.normalize import samples
 for path in sorted(path for path in Path("tests/normalize/golden").iterdir() if path.is_file()):
     document = normalize(RawContent(path.read_bytes(), path.name))
@@ -337,9 +337,9 @@ os._exit(0)
 """
 _NOTES_ALONE = """
 import sys
-from catchment.extract import extract
+from catchment.content.extract import extract
 from catchment.model import RawContent
-from catchment.normalize import normalize
+from catchment.content.normalize import normalize
 extract(normalize(RawContent(b"---\\na: {b: 1}\\n---\\n# x [[y]]", "note.md")))
 heavy = {"xberg", "selectolax", "py3langid", "numpy", "pydantic", "email", "asyncio", "sqlalchemy"}
 print(sorted(heavy & set(sys.modules)))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catchment.content.normalize import frontmatter, normalize
 from catchment.model import Document, RawContent
-from catchment.normalize import frontmatter, normalize
 
 _WORDS = [
     "a",

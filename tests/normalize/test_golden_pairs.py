@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from catchment.extract import extract
+from catchment.content.extract import extract
+from catchment.content.normalize import normalize
 from catchment.model import Entity, Link, RawContent
-from catchment.normalize import normalize
 
 _GOLDEN = Path(__file__).parent / "golden"
 _INPUTS = sorted(path for path in _GOLDEN.iterdir() if path.is_file() and path.suffix != ".json")

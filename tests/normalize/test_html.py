@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from catchment.extract import extract
+from catchment.content.extract import extract
+from catchment.content.normalize.html import html
 from catchment.model import EntityKind
-from catchment.normalize.html import html
 
 
 def _links(page: str) -> list[tuple[str, str]]:

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catchment.content.extract import extract
+from catchment.content.normalize import normalize
+from catchment.content.normalize.mail import mail, words
+from catchment.content.normalize.mail.attachments import MAX_BYTES, attachments, single
+from catchment.content.normalize.mail.mime import Part, parse
+from catchment.content.normalize.mail.replies import apart
 from catchment.errors import ItemError, ResourceExhausted
-from catchment.extract import extract
 from catchment.model import ASIDE, Document, RawContent, SkipReason
-from catchment.normalize import normalize
-from catchment.normalize.mail import mail, words
-from catchment.normalize.mail.attachments import MAX_BYTES, attachments, single
-from catchment.normalize.mail.mime import Part, parse
-from catchment.normalize.mail.quotes import apart
 from tests.normalize import samples
 
 _GOLDEN = sorted((Path(__file__).parent / "golden" / "mail").glob("*.eml"))

@@ -15,11 +15,11 @@ from typing import Any
 import orjson
 import pytest
 
+from catchment.content.extract import extract
+from catchment.content.normalize import normalize
+from catchment.content.normalize.mail.attachments import attachments
 from catchment.errors import ItemError, ParseError
-from catchment.extract import extract
 from catchment.model import ASIDE, RawContent
-from catchment.normalize import normalize
-from catchment.normalize.mail.attachments import attachments
 
 _GOLDEN = Path(__file__).parent / "golden" / "mail"
 _INPUTS = sorted(_GOLDEN.glob("*.eml"))

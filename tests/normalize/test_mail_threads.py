@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from catchment.normalize.mail import mail
-from catchment.normalize.mail.threads import Envelope, base_subject, envelope, threads
+from catchment.content.normalize.mail import mail
+from catchment.content.normalize.mail.threads import Envelope, base_subject, envelope, threads
 from tests.normalize.conversations import START, corpus, right
 
 

@@ -15,7 +15,7 @@ _REST_SECONDS = 0.5
 
 def _take_time() -> None:
     from catchment import settings
-    from catchment.ledger.queue import Queue
+    from catchment.ledger.jobs.queue import Queue
 
     settings._PARSERS_AND_BATCH[settings.Preset.LOCAL] = (1, _BATCH)
     deliver = Queue.deliver
@@ -27,5 +27,5 @@ def _take_time() -> None:
     Queue.deliver = unhurried  # type: ignore[method-assign]
 
 
-if {"deployments.zygote", "deployments.warm.forge"} & set(sys.orig_argv):
+if {"deployments.supervisor.zygote", "deployments.warm.forge"} & set(sys.orig_argv):
     _take_time()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from catchment.home import Home
-from deployments.api import api
-from deployments.watch.report import read
+from catchment.runtime.home import Home
+from deployments.server.client import api
+from deployments.watch.status import read
 from tests.acceptance.person import Person
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 from tests.normalize.samples import pdf

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from catchment.home import Home
 from catchment.places import Places
-from deployments.api import api
+from catchment.runtime.home import Home
+from deployments.server.client import api
 from deployments.warm.admission import HOT_CPU
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from catchment import process
 from catchment.errors import LoginFailed, RateLimited
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.pacing.breaker import Position
 from catchment.pacing.metered import Metered
+from catchment.runtime import process
 from connectors.github import GitHub
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import GitHubServer, Repo
@@ -44,7 +44,7 @@ def test_a_tenth_of_the_hour_is_left_whichever_source_asks(
     proxy: Proxy,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("connectors.github.feed.PAGE", 2)
+    monkeypatch.setattr("connectors.github.api.feed.PAGE", 2)
     for name in ("ada/weir", "ada/dam"):
         repo = hub.repo(name)
         for _ in range(60):

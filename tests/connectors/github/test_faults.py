@@ -277,7 +277,7 @@ def test_a_next_page_at_another_host_is_not_asked_for(
 def test_an_answer_without_an_end_is_given_up(
     github: GitHub, repo: Repo, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.github.client._LONGEST", 100)
+    monkeypatch.setattr("connectors.github.api.client._LONGEST", 100)
     with pytest.raises(SourceUnavailable, match="without an end"):
         github.probe()
 

@@ -294,7 +294,7 @@ def test_a_listing_cut_short_in_a_large_repository_goes_on(root: Path, ledger: M
 def test_what_was_told_before_a_listing_was_cut_short_is_looked_at_again_when_it_was_taken_back(
     work: Repository, github: GitHub, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch, back: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("connectors.github.code._CHANGES_PER_CHECKPOINT", 1)
+    monkeypatch.setattr("connectors.github.git.code._CHANGES_PER_CHECKPOINT", 1)
     ledger.sync(github)
     before = ledger.documents()
     work.write(one="changed")

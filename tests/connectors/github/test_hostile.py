@@ -14,7 +14,8 @@ import pytest
 
 from catchment.errors import SourceUnavailable
 from catchment.model import SkipReason
-from connectors.github import GitHub, git
+from connectors.github import GitHub
+from connectors.github.git import git
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.repository import Repository
 from tests.connectors.memory_ledger import MemoryLedger

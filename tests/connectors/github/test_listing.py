@@ -273,7 +273,7 @@ def test_all_repositories_of_an_owner_are_read_and_a_renamed_one_is_moved(
 def test_a_repository_that_comes_after_a_full_page_is_found(
     reading: Callable[..., GitHub], hub: GitHubServer, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.github.host.PAGE", 2)
+    monkeypatch.setattr("connectors.github.api.host.PAGE", 2)
     github = reading("ada/*")
     for names in (("a", "b"), ("c",), ("d", "e")):
         for name in names:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from catchment import secrets
 from catchment.errors import LoginFailed, SourceUnavailable
-from catchment.home import Home
-from connectors.github import GitHub, device
+from catchment.runtime import secret_references
+from catchment.runtime.home import Home
+from connectors.github import GitHub
+from connectors.github.api import device
 from console.main import main
 from tests.connectors.github.server import CLIENT, TOKEN, GitHubServer, Repo
 
@@ -69,7 +70,7 @@ def test_the_command_keeps_the_token_where_a_source_finds_it_and_shows_it_to_nob
     assert TOKEN not in said.out + said.err
     kept = Path(reference.removeprefix("file:"))
     assert (stat.S_IMODE(kept.stat().st_mode), stat.S_IMODE(kept.parent.stat().st_mode)) == (0o600, 0o700)
-    assert secrets.resolve(reference) == TOKEN
+    assert secret_references.resolve(reference) == TOKEN
     repo.private = True
     assert "requests left" in reading(token=reference).probe()
 

@@ -20,14 +20,15 @@ import pytest
 from catchment.contracts import Ended
 from catchment.errors import FetchFailed, LoginFailed, RateLimited, SourceError, SourceUnavailable
 from catchment.model import SkipReason, Upsert
-from connectors.github import GitHub, mirror
-from connectors.github.code import Code
-from connectors.github.mirror import Mirror
+from connectors.github import GitHub
+from connectors.github.git import mirror
+from connectors.github.git.code import Code
+from connectors.github.git.filters import Rules
+from connectors.github.git.mirror import Mirror
+from connectors.github.git.remote import Remote
+from connectors.github.git.shell import run
 from connectors.github.names import wiki_of
-from connectors.github.remote import Remote
 from connectors.github.settings import GitHubSettings
-from connectors.github.shell import run
-from connectors.github.wanted import Rules
 from tests.connectors.github.git_host import GitHost, hosting
 from tests.connectors.github.repository import Repository
 from tests.connectors.memory_ledger import MemoryLedger

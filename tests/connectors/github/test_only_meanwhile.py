@@ -20,7 +20,7 @@ from tests.connectors.meanwhile import check_no_trace
 def work(root: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A repository of five files in two branches."""
     # Else so few files would all be told before the first checkpoint.
-    monkeypatch.setattr("connectors.github.code._CHANGES_PER_CHECKPOINT", 1)
+    monkeypatch.setattr("connectors.github.git.code._CHANGES_PER_CHECKPOINT", 1)
     work = Repository.made(root / "project")
     for name in ("one.md", "a/two.md", "a/three.md", "a/b/four.md"):
         work.put(name, f"# {name}\n" * 20)

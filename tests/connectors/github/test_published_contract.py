@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 import pytest
 
-from connectors.github import GitHub, said
+from connectors.github import GitHub
+from connectors.github.api import render
 from tests.connectors.github.emulator import installed
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import PREFIX, GitHubServer, Repo
@@ -77,8 +78,8 @@ def test_every_question_is_in_the_contract(
     ledger: MemoryLedger,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("connectors.github.feed.PAGE", 2)
-    monkeypatch.setattr("connectors.github.threads.PAGE", 2)
+    monkeypatch.setattr("connectors.github.api.feed.PAGE", 2)
+    monkeypatch.setattr("connectors.github.api.threads.PAGE", 2)
     hub.owners["ada"] = "Organization"
     for location in ("ada/weir", "ada/*"):
         github = reading(location)
@@ -98,7 +99,7 @@ def test_every_question_is_in_the_contract(
 
 
 def test_what_is_read_of_an_answer_is_in_the_contract(contract: Contract) -> None:
-    read = set(re.findall(r'told(?:\.get\()?\[?"(\w+)"', Path(said.__file__).read_text()))
+    read = set(re.findall(r'told(?:\.get\()?\[?"(\w+)"', Path(render.__file__).read_text()))
     assert {"number", "title", "body", "user", "node_id"} <= read
     known = {
         *contract.properties("issue"),

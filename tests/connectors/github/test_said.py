@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from catchment.extract import extract
-from catchment.normalize import normalize
-from connectors.github.said import Kind, Place, comment, place, release, review, thread
+from catchment.content.extract import extract
+from catchment.content.normalize import normalize
+from connectors.github.api.render import Kind, Place, comment, place, release, review, thread
 
 WEB = "https://github.com"
 

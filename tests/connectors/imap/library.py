@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from catchment.ledger import Ledger
-from catchment.pipeline import SourceSync, open_sync
 from catchment.settings import Home, Policy, RetryPolicy
+from catchment.sync.session import SourceSync, open_sync
 from connectors.imap import Imap
 
 NOW = RetryPolicy(backoff="immediate", attempts=3)

@@ -12,15 +12,15 @@ from queue import SimpleQueue
 import pytest
 from imapclient import IMAPClient
 
-from catchment import secrets
 from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
+from catchment.runtime import secret_references
 from catchment.settings import Home
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
-from deployments.sources_file import SourceEntry
-from deployments.watch.mailbox import WatchedMailbox
-from deployments.watch.report import Watching
+from deployments.sources.sources_file import SourceEntry
+from deployments.watch.idle_source import WatchedMailbox
+from deployments.watch.status import Watching
 from deployments.watch.tree import Sign
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 from tests.connectors.imap.library import consent
@@ -169,7 +169,7 @@ def dull() -> Iterator[Dovecot]:
 def test_a_server_that_cannot_tell_is_asked(
     dull: Dovecot, server: Dovecot, account: Callable[..., Imap], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.imap.waiting._POLL_SECONDS", 0.1)
+    monkeypatch.setattr("connectors.imap.idle._POLL_SECONDS", 0.1)
     dull.clear()
     mail = account(port=dull.port)
     with dull.person() as person:
@@ -215,8 +215,8 @@ def test_the_watcher_hears_of_a_message_and_of_what_it_may_have_missed(
 def test_the_watcher_listens_only_as_long_as_a_person_agrees(
     watched: WatchedMailbox, told: SimpleQueue[str | Sign], home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deployments.watch.mailbox._CONSENT_SECONDS", 0.05)
-    monkeypatch.setattr("deployments.watch.mailbox._FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("deployments.watch.idle_source._CONSENT_SECONDS", 0.05)
+    monkeypatch.setattr("deployments.watch.idle_source._FIRST_PAUSE", 0.05)
 
     def until_it_says(state: Watching) -> None:
         def look() -> Watching:
@@ -240,7 +240,7 @@ def test_the_watcher_listens_only_as_long_as_a_person_agrees(
 def test_the_watcher_connects_again_after_a_restart(
     server: Dovecot, watched: WatchedMailbox, told: SimpleQueue[str | Sign], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deployments.watch.mailbox._FIRST_PAUSE", 0.1)
+    monkeypatch.setattr("deployments.watch.idle_source._FIRST_PAUSE", 0.1)
     watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
     assert told.get(timeout=PATIENCE) is Sign.LOST
     server.stop()
@@ -251,7 +251,7 @@ def test_the_watcher_connects_again_after_a_restart(
 def test_the_watcher_repeats_a_refused_login_with_another_secret_only(
     proxy: Proxy, home: Home, told: SimpleQueue[str | Sign], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deployments.watch.mailbox._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("deployments.watch.idle_source._LOOK_SECONDS", 0.01)
     secret = tmp_path / "password"
     secret.touch(mode=0o600)
     secret.write_text("wrong horse")
@@ -273,7 +273,7 @@ def test_the_watcher_does_not_repeat_a_refused_login_because_nobody_can_tell_its
     proxy: Proxy, home: Home, told: SimpleQueue[str | Sign], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As while the Prefect server is away, which keeps it in a block."""
-    monkeypatch.setattr("deployments.watch.mailbox._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("deployments.watch.idle_source._LOOK_SECONDS", 0.01)
     is_away, was_asked = threading.Event(), threading.Event()
 
     def read(_name: str) -> str:
@@ -282,7 +282,7 @@ def test_the_watcher_does_not_repeat_a_refused_login_because_nobody_can_tell_its
             raise TryAgain("the Prefect server does not answer at the moment")
         return "wrong horse"
 
-    monkeypatch.setitem(secrets._READERS, "block", read)
+    monkeypatch.setitem(secret_references._READERS, "block", read)
     settings = ImapSettings(host="127.0.0.1", port=proxy.port, user=USER, security="none", password="block:mail")
     consent(home, Imap(settings))
     with closing(

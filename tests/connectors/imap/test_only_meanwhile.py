@@ -10,7 +10,7 @@ from imapclient import IMAPClient
 
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import IntakeCounts
-from catchment.ledger.intake import Intake
+from catchment.ledger.items.intake import Intake
 from catchment.settings import Home
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message
@@ -99,7 +99,7 @@ def test_a_folder_that_is_not_wanted_only_until_half_of_that_is_recorded_keeps_i
         return record(intake, sync, changes, marks)
 
     with monkeypatch.context() as patch:
-        patch.setattr("catchment.discovery._FLUSH", 1)
+        patch.setattr("catchment.sync.discovery._FLUSH", 1)
         patch.setattr(Intake, "record", record_one)
         with pytest.raises(LedgerUnavailable):
             full_sync(home, account(exclude=("Lists",)))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from catchment.content.normalize.mail.attachments import attachments
 from catchment.errors import LoginFailed, SourceUnavailable
 from catchment.model import SkipReason
-from catchment.normalize.mail.attachments import attachments
 from connectors.imap import Imap
 from connectors.imap.names import place
 from tests.connectors.imap.dovecot import PASSWORD, Dovecot, message, token

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from catchment.errors import BadInput, LoginFailed, SourceUnavailable
 from connectors.imap import Imap
-from connectors.imap.login import Login, Standing, ends_of
+from connectors.imap.auth import Login, Standing, ends_of
 from connectors.imap.names import Place, folder_bytes, folder_text, matches, place
 from connectors.imap.settings import ImapSettings
 from tests.connectors.imap.dovecot import Dovecot, token

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from connectors.imap.structure import files
+from connectors.imap.bodystructure import files
 
 
 @pytest.mark.parametrize("size", [57, 5_700, 50 * 1024 * 1024])

@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from catchment.settings import Home
-from deployments.api import api
-from deployments.environment import child_environment
-from deployments.server import Running
+from deployments.server.client import api
+from deployments.server.environment import child_environment
+from deployments.server.running import Running
 from tests.waiting import PATIENCE, until
 
 _FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})

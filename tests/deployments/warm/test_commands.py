@@ -16,10 +16,10 @@ from typing import BinaryIO
 import psutil
 import pytest
 
-from catchment.home import Home
-from deployments import forked
-from deployments.environment import with_room_for_a_run
-from deployments.forked import Command, UnfinishedError
+from catchment.runtime.home import Home
+from deployments.server.environment import with_room_for_a_run
+from deployments.supervisor import forked
+from deployments.supervisor.forked import Command, UnfinishedError
 from tests.deployments.standin_system import asked_at
 from tests.waiting import until
 
@@ -116,7 +116,7 @@ def test_where_its_process_dies_who_asked_knows_how_to_go_on(
         carried_out(home, command(tmp_path), files)
     assert died.value.instead == ()
     module.write_text(
-        f"from deployments.forked import go_on_with\ngo_on_with(['wait', 'für 5'])\n{die}", encoding="utf-8"
+        f"from deployments.supervisor.forked import go_on_with\ngo_on_with(['wait', 'für 5'])\n{die}", encoding="utf-8"
     )
     with pytest.raises(UnfinishedError) as died:
         carried_out(home, command(tmp_path), files)
@@ -147,7 +147,8 @@ def test_it_is_interrupted_with_who_asks(how: signal.Signals, module: Path, home
         encoding="utf-8",
     )
     program = (
-        "import os, sys; from deployments.forked import Command, carry_out; from catchment.home import Home; "
+        "import os, sys; from deployments.supervisor.forked import Command, carry_out; "
+        "from catchment.runtime.home import Home; "
         "sys.exit(carry_out(Home.default(), Command(['asked'], os.getcwd(), dict(os.environ)), (0, 1, 2), 30))"
     )
     project = Path(__file__).parents[3]

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from catchment.ledger import Ledger, store
+from catchment.ledger import Ledger
+from catchment.ledger.db import database
 from deployments.warm.rehearsal import rehearse
 
 
@@ -39,11 +40,11 @@ def test_a_rehearsal_leaves_the_ledger_of_the_home_alone(tmp_path: Path, monkeyp
 
 
 def test_what_one_ledger_has_put_into_words_another_finds(tmp_path: Path) -> None:
-    store._statements.clear()
+    database._statements.clear()
     put_into_words = []
     for name in ("one", "two"):
         with closing(Ledger.open(f"sqlite:///{tmp_path / name}.db")) as ledger:
             ledger.sources.all()
-        put_into_words.append(len(store._statements))
+        put_into_words.append(len(database._statements))
 
     assert put_into_words[0] == put_into_words[1] > 0

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from catchment.places import Places
-from deployments.environment import POOL
-from deployments.processes import executing_flow_runs
+from deployments.server.environment import POOL
+from deployments.supervisor.processes import executing_flow_runs
 from tests.deployments.warm.conftest import Pool, process
 from tests.waiting import PATIENCE, gone, until
 

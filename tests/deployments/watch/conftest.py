@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from catchment.home import Home
-from catchment.process import identity
+from catchment.runtime.home import Home
+from catchment.runtime.process import identity
 from connectors.local_files import LocalFilesSettings
-from deployments.prefect_file import Schedule
-from deployments.server import Running, record
-from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.server.running import Running, record
+from deployments.sources.prefect_file import Schedule
+from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import debounce, source
-from deployments.watch.report import WatchState, read
+from deployments.watch.status import WatchState, read
 from deployments.watch.watcher import Watcher
 from tests.waiting import PATIENCE
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from watchdog.observers.inotify_c import CallbackId, InotifyFD, Mask, WatchCallback, WatchDescriptor
 
-from catchment.home import Home
+from catchment.runtime.home import Home
 from deployments.watch import source as source_module
 from deployments.watch import watcher as watcher_module
 from deployments.watch.disks import network_disk
-from deployments.watch.report import Watching
+from deployments.watch.status import Watching
 from deployments.watch.tree import Sign, Tree
 from tests.deployments.watch.conftest import StandinServer, add_source, state_of, watching
 from tests.waiting import PATIENCE, until

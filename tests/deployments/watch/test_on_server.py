@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
-from catchment.home import Home
-from catchment.process import identity
+from catchment.runtime.home import Home
+from catchment.runtime.process import identity
 from connectors.local_files import LocalFilesSettings
-from deployments.api import api
-from deployments.server import Running, record
-from deployments.sources_file import SourceEntry
+from deployments.server.client import api
+from deployments.server.running import Running, record
+from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
-from deployments.watch.question import Server
+from deployments.watch.server import Server
 from tests.deployments.watch.conftest import add_source, watching
 from tests.waiting import until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.home import Home
+from catchment.runtime.home import Home
 from connectors.local_files import FolderSettings, LocalFilesSettings
 from connectors.obsidian import ObsidianSettings
 from deployments.watch.rules import FolderRules

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from catchment.home import Home
+from catchment.runtime.home import Home
 from connectors.local_files import LocalFilesSettings
-from deployments.sources_file import SourceEntry, SourcesFile
+from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import watcher as watcher_module
-from deployments.watch.report import Watching, read
+from deployments.watch.status import Watching, read
 from tests.deployments.watch.conftest import (
     HOURLY,
     StandinServer,

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from catchment.errors import Refused
-from catchment.home import Home
+from catchment.runtime.home import Home
 from connectors.github.settings import GitHubSettings
-from deployments import webhook
-from deployments.sources_file import SourceEntry, SourcesFile
-from deployments.watch.report import Watching
-from deployments.webhook import Gate, Receiver, is_served
+from deployments.sources.sources_file import SourceEntry, SourcesFile
+from deployments.watch import webhook
+from deployments.watch.status import Watching
+from deployments.watch.webhook import Gate, Receiver, is_served
 from tests.deployments.watch.conftest import StandinServer, state_of, watching
 from tests.waiting import until
 

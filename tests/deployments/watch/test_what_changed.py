@@ -16,7 +16,7 @@ from watchdog.observers.inotify_c import InotifyFD
 
 from catchment.contracts import Watchable
 from catchment.dirty import Dirty, DirtyFile
-from catchment.home import Home
+from catchment.runtime.home import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from deployments.watch.rules import FolderRules
 from deployments.watch.tree import Sign, Tree

@@ -14,13 +14,13 @@ _API = f"{os.environ['BETWEEN']}/api"
 
 
 def _ask_the_proxy() -> None:
-    from deployments.server import Running
+    from deployments.server.running import Running
 
     Running.api_url = property(lambda _: _API)  # type: ignore[assignment]
 
 
 def _in_forks() -> None:
-    from deployments import processes
+    from deployments.supervisor import processes
     from deployments.warm import forge
 
     named = processes.name_process
@@ -36,5 +36,5 @@ def _in_forks() -> None:
     processes.name_process = become
 
 
-if "deployments.zygote" in sys.orig_argv:
+if "deployments.supervisor.zygote" in sys.orig_argv:
     _in_forks()

@@ -38,7 +38,7 @@ def _wrap_server() -> None:
 
 
 def _wrap_delivery() -> None:
-    from catchment.ledger.queue import Queue
+    from catchment.ledger.jobs.queue import Queue
 
     deliver = Queue.deliver
 
@@ -52,6 +52,6 @@ def _wrap_delivery() -> None:
     Queue.deliver = stuck  # type: ignore[method-assign]
 
 
-if "deployments.zygote" in sys.orig_argv:
+if "deployments.supervisor.zygote" in sys.orig_argv:
     _wrap_server()
     _wrap_delivery()

@@ -1,0 +1,142 @@
+"""The cache of finished steps: what was read and parsed but is not in the library yet.
+
+It exists so that a failure downstream, or a kill, reads and parses nothing twice. It is only a cache: it may be deleted at
+any time, it is not fsynced, and a damaged file is thrown away. Keys are content hashes or jobs, never names.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from catchment.errors import HomeUnavailable
+from catchment.runtime import atomic_files
+
+_SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL)"
+_AT_ONCE = 500
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_MEANINGS = {
+    sqlite3.SQLITE_FULL: "The disk is full, so nothing was written; make room and try again",
+    sqlite3.SQLITE_BUSY: "The cache is in use by another process; try again",
+}
+
+T = TypeVar("T")
+
+
+class Cache:
+    """Bytes by key in a SQLite file. Safe for several threads and processes. Its methods raise HomeUnavailable."""
+
+    def __init__(self, path: Path) -> None:
+        self.thrown_away = 0
+        """How many damaged files were replaced by an empty one."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._database: sqlite3.Connection | None = None
+        self._done(lambda _: None)
+
+    def put(self, entries: Mapping[str, bytes]) -> None:
+        """Keep the entries; an existing key is replaced."""
+        if entries:
+            self._done(lambda database: _put(database, entries))
+
+    def get(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """The entries that are there."""
+        wanted = list(keys)
+        return self._done(lambda database: _get(database, wanted))
+
+    def keys(self) -> list[str]:
+        """The keys of all entries."""
+        return self._done(lambda database: [key for (key,) in database.execute("SELECT key FROM entries")])
+
+    def drop(self, keys: Collection[str]) -> None:
+        """Forget the entries."""
+        self._done(lambda database: _drop(database, keys))
+
+    def clear(self) -> None:
+        """Forget everything, down to the bytes, in the file and in its log; may be called again."""
+        self._done(_clear)
+
+    def close(self) -> None:
+        """Close the file, after what other threads are doing with it; may be called again."""
+        # A thread goes on with its step when the sync that called it is cancelled, and SQLite crashes without its file.
+        with self._lock:
+            self._shut()
+
+    def _shut(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
+    def _done(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What the work gives; on an empty file, where this one turns out to be damaged."""
+        with self._lock, atomic_files.explained():
+            try:
+                try:
+                    return work(self._opened())
+                except sqlite3.DatabaseError as error:
+                    if _kind(error) not in _DAMAGED:
+                        raise
+                self._throw_away()
+                return work(self._opened())
+            except sqlite3.Error as error:
+                remedy = "The cache cannot be read or written; check the disk and the owner of cache.db"
+                raise HomeUnavailable(_MEANINGS.get(_kind(error), remedy)) from error
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._database is None:
+            self._database = _connect(self._path)
+        return self._database
+
+    def _throw_away(self) -> None:
+        self._shut()
+        self._database = None
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+        self.thrown_away += 1
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=30, check_same_thread=False)
+    try:
+        path.chmod(0o600)
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=OFF")
+        database.execute(_SCHEMA)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _put(database: sqlite3.Connection, entries: Mapping[str, bytes]) -> None:
+    with database:
+        database.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", entries.items())
+
+
+def _get(database: sqlite3.Connection, keys: list[str]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for start in range(0, len(keys), _AT_ONCE):
+        part = keys[start : start + _AT_ONCE]
+        marks = ",".join("?" * len(part))
+        found.update(database.execute(f"SELECT key, value FROM entries WHERE key IN ({marks})", part))
+    return found
+
+
+def _drop(database: sqlite3.Connection, keys: Collection[str]) -> None:
+    with database:
+        database.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in keys])
+
+
+def _clear(database: sqlite3.Connection) -> None:
+    database.execute("PRAGMA secure_delete = ON")
+    with database:
+        database.execute("DELETE FROM entries")
+    database.execute("VACUUM")
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _kind(error: sqlite3.Error) -> int:
+    # Errors of the module itself have no code.
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF

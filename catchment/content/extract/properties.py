@@ -1,0 +1,80 @@
+"""What the properties of a document say: tags, aliases, people, dates, and links. They have no place in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from catchment.content.extract import plain
+from catchment.content.extract.notes import wikilink
+from catchment.model import Entity, EntityKind, Link, LinkKind
+
+_WIKILINK = re.compile(r"\[\[([^\[\]\n]++)\]\]")
+_TAGS = frozenset({"tags", "tag"})
+_ALIASES = frozenset({"aliases", "alias"})
+_PEOPLE = frozenset(
+    {"author", "authors", "people", "person", "attendees", "participants", "creator", "from", "to", "cc"}
+)
+_IDENTIFIERS = frozenset({"message-id", "in-reply-to", "references", "list-id"})
+_TAG_BREAK = re.compile(r"[,\s]+")
+_MAILBOX = re.compile(r"<[^<>]*>|\([^()]*\)|\"")
+_MAX_DEPTH = 8
+
+
+def links(properties: Mapping[str, Any]) -> Iterator[Link]:
+    """The wikilinks and addresses in the values."""
+    text = "\n".join(_texts(properties))
+    for found in _WIKILINK.finditer(text) if "[[" in text else ():
+        if link := wikilink(LinkKind.FRONTMATTER, found[1]):
+            yield link
+    for url in plain.urls(text):
+        yield Link(LinkKind.URL, url.target)
+
+
+def entities(properties: Mapping[str, Any]) -> Iterator[Entity]:
+    """Tags, aliases, people, e-mail addresses and dates, each once."""
+    for key, value in properties.items():
+        name = key.lower()
+        if name in _TAGS:
+            yield from (Entity(EntityKind.TAG, tag) for tag in _tags(value))
+        elif name in _ALIASES:
+            yield from (Entity(EntityKind.ALIAS, alias) for alias in _members(value))
+        elif name in _PEOPLE:
+            yield from (Entity(EntityKind.PERSON, person) for person in _people(value))
+    text = "\n".join(_texts({key: value for key, value in properties.items() if key.lower() not in _IDENTIFIERS}))
+    for kind, value in dict.fromkeys((found.kind, found.value) for found in (*plain.emails(text), *plain.dates(text))):
+        yield Entity(kind, value)
+
+
+def _tags(value: Any) -> list[str]:
+    """A list, or words divided by commas or white space; with or without `#`."""
+    words = value if isinstance(value, list) else _TAG_BREAK.split(value) if isinstance(value, str) else [value]
+    tags = (str(word).strip().lstrip("#").rstrip("/").lower() for word in words if isinstance(word, str | int))
+    return list(dict.fromkeys(tag for tag in tags if tag and not tag.isdecimal()))
+
+
+def _members(value: Any) -> list[str]:
+    members = value if isinstance(value, list) else value.split(",") if isinstance(value, str) else [value]
+    names = (str(member).strip() for member in members if isinstance(member, str | int | float) and member is not True)
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _people(value: Any) -> list[str]:
+    """Names; of `"Ada L." <ada@example.org>` and of `[[Ada L.]]` the name alone."""
+    names = []
+    for member in _members(value):
+        linked = _WIKILINK.search(member)
+        name = linked[1].partition("|")[0].rpartition("/")[2] if linked else _MAILBOX.sub("", member)
+        if (name := name.strip()) and "@" not in name:
+            names.append(name)
+    return list(dict.fromkeys(names))
+
+
+def _texts(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth < _MAX_DEPTH:
+        members = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        for member in members:
+            yield from _texts(member, depth + 1)

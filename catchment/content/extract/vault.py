@@ -1,0 +1,149 @@
+"""A vault as a whole: where its links lead (`VaultIndex`), and how well it is kept (`quality_report`)."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+import orjson
+
+from catchment.content.extract.resolve import VaultIndex, anchor_exists
+from catchment.model import Document, EntityKind, Extraction, Link, LinkKind
+
+__all__ = ["Finding", "Flaw", "QualityReport", "VaultIndex", "anchor_exists", "quality_report"]
+
+
+class Flaw(StrEnum):
+    """What can be wrong in a vault."""
+
+    BROKEN_LINK = "broken_link"
+    BROKEN_ANCHOR = "broken_anchor"
+    BAD_FRONTMATTER = "bad_frontmatter"
+    ORPHAN = "orphan"
+    EMPTY = "empty"
+    SAME_NAME = "same_name"
+
+
+_LINE_END = re.compile(r"\n")
+_FAULTS = frozenset({Flaw.BROKEN_LINK, Flaw.BROKEN_ANCHOR, Flaw.BAD_FRONTMATTER})
+_TITLES = {
+    Flaw.BROKEN_LINK: "Links that lead nowhere",
+    Flaw.BROKEN_ANCHOR: "Links to a heading or block that is not there",
+    Flaw.BAD_FRONTMATTER: "Frontmatter that cannot be read",
+    Flaw.ORPHAN: "Notes without any link, in or out",
+    Flaw.EMPTY: "Empty notes",
+    Flaw.SAME_NAME: "Notes that share a name",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One flaw: where (a path, and a line of the note's text, 0 for its properties or the note as a whole) and what."""
+
+    flaw: Flaw
+    path: str
+    line: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QualityReport:
+    """What was counted and what was found, sorted."""
+
+    notes: int
+    files: int
+    links: int
+    backlinks: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 where something is broken; a note that is only empty, lonely or named like another breaks nothing."""
+        return int(any(finding.flaw in _FAULTS for finding in self.findings))
+
+    def to_json(self) -> str:
+        """The whole report as JSON."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+
+    def to_markdown(self) -> str:
+        """The report for a person to read."""
+        counts = Counter(finding.flaw for finding in self.findings)
+        lines = [
+            "# Vault quality",
+            "",
+            f"{self.notes} notes, {self.files} files in all, {self.links} links, {self.backlinks} of them between notes.",
+        ]
+        for flaw, title in _TITLES.items():
+            lines += "", f"## {title}: {counts[flaw]}", ""
+            lines += (_line(finding) for finding in self.findings if finding.flaw is flaw)
+        return "\n".join(lines).rstrip() + "\n"
+
+
+@dataclass(slots=True)
+class _Note:
+    """What is kept of a note until all are known."""
+
+    links: list[tuple[Link, int]]
+    headings: list[tuple[int, str]]
+    blocks: frozenset[str]
+    linked: bool = False
+    findings: list[Finding] = field(default_factory=list)
+
+
+def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Extraction]]) -> QualityReport:
+    """Judge a vault: `paths` are all its files, `notes` its notes and canvases as they were read, each taken once."""
+    everything = list(paths)
+    kept = {path: _note(path, document, extraction) for path, document, extraction in notes}
+    index = VaultIndex(everything)
+    findings: list[Finding] = []
+    links = backlinks = 0
+    for path, note in kept.items():
+        for link, line in note.links:
+            links += 1
+            found = index.resolve(link.target, path)
+            if found is None:
+                findings.append(Finding(Flaw.BROKEN_LINK, path, line, link.target or link.anchor))
+                continue
+            other = kept.get(found)
+            if other is None:
+                continue
+            if found != path:
+                backlinks += 1
+                note.linked = other.linked = True
+            if not anchor_exists(link.anchor, other.headings, other.blocks):
+                findings.append(Finding(Flaw.BROKEN_ANCHOR, path, line, f"{link.target}#{link.anchor}"))
+    for path, note in kept.items():
+        findings += note.findings
+        if not note.linked:
+            findings.append(Finding(Flaw.ORPHAN, path))
+    for group in index.same_names():
+        findings += (Finding(Flaw.SAME_NAME, path, 0, group[0].rpartition("/")[2]) for path in group)
+    return QualityReport(len(kept), len(everything), links, backlinks, tuple(sorted(findings)))
+
+
+def _note(path: str, document: Document, extraction: Extraction) -> _Note:
+    ends = [end.start() for end in _LINE_END.finditer(document.text)]
+    note = _Note(
+        links=[
+            (link, 1 + bisect_right(ends, link.start) if link.kind is not LinkKind.FRONTMATTER else 0)
+            for link in extraction.links
+            if link.kind is not LinkKind.URL
+        ],
+        headings=[(int(each.detail), each.value) for each in extraction.entities if each.kind is EntityKind.HEADING],
+        blocks=frozenset(each.value for each in extraction.entities if each.kind is EntityKind.BLOCK),
+    )
+    if not document.text.strip() and not document.properties:
+        note.findings.append(Finding(Flaw.EMPTY, path))
+    note.findings += (
+        Finding(Flaw.BAD_FRONTMATTER, path, 1, said) for said in document.warnings if "frontmatter" in said
+    )
+    return note
+
+
+def _line(finding: Finding) -> str:
+    place = f"{finding.path}:{finding.line}" if finding.line else finding.path
+    return f"- `{place}`" + (f": {finding.detail}" if finding.detail else "")

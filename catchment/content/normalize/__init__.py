@@ -1,0 +1,110 @@
+"""Raw content to documents: the type is found from the content, the text becomes Markdown. Pure: no files, no network.
+
+`formats` knows the types and how each is read, and each way of reading has a module. Libraries are imported where they are
+first needed, so that a process that only sees notes stays small.
+"""
+
+from __future__ import annotations
+
+from catchment.content.normalize.decode import decode, said_by
+from catchment.content.normalize.formats import READERS, Reader, media_type, uncompressed
+from catchment.content.normalize.language import language
+from catchment.content.normalize.markdown import markdown
+from catchment.errors import Skipped
+from catchment.model import Document, RawContent, SkipReason
+
+__all__ = ["NORMALIZER", "kind_of", "normalize"]
+
+NORMALIZER = "5"
+"""Changes whenever the document of some content changes, by our code or by a library's."""
+
+_MAX_DEPTH = 2
+
+
+def normalize(raw: RawContent) -> Document:
+    """Read content into a document; the same bytes under the same kind of name always give the same document.
+
+    `title`, `modified` and `metadata` of the source are not looked at: they belong to the item, and one content may lie in
+    two places. Raises ParseError for damaged or encrypted content, ResourceExhausted for a bomb, and Skipped (unsupported)
+    for a type that holds no text.
+    """
+    return _read(raw.data, raw.name, raw.media_type, 0)
+
+
+def kind_of(raw: RawContent) -> str:
+    """The media type of the document that `normalize` makes of it. Raises what `normalize` does for a damaged gzip file."""
+    data, name, kind = raw.data, raw.name, _kind(raw.data, raw.name, raw.media_type)
+    for _ in range(_MAX_DEPTH):
+        if kind != "application/gzip" or not data:
+            break
+        from catchment.content.normalize.archives import inflated
+
+        data, name = inflated(data), uncompressed(name)
+        kind = _kind(data, name, None)
+    return kind
+
+
+def _kind(data: bytes, name: str, hint: str | None) -> str:
+    kind = media_type(data, name)
+    return hint if kind == "text/plain" and "." not in name and hint in READERS else kind
+
+
+def _read(data: bytes, name: str, hint: str | None, depth: int) -> Document:
+    kind = _kind(data, name, hint)
+    reader = READERS.get(kind)
+    if reader is None:
+        raise Skipped(SkipReason.UNSUPPORTED)
+    if not data:
+        return Document(text="", media_type=kind)
+    match reader:
+        case Reader.NOTE:
+            return markdown(data)
+        case Reader.TEXT:
+            return _text(data, kind)
+        case Reader.ARCHIVE if kind == "application/gzip":
+            return _compressed(data, name, depth)
+    return _structured(data, kind, reader)
+
+
+def _structured(data: bytes, kind: str, reader: Reader) -> Document:
+    """Read with a module of its own, imported only now."""
+    match reader:
+        case Reader.HTML:
+            from catchment.content.normalize.html import html
+
+            return html(data, kind)
+        case Reader.MAIL:
+            from catchment.content.normalize.mail import mail
+
+            return mail(data)
+        case Reader.CANVAS | Reader.NOTEBOOK:
+            from catchment.content.normalize.canvas import canvas, notebook
+
+            return canvas(data) if reader is Reader.CANVAS else notebook(data)
+        case Reader.IMAGE:
+            from catchment.content.normalize.images import image
+
+            return image(data, kind)
+        case Reader.ARCHIVE:
+            from catchment.content.normalize.archives import archive
+
+            return archive(data, kind)
+    from catchment.content.normalize.office import office
+
+    return office(data, kind)
+
+
+def _text(data: bytes, kind: str) -> Document:
+    text, warnings = decode(data, said_by(data))
+    return Document(
+        text=text, media_type=kind, language=language(text) if kind == "text/plain" else None, warnings=warnings
+    )
+
+
+def _compressed(data: bytes, name: str, depth: int) -> Document:
+    """What a gzip file holds, read as if it lay there itself."""
+    from catchment.content.normalize.archives import inflated
+
+    if depth >= _MAX_DEPTH:
+        raise Skipped(SkipReason.UNSUPPORTED)
+    return _read(inflated(data), uncompressed(name), None, depth + 1)

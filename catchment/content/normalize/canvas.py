@@ -1,0 +1,124 @@
+"""Canvas files (JSON Canvas 1.0) and notebooks: both are JSON that holds Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from catchment.content.normalize.decode import decode
+from catchment.content.normalize.formats import CANVAS
+from catchment.content.normalize.language import language
+from catchment.errors import ParseError
+from catchment.model import Document
+
+_NAME_LENGTH = 60
+_FENCE = re.compile(r"^ {0,3}(`{3,}+(?=[^`\n]*+$)|~{3,}+)(.*+)$", re.MULTILINE)
+
+
+def canvas(data: bytes) -> Document:
+    """The cards of a canvas one after another, its files as embeds, then its arrows. Raises ParseError."""
+    board = _object(data, "canvas")
+    nodes, edges = _objects(board, "nodes", "canvas"), _objects(board, "edges", "canvas")
+    names = {str(node.get("id")): _name(node) for node in nodes}
+    arrows = [line for edge in edges if (line := _arrow(edge, names))]
+    parts = [part for node in nodes if (part := _card(node))] + (["\n".join(arrows)] if arrows else [])
+    text = "\n\n".join(parts)
+    counts = {"edges": len(edges), "nodes": len(nodes)}
+    return Document(text=text, media_type=CANVAS, language=language(text), properties=counts)
+
+
+def notebook(data: bytes) -> Document:
+    """The cells of a Jupyter notebook: text as it is, code as code, no output. Raises ParseError."""
+    book = _object(data, "notebook")
+    said = book.get("metadata")
+    kernel = said.get("language_info") if isinstance(said, dict) else None
+    name = str(kernel.get("name", "")) if isinstance(kernel, dict) else ""
+    sheets = _objects(book, "worksheets", "notebook")  # as they were until 2014 (nbformat 3)
+    cells = [cell for holder in (book, *sheets) for cell in _objects(holder, "cells", "notebook")]
+    text = "\n\n".join(_cells(cells, name))
+    words = "\n".join(_source(cell) for cell in cells if cell.get("cell_type") in ("markdown", "heading"))
+    heading = next((line.strip("# ") for line in words.split("\n") if line.startswith("# ")), None)
+    return Document(text=text, media_type="application/x-ipynb+json", title=heading or None, language=language(text))
+
+
+def _cells(cells: list[dict[str, Any]], code_name: str) -> Iterator[str]:
+    for cell in cells:
+        if (words := _source(cell)).strip():
+            is_code = cell.get("cell_type") == "code"
+            yield f"````{code_name}\n{words.rstrip()}\n````" if is_code else _closed(words.strip())
+
+
+def _source(cell: dict[str, Any]) -> str:
+    source = cell.get("source", cell.get("input", ""))
+    words = "".join(map(str, source)) if isinstance(source, list) else str(source)
+    level = cell.get("level")
+    is_heading = cell.get("cell_type") == "heading" and level in range(1, 7)
+    return f"{'#' * level} {words}" if is_heading and isinstance(level, int) else words
+
+
+def _object(data: bytes, what: str) -> dict[str, Any]:
+    text, _ = decode(data)
+    text = text.replace("\\u0000", "\\ufffd")
+    try:
+        value = orjson.loads(text) if text.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise ParseError(f"the {what} is not valid JSON; open it in its own program and save it again") from error
+    if not isinstance(value, dict):
+        raise ParseError(f"the {what} is not a JSON object; open it in its own program and save it again")
+    return value
+
+
+def _objects(value: dict[str, Any], key: str, what: str) -> list[dict[str, Any]]:
+    members = value.get(key, [])
+    if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
+        raise ParseError(f"the {what}'s {key} are not a list of objects; open it in its own program and save it again")
+    return members
+
+
+def _card(node: dict[str, Any]) -> str:
+    match node.get("type"):
+        case "text":
+            return _closed(_word(node, "text"))
+        case "file" if file := _word(node, "file"):
+            return f"![[{file}{_word(node, 'subpath')}]]"
+        case "link" if url := _word(node, "url"):
+            return f"<{url}>"
+        case "group" if label := _word(node, "label"):
+            return f"**{label}**"
+    return ""
+
+
+def _closed(text: str) -> str:
+    """The text with the end of a code fence that was left open: the next card is no code."""
+    fence = ""
+    for mark, rest in _FENCE.findall(text) if "```" in text or "~~~" in text else ():
+        if not fence:
+            fence = mark
+        elif mark.startswith(fence) and not rest.strip():
+            fence = ""
+    return f"{text}\n{fence}" if fence else text
+
+
+def _name(node: dict[str, Any]) -> str:
+    words = (
+        _word(node, "label")
+        or _word(node, "text")
+        or _word(node, "file").rpartition("/")[2]
+        or _word(node, "url").rpartition("://")[2]
+    )
+    first = words.split("\n")[0].replace("[[", "").replace("]]", "").strip("# ")
+    return first if len(first) <= _NAME_LENGTH else first[: _NAME_LENGTH - 1] + "…"
+
+
+def _arrow(edge: dict[str, Any], names: dict[str, str]) -> str:
+    ends = [names.get(str(edge.get(side)), "") for side in ("fromNode", "toNode")]
+    label = _word(edge, "label")
+    return f"- {ends[0]} → {ends[1]}" + (f": {label}" if label else "") if all(ends) else ""
+
+
+def _word(node: dict[str, Any], key: str) -> str:
+    value = node.get(key)
+    return value.strip() if isinstance(value, str) else ""

@@ -1,0 +1,284 @@
+"""Which formats there are: what a file's first bytes and its name say it is, and how each type is read.
+
+The one table to extend for a new format. Content counts before the name; the name tells apart what looks alike in bytes
+(all plain text, all zip files, all old Office files).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from catchment.content.normalize.decode import is_text
+
+
+class Reader(StrEnum):
+    """How a type is read."""
+
+    NOTE = "note"
+    CANVAS = "canvas"
+    NOTEBOOK = "notebook"
+    TEXT = "text"
+    HTML = "html"
+    MAIL = "mail"
+    OFFICE = "office"
+    IMAGE = "image"
+    ARCHIVE = "archive"
+
+
+UNKNOWN = "application/octet-stream"
+CANVAS = "application/x-jsoncanvas"
+MAIL = "message/rfc822"
+
+_OOXML = "application/vnd.openxmlformats-officedocument"
+_ODF = "application/vnd.oasis.opendocument"
+
+# Reader, then lines of: media type, then the endings of names.
+_TABLE: dict[Reader, str] = {
+    Reader.NOTE: "text/markdown md markdown mdown mkd mkdn mdx qmd rmd",
+    Reader.CANVAS: f"{CANVAS} canvas",
+    Reader.NOTEBOOK: "application/x-ipynb+json ipynb",
+    Reader.HTML: """
+        text/html html htm
+        application/xhtml+xml xhtml xht""",
+    Reader.MAIL: f"{MAIL} eml",
+    Reader.TEXT: """
+        text/plain txt text log conf cfg ini properties env lst nfo me
+        text/csv csv
+        text/tab-separated-values tsv tab
+        text/calendar ics ifb
+        text/vcard vcf
+        text/vtt vtt
+        application/x-subrip srt
+        text/x-org org
+        text/x-rst rst
+        text/x-asciidoc adoc asciidoc
+        text/x-textile textile
+        text/x-wiki wiki mediawiki
+        text/x-typst typ typst
+        text/x-tex tex latex ltx sty cls
+        text/x-bibtex bib
+        application/x-research-info-systems ris
+        application/json json jsonl ndjson geojson json5 webmanifest map
+        application/yaml yaml yml base
+        application/toml toml
+        application/xml xml xsl xslt xsd rss atom opml kml gpx dbk plist wsdl
+        text/x-diff diff patch
+        text/css css scss sass less
+        text/x-python py pyw pyi
+        text/javascript js mjs cjs jsx
+        text/typescript ts tsx mts cts
+        text/x-c c h
+        text/x-c++ cc cpp cxx hpp hh hxx
+        text/x-csharp cs
+        text/x-java java
+        text/x-kotlin kt kts
+        text/x-scala scala
+        text/x-go go
+        text/x-rust rs
+        text/x-swift swift
+        text/x-dart dart
+        text/x-php php
+        text/x-ruby rb
+        text/x-perl pl pm
+        text/x-lua lua
+        text/x-r r
+        text/x-julia jl
+        text/x-haskell hs
+        text/x-ocaml ml mli
+        text/x-clojure clj cljs edn
+        text/x-elixir ex exs
+        text/x-erlang erl hrl
+        text/x-lisp el lisp scm
+        text/x-sql sql
+        text/x-sh sh bash zsh fish
+        text/x-powershell ps1
+        text/x-batch bat cmd
+        text/x-vue vue svelte astro
+        text/x-graphql graphql gql
+        text/x-proto proto
+        text/x-terraform tf hcl
+        text/x-nix nix
+        text/x-cmake cmake
+        text/x-makefile mk mak
+        text/x-fortran f f90
+        text/x-asm s asm
+        text/x-vim vim""",
+    Reader.OFFICE: f"""
+        application/pdf pdf
+        application/rtf rtf
+        application/epub+zip epub
+        application/x-fictionbook+xml fb2
+        application/msword doc dot
+        application/vnd.ms-excel xls xlt
+        application/vnd.ms-powerpoint ppt pps pot
+        application/vnd.ms-outlook msg
+        application/vnd.wordperfect wpd
+        application/x-hwp hwp
+        application/haansofthwpx hwpx
+        {_OOXML}.wordprocessingml.document docx
+        {_OOXML}.wordprocessingml.template dotx
+        application/vnd.ms-word.document.macroEnabled.12 docm
+        {_OOXML}.spreadsheetml.sheet xlsx
+        {_OOXML}.spreadsheetml.template xltx
+        application/vnd.ms-excel.sheet.macroEnabled.12 xlsm
+        application/vnd.ms-excel.sheet.binary.macroEnabled.12 xlsb
+        {_OOXML}.presentationml.presentation pptx
+        {_OOXML}.presentationml.slideshow ppsx
+        {_OOXML}.presentationml.template potx
+        application/vnd.ms-powerpoint.presentation.macroEnabled.12 pptm
+        {_ODF}.text odt
+        {_ODF}.spreadsheet ods
+        {_ODF}.presentation odp
+        application/x-iwork-pages-sffpages pages
+        application/x-iwork-numbers-sffnumbers numbers
+        application/x-iwork-keynote-sffkey key""",
+    Reader.IMAGE: """
+        image/png png
+        image/jpeg jpg jpeg jpe
+        image/gif gif
+        image/webp webp
+        image/bmp bmp
+        image/svg+xml svg
+        image/tiff tif tiff
+        image/heic heic heif
+        image/avif avif""",
+    Reader.ARCHIVE: """
+        application/zip zip
+        application/x-tar tar
+        application/gzip gz tgz svgz""",
+}
+
+_ROWS = [(reader, row.split()) for reader, rows in _TABLE.items() for row in rows.strip().split("\n")]
+READERS: dict[str, Reader] = {row[0]: reader for reader, row in _ROWS}
+ENDINGS: dict[str, str] = {ending: row[0] for _, row in _ROWS for ending in row[1:]}
+
+NOTES = frozenset(kind for kind, reader in READERS.items() if reader in (Reader.NOTE, Reader.CANVAS, Reader.NOTEBOOK))
+"""The types whose text is written in Obsidian's Markdown."""
+SOURCE_TEXT = frozenset(kind for kind, reader in READERS.items() if reader is Reader.TEXT)
+"""The types whose text is kept as it is and is not Markdown."""
+
+_NOT_ONLY_TEXT = (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS, Reader.MAIL)
+_SIGNATURES: tuple[tuple[bytes, str], ...] = (
+    (b"%PDF-", "application/pdf"),
+    (b"{\\rtf", "application/rtf"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"II*\x00", "image/tiff"),
+    (b"MM\x00*", "image/tiff"),
+    (b"\x1f\x8b", "application/gzip"),
+)
+_PACKED = {"gz": "", "tgz": ".tar", "svgz": ".svg"}
+"""The endings of gzip files, and those of what they hold."""
+_ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_EMPTY_ZIP = b"PK\x05\x06"
+_ISO_BRANDS = {b"heic": "image/heic", b"heix": "image/heic", b"mif1": "image/heic", b"avif": "image/avif"}
+_OOXML_PARTS = (
+    (b"word/", f"{_OOXML}.wordprocessingml.document"),
+    (b"xl/", f"{_OOXML}.spreadsheetml.sheet"),
+    (b"ppt/", f"{_OOXML}.presentationml.presentation"),
+)
+_OLE_PARTS = (
+    ("__substg1.0_", "application/vnd.ms-outlook"),
+    ("WordDocument", "application/msword"),
+    ("PowerPoint Document", "application/vnd.ms-powerpoint"),
+    ("Workbook", "application/vnd.ms-excel"),
+)
+_ZIPPED = re.compile(r"application/(?:epub\+zip|zip|haansofthwpx|x-iwork|vnd\.(?:openxml|oasis|ms-.*12))")
+_OLD_OFFICE = frozenset(kind for _, kind in _OLE_PARTS) | {"application/x-hwp"}
+_SHARED_ENDING = re.compile(
+    r"application/(?:msword$|rtf$|x-iwork|vnd\.wordperfect$|vnd\.ms-(?:powerpoint|excel|outlook)$)"
+)
+_HTML_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL
+)
+_BY_NAME = {"makefile": "text/x-makefile", "dockerfile": "text/x-sh", "cmakelists.txt": "text/x-cmake"}
+_TAR_MAGIC = slice(257, 262)
+
+
+def media_type(data: bytes, name: str) -> str:
+    """What the content is, in the words of IANA; `application/octet-stream` where nobody can tell.
+
+    A name that claims a binary format keeps its claim for content without a signature, so that a damaged file is called
+    damaged and not text; but for endings that text files have as well (`.dot`, `.pot`, `.key`).
+    """
+    claimed = _claimed(name)
+    if signed := _signed(data, claimed):
+        return signed
+    if not is_text(data):
+        return claimed if READERS.get(claimed) in _NOT_ONLY_TEXT else UNKNOWN
+    if (
+        READERS.get(claimed) is not Reader.NOTE
+        and claimed not in SOURCE_TEXT - {"text/plain"}
+        and _HTML_START.match(data)
+    ):
+        return "application/xhtml+xml" if claimed == "application/xhtml+xml" else "text/html"
+    return "text/plain" if claimed == UNKNOWN or _SHARED_ENDING.match(claimed) else claimed
+
+
+def alike(name: str, other: str) -> bool:
+    """Whether a file, whatever it holds, is read the same way under both names."""
+    claimed = _claimed(name)
+    if claimed != _claimed(other):
+        return False
+    return claimed != "application/gzip" or alike(uncompressed(name), uncompressed(other))
+
+
+def uncompressed(name: str) -> str:
+    """The name of what a gzip file of this name holds."""
+    stem, dot, ending = name.rpartition(".")
+    return stem + _PACKED[ending.lower()] if dot and ending.lower() in _PACKED else name
+
+
+def _claimed(name: str) -> str:
+    base = name.rpartition("/")[2].lower()
+    ending = base.rpartition(".")[2] if "." in base else ""
+    return _BY_NAME.get(base) or ENDINGS.get(ending, UNKNOWN)
+
+
+def _signed(data: bytes, claimed: str) -> str | None:
+    """What a signature in the content says."""
+    for signature, kind in _SIGNATURES:
+        if data.startswith(signature):
+            return kind
+    if data.startswith((_ZIP, _EMPTY_ZIP)):
+        return _zipped(data, claimed)
+    if data.startswith(_OLE):
+        return _ole(data, claimed)
+    if is_text(data):
+        return None  # There such letters are words: "GIF89a is a format", "the ftyp box".
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    if data[4:8] == b"ftyp":
+        return _ISO_BRANDS.get(data[8:12], UNKNOWN)
+    if data[_TAR_MAGIC] == b"ustar":
+        return "application/x-tar"
+    if data.startswith(b"BM") and claimed in ("image/bmp", UNKNOWN):
+        return "image/bmp"
+    return None
+
+
+def _zipped(data: bytes, claimed: str) -> str:
+    if (
+        data[30:38] == b"mimetype"
+        and (declared := data[38:138].partition(b"PK")[0].decode("ascii", "replace")) in READERS
+    ):
+        return declared
+    if b"[Content_Types].xml" in data[:4096] or b"[Content_Types].xml" in data[-65_536:]:
+        directory = data[-65_536:]
+        for part, kind in _OOXML_PARTS:
+            if part in directory:
+                same_family = claimed.startswith(kind.rpartition(".")[0]) or claimed.endswith(".12")
+                return claimed if same_family and _ZIPPED.match(claimed) else kind
+    return claimed if _ZIPPED.match(claimed) else "application/zip"
+
+
+def _ole(data: bytes, claimed: str) -> str:
+    if claimed in _OLD_OFFICE or claimed.startswith(_OOXML):
+        return claimed
+    for stream, kind in _OLE_PARTS:
+        if stream.encode("utf-16-le") in data:
+            return kind
+    return UNKNOWN

@@ -1,0 +1,325 @@
+"""Web pages to Markdown: headings, lists, tables, quotations, code and links stay; scripts, styles and layout go."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from datetime import datetime
+from typing import Any
+
+from catchment.content.normalize.decode import decode, said_by
+from catchment.content.normalize.language import language
+from catchment.content.normalize.markdown import iso_moment
+from catchment.model import Document
+
+_DROPPED_NAMES = "script style template head svg math iframe object canvas noscript select button -comment"
+_DROPPED = frozenset(_DROPPED_NAMES.split())
+_BLOCK_NAMES = """
+    address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form header hr
+    html legend li main nav ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"""
+_BLOCKS = frozenset(_BLOCK_NAMES.split())
+_LEAVES = frozenset({"-text", "img"})
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
+_TICKS = re.compile(r"[> \t]*(`{3,})")
+_IN_BRACKETS = re.compile(r"\[[^\[\]]*\]")
+_BRACKET = re.compile(r"[\[\]\\]")
+_BETWEEN_CELLS = " |\xa0\t\n\r\f"
+_NUMBER = re.compile(r"[0-9]{1,9}\Z")
+_BLANK_LINES = re.compile(r"\n{3,}")
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*(?!utf-?16)([\w.:-]{2,40})", re.IGNORECASE)
+_LARGE = 1_000_000
+"""Bytes from which on a page is made smaller first: its tree takes twelve times as much memory."""
+_SPANS = re.compile(rb"""<(?:/span\s*|span(?:\s(?:[^<>"']|"[^"<>]*"|'[^'<>]*')*)?)>""", re.IGNORECASE)
+"""Marks that say nothing in Markdown: of a manual with coloured code they are two fifths of the tree."""
+_TITLE_END = re.compile(rb"</title\s*>", re.IGNORECASE)
+_AUTHOR = ("author", "dc.creator", "article:author")
+_CREATED = ("article:published_time", "date", "dc.date", "dcterms.created")
+_MODIFIED = ("article:modified_time", "last-modified", "dcterms.modified")
+
+
+def html(data: bytes, media_type: str = "text/html", declared: str | None = None) -> Document:
+    """A page as a document; `declared` is its encoding where something else tells. What browsers repair is repaired."""
+    text, warnings = decode(data, declared or charset_of(data))
+    from selectolax.lexbor import LexborHTMLParser
+
+    page = text.encode("utf-8", "replace")
+    del text  # a large page and its tree are the most memory that any text takes
+    is_large = len(page) >= _LARGE
+    if is_large:
+        page = _without_spans(page)
+    tree = LexborHTMLParser(page)
+    del page
+    writer = _written(tree, frozenset())
+    said = _meta(tree)
+    heading = tree.css_first("h1")
+    title = tree.css_first("title")
+    for line_end in heading.css("br") if heading else ():
+        line_end.replace_with(" ")
+    words = (title.text() if title else "") or (heading.text() if heading else "")
+    named = _language(tree)
+    del heading, title, tree
+    if is_large:
+        _give_back()
+    body = writer.text()
+    return Document(
+        text=body,
+        media_type=media_type,
+        title=_SPACE.sub(" ", words).strip() or None,
+        language=named or language(body),
+        author=next((said[key] for key in _AUTHOR if key in said), None),
+        created=_moment(said, _CREATED),
+        modified=_moment(said, _MODIFIED),
+        properties={key: said[key] for key in ("description", "keywords") if key in said},
+        warnings=warnings,
+    )
+
+
+def charset_of(data: bytes) -> str | None:
+    """The encoding that a page names itself."""
+    hint = _CHARSET.search(data[:4_096])
+    return hint[1].decode("ascii") if hint else said_by(data)
+
+
+def markdown_of(tree: Any, unseen: frozenset[int] = frozenset()) -> str:
+    """The page's body as Markdown, without the elements of the `mem_id`s in `unseen`."""
+    return _written(tree, unseen).text()
+
+
+def _written(tree: Any, unseen: frozenset[int]) -> _Writer:
+    """Iterative: a page may nest deeper than Python's stack."""
+    writer = _Writer()
+    root = tree.body or tree.root
+    top = root.mem_id if root is not None else 0
+    node = root
+    while node is not None:
+        if node.tag not in _DROPPED and node.mem_id not in unseen:
+            writer.enter(node)
+            if node.child is not None and node.tag not in _LEAVES:
+                node = node.child
+                continue
+            writer.leave(node)
+        while node is not None and node.mem_id != top and node.next is None:
+            node = node.parent
+            if node is not None:
+                writer.leave(node)
+        node = node.next if node is not None and node.mem_id != top else None
+    return writer
+
+
+def _without_spans(page: bytes) -> bytes:
+    """The page without such marks after its title, in which they would be words."""
+    title = _TITLE_END.search(page)
+    start = title.end() if title else 0
+    return page[:start] + _SPANS.sub(b"", page[start:])
+
+
+def _give_back() -> None:
+    """Have the system take back what a large tree has left free; the allocator of glibc keeps it for the next one."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+class _Writer:
+    """Puts the text together line by line as the walk enters and leaves the elements."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._line: list[str] = []
+        self._lists: list[int | None] = []
+        self._quotes = 0
+        self._fences: list[int] = []
+        """The lines in which the code begins that is open."""
+        self._links: list[tuple[int, str]] = []
+        self._lead = ""
+        self._in_heading = False
+        self._seamless: set[int] = set()
+        """The `mem_id`s of blocks that are all of their cell: a row stays one line."""
+
+    def text(self) -> str:
+        self._end_line()
+        return _BLANK_LINES.sub("\n\n", "\n".join(self._lines)).strip("\n")
+
+    def enter(self, node: Any) -> None:
+        tag = node.tag
+        if tag == "-text":
+            self._words(node.text_content or "")
+        elif tag == "br":
+            self._line.append("\n" if self._fences else " " if self._in_heading else " \n")
+        elif tag == "img":
+            self._image(node.attributes)
+        elif tag == "a":
+            self._links.append((len(self._line), (node.attributes.get("href") or "").strip()))
+        elif tag in ("td", "th"):
+            self._line.append(" | " if any(self._line) else "")
+            if (block := _only_block(node)) is not None:
+                self._seamless.add(block)
+        elif self._is_block(node):
+            self._open(node)
+
+    def leave(self, node: Any) -> None:
+        tag = node.tag
+        if tag == "a" and self._links:
+            self._link(*self._links.pop())
+        elif self._is_block(node):
+            self._end_line()
+            self._close(tag)
+
+    def _is_block(self, node: Any) -> bool:
+        return node.tag in _BLOCKS and not (self._seamless and node.mem_id in self._seamless)
+
+    def _open(self, node: Any) -> None:
+        self._end_line()
+        tag = node.tag
+        if tag in ("ul", "ol"):
+            self._lists.append(_first_number(node) - 1 if tag == "ol" else None)
+        elif tag == "li":
+            self._lead = self._bullet()
+        elif tag == "blockquote":
+            self._quotes += 1
+        elif tag == "pre":
+            self._fences.append(len(self._lines))
+            if len(self._fences) == 1:
+                self._emit("```")
+            self._lead = ""
+        elif tag == "hr":
+            if self._lines and self._lines[-1].strip("> "):
+                self._emit("")  # or the line above would be a heading
+            self._emit("---")
+        elif tag in _HEADINGS:
+            self._emit("")
+            self._lead = _HEADINGS[tag]
+            self._in_heading = True
+
+    def _close(self, tag: str) -> None:
+        if tag in ("ul", "ol") and self._lists:
+            self._lists.pop()
+        elif tag == "blockquote":
+            self._quotes -= 1
+            while self._lines and self._lines[-1].startswith(">") and not self._lines[-1].strip("> "):
+                self._lines.pop()
+        elif tag == "pre":
+            start = self._fences.pop()
+            if not self._fences:
+                self._end_code(start)
+        if tag in _HEADINGS or tag == "li":
+            self._lead = ""
+            self._in_heading = False
+        if (
+            tag in ("p", "pre", "blockquote", "table", "figure", "dl")
+            or tag in _HEADINGS
+            or (tag in ("ul", "ol") and not self._lists)
+        ):
+            self._emit("")
+
+    def _end_code(self, start: int) -> None:
+        """Close the fence, and make it longer than those in the code."""
+        ticks = max((len(found[1]) for line in self._lines[start + 1 :] if (found := _TICKS.match(line))), default=0)
+        fence = "`" * max(3, ticks + 1)
+        self._lines[start] = self._lines[start].replace("```", fence)
+        self._emit(fence)
+
+    def _bullet(self) -> str:
+        indent = "   " * min(max(len(self._lists) - 1, 0), 8)
+        if self._lists and (number := self._lists[-1]) is not None:
+            self._lists[-1] = number + 1
+            return f"{indent}{number + 1}. "
+        return f"{indent}- "
+
+    def _words(self, text: str) -> None:
+        if self._fences:
+            self._line.append(text)
+        elif words := _SPACE.sub(" ", text):
+            self._line.append(words if self._line else words.lstrip())
+
+    def _image(self, attributes: dict[str, str | None]) -> None:
+        alt = _SPACE.sub(" ", attributes.get("alt") or "").strip()
+        source = (attributes.get("src") or "").strip()
+        if alt and source and not source.startswith("data:"):
+            self._line.append(f"![{alt}]({_destination(source)})")
+        elif alt:
+            self._line.append(alt)
+
+    def _link(self, start: int, address: str) -> bool:
+        """Make the line from `start` on a link; whether there is one now."""
+        if not address or address.startswith(("#", "javascript:", "data:")) or self._fences:
+            return False
+        words = "".join(self._line[start:])
+        if not (label := _label(words.rstrip(_BETWEEN_CELLS))):
+            return False
+        ends = words[: len(words) - len(words.lstrip())], words[len(words.rstrip(_BETWEEN_CELLS)) :]
+        self._line[start:] = [f"{ends[0]}[{label}]({_destination(address)}){ends[1]}"]
+        return True
+
+    def _end_line(self) -> None:
+        if self._links:  # one that goes on behind the end of its line is a link there only if nothing here is
+            self._links = [(0, "" if self._link(start, address) else address) for start, address in self._links]
+        text, self._line = "".join(self._line), []
+        if self._fences:
+            if text.strip("\n"):
+                self._emit(text.strip("\n"))
+            return
+        text = "\n".join(_SPACE.sub(" ", line).strip() for line in text.split("\n")).strip()
+        if text:
+            self._emit(self._lead + text)
+            self._lead = ""
+
+    def _emit(self, text: str) -> None:
+        mark = "> " * min(self._quotes, 8)
+        self._lines += ((mark + line).rstrip() if mark else line for line in text.split("\n"))
+
+
+def _only_block(cell: Any) -> int | None:
+    """The `mem_id` of the paragraph that is all of a cell."""
+    block = _first_said(cell.child)
+    is_alone = block is not None and block.tag in ("p", "div") and _first_said(block.next) is None
+    return block.mem_id if is_alone else None
+
+
+def _first_said(node: Any) -> Any:
+    """This node, or the first behind it that is not only white space."""
+    while node is not None and node.tag == "-text" and not (node.text_content or "").strip():
+        node = node.next
+    return node
+
+
+def _first_number(numbered: Any) -> int:
+    start = (numbered.attributes.get("start") or "").strip()
+    return int(start) if _NUMBER.match(start) else 1
+
+
+def _label(words: str) -> str:
+    """The words of a link on one line; brackets that would end it are escaped."""
+    label = " ".join(words.split())
+    is_plain = "[" not in label and "]" not in label and "\\" not in label
+    if is_plain or "](" in label or not _BRACKET.search(_IN_BRACKETS.sub("", label)):
+        return label
+    return _BRACKET.sub(r"\\\g<0>", label)
+
+
+def _destination(address: str) -> str:
+    if not re.search(r"[\s()<>]", address):
+        return address
+    address = re.sub(r"[\t\n\r]", "", address).replace("<", "%3C").replace(">", "%3E")
+    return f"<{address}>" if re.search(r"[\s()]", address) else address
+
+
+def _meta(tree: Any) -> dict[str, str]:
+    said: dict[str, str] = {}
+    for node in tree.css("meta"):
+        key = (node.attributes.get("name") or node.attributes.get("property") or "").strip().lower()
+        content = _SPACE.sub(" ", node.attributes.get("content") or "").strip()
+        if key and content:
+            said.setdefault(key, content)
+    return said
+
+
+def _moment(said: dict[str, str], keys: tuple[str, ...]) -> datetime | None:
+    return next((moment for key in keys if key in said and (moment := iso_moment(said[key]))), None)
+
+
+def _language(tree: Any) -> str | None:
+    root = tree.css_first("html")
+    code = (root.attributes.get("lang") or "") if root else ""
+    return code[:2].lower() if re.match(r"[A-Za-z]{2}(?:[-_]|$)", code) else None

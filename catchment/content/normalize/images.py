@@ -1,0 +1,123 @@
+"""Pictures: a document with no text, so that the picture is known, counted and can be linked to; its size and date taken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html import unescape
+
+from catchment.content.normalize.decode import decode, said_by
+from catchment.errors import ParseError
+from catchment.model import Document
+
+_EXIF_IFD, _TAKEN, _ZONE = 0x8769, 0x9003, 0x9011
+_SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
+_OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
+_SVG_SIZE = re.compile(r"<svg\b[^>]*")
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+def image(data: bytes, media_type: str) -> Document:
+    """A picture as a document. Raises ParseError for one that ends before its size is told."""
+    if media_type == "image/svg+xml":
+        return _drawing(data)
+    measure = _MEASURES.get(media_type)
+    size = measure(data) if measure else None
+    if measure and size is None:
+        raise ParseError("the picture is damaged or cut off; fetch or export it again")
+    properties = {"height": size[1], "width": size[0]} if size else {}
+    return Document(text="", media_type=media_type, created=_taken(data), properties=properties)
+
+
+def _drawing(data: bytes) -> Document:
+    text, warnings = decode(data, said_by(data))
+    if not _SVG_SIZE.search(text):
+        raise ParseError("the drawing has no svg element; export it again")
+    said: dict[str, str] = {}
+    for found in _SVG_TEXT.finditer(text):  # those of its shapes come after its own
+        said.setdefault(found[1], " ".join(unescape(found[2]).split()))
+    return Document(
+        text=said.get("desc", ""), media_type="image/svg+xml", title=said.get("title") or None, warnings=warnings
+    )
+
+
+def _png(data: bytes) -> tuple[int, int] | None:
+    return (_big(data, 16, 4), _big(data, 20, 4)) if data[12:16] == b"IHDR" and len(data) >= 24 else None
+
+
+def _gif(data: bytes) -> tuple[int, int] | None:
+    return (_little(data, 6, 2), _little(data, 8, 2)) if len(data) >= 10 else None
+
+
+def _bmp(data: bytes) -> tuple[int, int] | None:
+    return (_little(data, 18, 4), abs(int.from_bytes(data[22:26], "little", signed=True))) if len(data) >= 26 else None
+
+
+def _webp(data: bytes) -> tuple[int, int] | None:
+    if len(data) < 30:
+        return None
+    match data[12:16]:
+        case b"VP8X":
+            return _little(data, 24, 3) + 1, _little(data, 27, 3) + 1
+        case b"VP8L":
+            bits = _little(data, 21, 4)
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 ":
+            return _little(data, 26, 2) & 0x3FFF, _little(data, 28, 2) & 0x3FFF
+    return None
+
+
+def _jpeg(data: bytes) -> tuple[int, int] | None:
+    place = 2
+    while place + 9 <= len(data) and data[place] == 0xFF:
+        kind = data[place + 1]
+        if kind in _FRAMES:
+            return _big(data, place + 7, 2), _big(data, place + 5, 2)
+        place += 1 if kind == 0xFF else 2 + (_big(data, place + 2, 2) if not 0xD0 <= kind <= 0xD8 else 0)
+    return None
+
+
+_MEASURES: dict[str, Callable[[bytes], tuple[int, int] | None]] = {
+    "image/png": _png,
+    "image/gif": _gif,
+    "image/bmp": _bmp,
+    "image/webp": _webp,
+    "image/jpeg": _jpeg,
+}
+
+
+def _big(data: bytes, place: int, length: int) -> int:
+    return int.from_bytes(data[place : place + length], "big")
+
+
+def _little(data: bytes, place: int, length: int) -> int:
+    return int.from_bytes(data[place : place + length], "little")
+
+
+def _taken(data: bytes) -> datetime | None:
+    """When a camera says that it took the picture; the clock of one that knows no time zone counts as UTC."""
+    start = data.find(b"Exif\x00\x00", 0, 65_536)
+    if start < 0:
+        return None
+    block = data[start + 6 : start + 6 + 65_536]
+    read = _little if block[:2] == b"II" else _big
+    directory = _entry(block, read(block, 4, 4), _EXIF_IFD, read)
+    taken, zone = (_entry(block, directory, tag, read) if directory else 0 for tag in (_TAKEN, _ZONE))
+    text = block[taken : taken + 19].decode("ascii", "replace") if taken else ""
+    offset = block[zone : zone + 6].decode("ascii", "replace") if zone else ""
+    try:
+        if not _OFFSET.match(offset):
+            return datetime.strptime(text, "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC)
+        return datetime.strptime(text + offset, "%Y:%m:%d %H:%M:%S%z").astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _entry(block: bytes, directory: int, tag: int, read: Callable[[bytes, int, int], int]) -> int:
+    """The value of a tag in a directory of EXIF; 0 where it is not there."""
+    for number in range(min(read(block, directory, 2), 512)):
+        place = directory + 2 + 12 * number
+        if read(block, place, 2) == tag:
+            return read(block, place + 8, 4)
+    return 0

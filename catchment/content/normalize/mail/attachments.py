@@ -1,0 +1,130 @@
+"""What a message carries besides its text: each part that is a file of its own, with its bytes, or the reason why not.
+
+The one function for whoever makes items of attachments. Nothing is unpacked here: an attachment is read like any other file,
+with the limits for bombs that files have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from catchment.content.normalize.formats import ENDINGS
+from catchment.content.normalize.mail.mime import Part, parse, parse_entity
+from catchment.model import RawContent, SkipReason
+
+MAX_BYTES = 50 * 1024 * 1024
+
+_BODIES = frozenset({"text/plain", "text/html", "text/enriched", "text/richtext", "text/x-amp-html", "text/calendar"})
+_NOT_FILES = frozenset(
+    {
+        "application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature",
+        "application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime", "application/applefile",
+        "message/delivery-status", "message/disposition-notification", "message/feedback-report",
+        "message/external-body", "message/partial", "text/rfc822-headers",
+    }
+)  # fmt: skip
+_MESSAGES = frozenset({"message/rfc822", "message/global"})
+_NAMES = {kind: f".{ending}" for ending, kind in reversed(ENDINGS.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file in a message.
+
+    `part` is its section in IMAP ("2.1"), unique within the message and the same each time. `name` is what the sender calls
+    it, without folders, or one that is made of its place and type. `size` and `content_hash` (SHA-256, hexadecimal) are those
+    of the decoded bytes in `data`. `is_inline` says that the text shows it (a picture in a page, as `cid:` and `content_id`).
+    Where `skipped` gives a reason, `data` and `content_hash` are empty, and `size` is what it has at most.
+    """
+
+    part: str
+    name: str
+    media_type: str
+    size: int
+    content_hash: str
+    data: bytes
+    is_inline: bool = False
+    content_id: str = ""
+    skipped: SkipReason | None = None
+
+    def raw(self) -> RawContent:
+        """The file as content to normalize: the same bytes as on a disk are the same content."""
+        return RawContent(self.data, self.name, media_type=self.media_type)
+
+
+def attachments(message: bytes) -> Iterator[Attachment]:
+    """The files in a message, in their order, also those within attached messages; decoded one at a time.
+
+    An attached message is a file too (`.eml`). At most 1 000 parts are looked at, 100 deep, and files of at most 50 MB are
+    decoded. Raises ParseError where parts nest too deeply; the same message always gives the same values.
+    """
+    tree = parse(message)
+    return (_attachment(part) for part in files(tree.root))
+
+
+def single(entity: bytes, part: str) -> Attachment:
+    """The file in one part that was fetched by itself: its MIME header and its body (`BODY[2.MIME]` and `BODY[2]`)."""
+    root = parse_entity(entity).root
+    root.number = part
+    return _attachment(root)
+
+
+def files(root: Part) -> list[Part]:
+    """The parts of a message that are files and not its text."""
+    sealed = {id(part) for outer in root.walk() if outer.media_type == "multipart/encrypted" for part in outer.walk()}
+    return [part for part in root.walk() if _is_file(part, root) and id(part) not in sealed]
+
+
+def name_of(part: Part) -> str:
+    """What a file is called, by its sender or else by its place and type."""
+    if part.file_name:
+        return part.file_name
+    kind = "message" if part.media_type in _MESSAGES else "attachment"
+    ending = ".eml" if part.media_type in _MESSAGES else _NAMES.get(part.media_type, "")
+    return f"{kind}-{part.number}{ending}"
+
+
+def is_body(part: Part, root: Part) -> bool:
+    """Whether a part is text that belongs to the message itself: a root of text always, other parts unless they are files."""
+    if part.parts or part.media_type not in _BODIES:
+        return False
+    return part is root or not (part.is_attached or part.file_name)
+
+
+def is_file(media_type: str, *, attached: bool, named: bool, empty: bool, is_root: bool) -> bool:
+    """Whether a part without parts of its own is a file, by what its header says; an attached message is one too."""
+    if media_type in _MESSAGES:
+        return not is_root
+    if media_type.startswith("multipart/") or media_type in _NOT_FILES:
+        return False
+    if media_type == "text/calendar" and not is_root:
+        return True
+    is_text = media_type in _BODIES and (is_root or not (attached or named))
+    return not is_text and not (empty and not named)
+
+
+def _is_file(part: Part, root: Part) -> bool:
+    if part.parts and part.media_type not in _MESSAGES:
+        return False
+    return is_file(
+        part.media_type,
+        attached=part.is_attached,
+        named=bool(part.file_name),
+        empty=part.start == part.stop,
+        is_root=part is root,
+    )
+
+
+def _attachment(part: Part) -> Attachment:
+    name, size = name_of(part), part.largest_size
+    content_id = part.header("content-id").strip("<> ")
+    is_inline = bool(content_id) and not part.is_attached
+    if size > MAX_BYTES:
+        return Attachment(
+            part.number, name, part.media_type, size, "", b"", is_inline, content_id, SkipReason.TOO_LARGE
+        )
+    data = part.content()
+    digest = hashlib.sha256(data).hexdigest()
+    return Attachment(part.number, name, part.media_type, len(data), digest, data, is_inline, content_id)

@@ -1,0 +1,46 @@
+"""The HTML of a message as Markdown: what the sender hides (text for previews, pixels that report reading) stays out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from catchment.content.normalize.html import charset_of, markdown_of
+from catchment.content.normalize.mail import words
+
+_HIDDEN = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all|opacity\s*:\s*0(?:\.0*)?\s*(?:;|!|$)"
+    r"|(?:font-size|max-height|max-width)\s*:\s*[01](?:\.0*)?(?:px|pt|em|rem|%)?\s*(?:;|!|$)",
+    re.IGNORECASE,
+)
+_SIZE = re.compile(r"(?:^|;)\s*(?:width|height)\s*:\s*[0-3](?:\.0*)?(?:px|pt)?\s*(?:;|!|$)", re.IGNORECASE)
+_TINY = frozenset({"0", "1", "2", "3", "0px", "1px", "2px", "3px"})
+_FILLER = re.compile(r"[\u034f\u00ad\u200b\u2060\ufeff]|(?:[ \xa0]\u200c)+|\u200c(?=[ \xa0\n]|$)")
+_MAILTO = re.compile(r"\[([^\[\]\n]{1,200})\]\(mailto:\1\)")
+_SPACES = re.compile(r"[ \xa0]{2,}")
+
+
+def page(data: bytes, declared: str | None) -> str:
+    """The readable text of a page in a message; `declared` is the encoding that its part says."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(words.decoded(data, declared or charset_of(data)))
+    said = markdown_of(tree, frozenset(node.mem_id for node in tree.css("[style],[hidden],img") if _is_unseen(node)))
+    said = _MAILTO.sub(r"\1", said) if "(mailto:" in said else said
+    return _SPACES.sub(" ", _FILLER.sub("", said)) if not said.isascii() else said
+
+
+def _is_unseen(node: Any) -> bool:
+    """Whether a reader sees nothing of it. The address of a picture elsewhere is taken away: it tells who reads."""
+    attributes = node.attributes
+    style = attributes.get("style") or ""
+    if "hidden" in attributes or (style and _HIDDEN.search(style)):
+        return True
+    if node.tag != "img":
+        return False
+    sizes = {(attributes.get(side) or "").strip() for side in ("width", "height")}
+    if sizes & _TINY or _SIZE.search(style):
+        return True
+    if not (attributes.get("src") or "").startswith("cid:"):
+        node.attrs["src"] = ""
+    return False

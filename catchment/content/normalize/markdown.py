@@ -1,0 +1,128 @@
+"""Markdown notes: properties split off, title and times found; the text stays as it was written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from heapq import merge
+from typing import Any
+
+from catchment.content.normalize import frontmatter
+from catchment.content.normalize.decode import decode
+from catchment.content.normalize.language import language
+from catchment.model import Document
+
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]++([^\n]++)", re.MULTILINE)
+_UNDERLINED = re.compile(r"\n[ \t]*\n {0,3}(?![-*+>|#=]|\d{1,9}[.)][ \t])([^\s][^\n]*+)\n(?:==++|--++)[ \t]*(?=\n|\Z)")
+_CLOSING = re.compile(r"(?:\A|[ \t])#+\Z")
+_LINKED = re.compile(r"!?\[\[(?:[^\[\]|\n]*\|)?([^\[\]|\n]*)\]\]|!?\[([^\[\]\n]*)\]\([^()\n]*\)")
+_CREATED = ("created", "date", "date created", "created_at", "creation date")
+_MODIFIED = ("modified", "updated", "date modified", "updated_at", "last modified", "lastmod")
+_AUTHOR = ("author", "authors", "creator")
+_LANGUAGE = ("lang", "language")
+_CODE_FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"^ {0,3}<!--", re.MULTILINE)
+
+
+def markdown(data: bytes) -> Document:
+    """A note as a document."""
+    text, warnings = decode(data)
+    return note(text, "text/markdown", warnings)
+
+
+def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document:
+    """Markdown text with its properties, if any, as a document; a broken block stays in the text, with a warning."""
+    said: Mapping[str, Any] = {}
+    body = text
+    if head := frontmatter.split(text):
+        try:
+            said = frontmatter.properties(head[0])
+            if said or "#" not in head[0]:  # else it is a heading between two rules, which YAML takes for a remark
+                body = text[head[1] :]
+        except frontmatter.PropertiesError as error:
+            warnings = (*warnings, str(error))
+    return Document(
+        text=body,
+        media_type=media_type,
+        title=_title(said, body),
+        language=_said(said, _LANGUAGE) or language(body),
+        author=_unlinked(_said(said, _AUTHOR) or "") or None,
+        created=_moment(said, _CREATED),
+        modified=_moment(said, _MODIFIED),
+        properties=said,
+        warnings=warnings,
+    )
+
+
+def _title(said: Mapping[str, Any], body: str) -> str | None:
+    if title := _unlinked(_said(said, ("title",)) or ""):
+        return title
+    if "```" in body or "~~~" in body:
+        body = _CODE_FENCE.sub("", body)
+    if "<!--" in body:
+        body = _uncommented(body)
+    for _, words in merge(_marked(body), _underlined(body)):
+        heading = words.strip()
+        if title := _unlinked(_CLOSING.sub("", heading) if heading.endswith("#") else heading):
+            return title
+    return None
+
+
+def _uncommented(body: str) -> str:
+    """The text without the comments that begin with a line; in linear time, also where none of them ends."""
+    parts, done = [], 0
+    while (opening := _COMMENT.search(body, done)) and (end := body.find("-->", opening.end())) >= 0:
+        parts.append(body[done : opening.start()])
+        done = end + 3
+    return "".join((*parts, body[done:]))
+
+
+def _marked(body: str) -> Iterator[tuple[int, str]]:
+    """The headings with `#`, and where each begins."""
+    if "#" in body:
+        for found in _HEADING.finditer(body):
+            yield found.start(), found[1]
+
+
+def _underlined(body: str) -> Iterator[tuple[int, str]]:
+    """The headings underlined with `===` or `---`, and where each begins."""
+    if "\n==" in body or "\n--" in body:
+        for found in _UNDERLINED.finditer("\n\n" + body):
+            yield found.start(1) - 2, found[1]
+
+
+def _unlinked(text: str) -> str:
+    """The text with the labels of its links in their place, also of pictures that are links."""
+    for _ in range(2):
+        text = _LINKED.sub(lambda link: link[1] or link[2] or "", text)
+    return text.strip()
+
+
+def _said(said: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
+    """The first of these properties that says something, as one line."""
+    for key in keys:
+        value = said.get(key)
+        members = value if isinstance(value, list) else [value]
+        words = ", ".join(str(each).strip() for each in members if isinstance(each, str | int) and each is not True)
+        if words := " ".join(words.split()):
+            return words
+    return None
+
+
+def _moment(said: Mapping[str, Any], keys: tuple[str, ...]) -> datetime | None:
+    """The first of these properties that is an ISO date or time, as aware UTC; a time without a zone is taken as UTC."""
+    for key in keys:
+        value = said.get(key)
+        if isinstance(value, str) and (moment := iso_moment(value)):
+            return moment
+    return None
+
+
+def iso_moment(text: str) -> datetime | None:
+    """An ISO 8601 date or time as aware UTC, None where it is none; without a zone it counts as UTC."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

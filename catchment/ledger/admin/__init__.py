@@ -1,0 +1,1 @@
+"""Care of the ledger: opening, backup, check, purge, vacuum, proof."""

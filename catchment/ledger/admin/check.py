@@ -1,0 +1,218 @@
+"""The invariants of the ledger, each a query for the rows that break it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from sqlalchemy import Table, Text, func, select, text
+
+from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
+from catchment.ledger.admin import opening
+from catchment.ledger.db.damage import is_cut
+from catchment.ledger.db.database import Reading, Store, as_map, from_json
+from catchment.ledger.db.schema import COUNTED, counters, metadata
+from catchment.ledger.jobs import history
+from catchment.ledger.library import word_index
+from catchment.ledger.library.threads import MAIL
+
+_RESTORE = "bring a backup back with `catchment restore FILE`"
+_JSON = {
+    "contents": ("properties", "warnings"),
+    "documents": ("metadata",),
+    "items": ("attributes",),
+    "quarantine": ("notes", "circumstances"),
+    "syncs": ("summary", "circumstances"),
+    "throttles": ("rule",),
+}
+"""The columns whose text is JSON."""
+
+_FINISHED = "('succeeded', 'quarantined', 'skipped', 'cancelled', 'superseded')"
+
+_INVARIANTS = (
+    (
+        "Job {} is running and has no lease",
+        "SELECT id FROM jobs WHERE state = 'running' AND (token IS NULL OR owner IS NULL OR lease_until IS NULL)",
+    ),
+    (
+        "Job {} is running and its lease has ended; the next sync takes it back",
+        "SELECT id FROM jobs WHERE state = 'running' AND lease_until <= :now",
+    ),
+    ("Job {} is not running and has a lease", "SELECT id FROM jobs WHERE state <> 'running' AND token IS NOT NULL"),
+    (
+        "Job {} is finished without a time, or unfinished with one",
+        f"SELECT id FROM jobs WHERE (state IN {_FINISHED}) <> (finished_at IS NOT NULL)",
+    ),
+    (
+        "Job {} was tried without an attempt",
+        "SELECT id FROM jobs WHERE attempt = 0 AND state IN ('running', 'succeeded')",
+    ),
+    (
+        "Item {} has no current job",
+        "SELECT id FROM items WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE item_id = items.id AND current)",
+    ),
+    (
+        "Item {} is of another version than its current job",
+        "SELECT items.id FROM items JOIN jobs ON jobs.item_id = items.id AND jobs.current"
+        " WHERE items.state = 'present' AND items.version <> '' AND jobs.version <> items.version"
+        " AND jobs.state NOT IN ('succeeded', 'skipped')",
+    ),
+    (
+        "Job {} is unfinished and was replaced by another",
+        "SELECT id FROM jobs WHERE NOT current AND state IN ('pending', 'running', 'retrying', 'quarantined')",
+    ),
+    (
+        "Job {} waits for an item that is not at the source",
+        "SELECT jobs.id FROM jobs JOIN items ON items.id = jobs.item_id"
+        " WHERE jobs.state IN ('pending', 'running', 'retrying') AND items.state <> 'present'",
+    ),
+    (
+        "Job {} has succeeded and its item has no document",
+        "SELECT jobs.id FROM jobs JOIN items ON items.id = jobs.item_id WHERE jobs.current AND jobs.state = 'succeeded'"
+        " AND items.state <> 'deleted' AND NOT EXISTS"
+        " (SELECT 1 FROM documents WHERE documents.item_id = items.id AND documents.removed_at IS NULL)",
+    ),
+    (
+        "Document {} belongs to no job that has succeeded",
+        "SELECT id FROM documents WHERE NOT EXISTS"
+        " (SELECT 1 FROM jobs WHERE jobs.item_id = documents.item_id AND jobs.state = 'succeeded')",
+    ),
+    (
+        "Document {} is in the library and its item is deleted",
+        "SELECT documents.id FROM documents JOIN items ON items.id = documents.item_id"
+        " WHERE documents.removed_at IS NULL AND items.state = 'deleted'",
+    ),
+    (
+        "Item {} does not have the content that its document has",
+        "SELECT items.id FROM items LEFT JOIN documents ON documents.item_id = items.id AND documents.removed_at IS NULL"
+        " LEFT JOIN contents ON contents.id = documents.content_id"
+        " WHERE coalesce(items.content_hash, '') <> coalesce(contents.hash, '')",
+    ),
+    (
+        "Content {} is in no document",
+        "SELECT id FROM contents WHERE NOT EXISTS (SELECT 1 FROM documents WHERE content_id = contents.id)"
+        " AND NOT EXISTS (SELECT 1 FROM formers WHERE content_id = contents.id)",
+    ),
+    (
+        "Content {} is a message of mail and has no thread",
+        f"SELECT id FROM contents WHERE media_type = '{MAIL}' AND NOT EXISTS"
+        " (SELECT 1 FROM mails JOIN mail_names ON mail_names.content_id = mails.content_id AND mail_names.name = mails.name"
+        " WHERE mails.content_id = contents.id)",
+    ),
+    (
+        "Document {} has other names than one with the same content",
+        "SELECT min(id) AS id FROM documents GROUP BY content_id"
+        " HAVING min(aliases) <> max(aliases) OR min(properties) <> max(properties)",
+    ),
+    (
+        "Job {} is quarantined and has no open entry",
+        "SELECT id FROM jobs WHERE state = 'quarantined' AND NOT EXISTS"
+        " (SELECT 1 FROM quarantine WHERE job_id = jobs.id AND resolved_at IS NULL)",
+    ),
+    (
+        "The quarantine entry of job {} is open and the job is not quarantined",
+        "SELECT job_id FROM quarantine JOIN jobs ON jobs.id = quarantine.job_id"
+        " WHERE resolved_at IS NULL AND jobs.state <> 'quarantined'",
+    ),
+)
+
+_ATTEMPTS_FALL = (
+    "Job {} was counted fewer attempts later than earlier",
+    "SELECT job_id AS id FROM (SELECT job_id, attempt, lag(attempt) OVER (PARTITION BY job_id ORDER BY id) AS earlier"
+    " FROM history WHERE attempt IS NOT NULL) AS steps WHERE attempt < earlier",
+)
+
+
+def check(store: Store, deep: bool) -> list[str]:
+    """See `Ledger.check`."""
+    if not deep:
+        return _shallow(store, _INVARIANTS)
+    if damaged := pages(store):
+        # What else is said of such a file is by chance.
+        return damaged
+    with ThreadPoolExecutor(1) as beside:
+        # Half of the time goes into the words, and SQLite lets Python go on meanwhile.
+        words = beside.submit(check_words, store)
+        found = [*_references(store), *_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_texts(store)]
+        return [*found, *words.result()]
+
+
+def _shallow(store: Store, invariants: Sequence[tuple[str, str]]) -> list[str]:
+    findings: list[str] = []
+    with store.read() as reading:
+        for sentence, query in invariants:
+            number = reading.execute(text(f"SELECT min(id) FROM ({_with_id(query)}) AS broken"), {"now": reading.now})
+            if (first := number.scalar()) is not None:
+                findings.append(sentence.format(first))
+        return [*findings, *_counters(reading), *word_index.check(reading), *history.verify(reading)]
+
+
+def _with_id(query: str) -> str:
+    return query.replace("SELECT job_id FROM", "SELECT job_id AS id FROM", 1)
+
+
+def _counters(reading: Reading) -> list[str]:
+    """The first counter that would hand out again what it has handed out before."""
+    values = as_map(reading.execute(select(counters.c.name, counters.c.value)))
+    for name in COUNTED:
+        table = metadata.tables.get(name)
+        highest = None if table is None else reading.execute(select(func.max(table.c.id))).scalar()
+        if values.get(name, -1) < (highest or 0):
+            return [f"The counter of {name} is behind what it has counted"]
+    return []
+
+
+def _references(store: Store) -> list[str]:
+    with store.read() as reading:
+        if reading.sqlite and reading.connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+            return ["A row refers to another that is not there"]
+    return []
+
+
+def _texts(store: Store) -> list[str]:
+    """What is not a text, or not in the indexes as it is; every text is read, for no page can tell."""
+    with store.read() as reading:
+        for table in metadata.sorted_tables:
+            try:
+                _read_texts(reading, table)
+            except LedgerCorrupt:
+                return [f"The table {table.name} holds what is no text; {_RESTORE}"]
+        return [*word_index.check_letters(reading), *word_index.check_ways(reading)]
+
+
+def _read_texts(reading: Reading, table: Table) -> None:
+    """Raise LedgerCorrupt where a value cannot be read as what its column holds."""
+    names = [column.name for column in table.columns if isinstance(column.type, Text)]
+    told = [number for number, name in enumerate(names) if name in _JSON.get(table.name, ())]
+    rows = select(*(table.c[name] for name in names)).execution_options(yield_per=2_000)
+    with Store.translated():
+        for row in reading.execute(rows) if names else ():
+            for number in told:
+                from_json(row[number])
+
+
+def pages(store: Store) -> list[str]:
+    """What is wrong with the pages of the SQLite file, or with what they say of its tables; all of it is read."""
+    if store.file is None:
+        return []
+    with store.read() as reading:
+        is_well = reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() == "ok"
+        is_ours = is_well and opening.is_as_made(reading)
+    # Afterwards: nobody may have a second connection to a ledger whose disk is full.
+    if not is_well or is_cut(store):
+        return [f"The file is damaged; {_RESTORE}"]
+    return [] if is_ours else [f"The tables are not those of this program; {_RESTORE}"]
+
+
+def check_words(store: Store) -> list[str]:
+    """Whether the index of words says what the texts say; a sentence if not. Waits for a moment in which nobody writes."""
+    if store.file is None:
+        return []
+    try:
+        with store.write() as writing:
+            word_index.check_words(writing)
+    except LedgerUnavailable:
+        raise
+    except LedgerError:
+        return ["The index of words differs from the texts"]
+    return []

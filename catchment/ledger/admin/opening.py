@@ -1,0 +1,126 @@
+"""Opening a ledger: making a new one, leading an older one forward after a backup, and refusing a damaged one."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, NullPool, create_engine, insert, inspect, select
+
+from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
+from catchment.ledger.db import schema
+from catchment.ledger.db.damage import require_undamaged
+from catchment.ledger.db.database import DAMAGED, Reading, Store, make_file
+from catchment.ledger.db.schema import COUNTED, chain, counters, metadata, revision
+from catchment.ledger.jobs import history
+from catchment.ledger.library import word_index
+
+if TYPE_CHECKING:
+    from catchment.ledger.db.migrations import LedForward
+
+_CHECKED_WHOLE = 16 * 1024 * 1024
+"""Up to this size, in bytes, every page of a SQLite file is looked at when it is opened."""
+
+
+def prepare(store: Store) -> LedForward | None:
+    """Make sure that there is a ledger of this program's revision: made when missing, led forward when older.
+
+    Raises SchemaMismatch when it is newer.
+    """
+    if store.file is not None and not store.file.exists():
+        make_file(store.file)
+    require_whole(store)
+    with store.read() as reading:
+        found = revision_of(reading)
+    if found is None:
+        with store.write() as writing:
+            if revision_of(writing) is None:
+                make(writing.connection)
+        # Or a log that is damaged later would leave a file in which there never was a ledger.
+        store.settle()
+    elif is_older(found):
+        from catchment.ledger.db import migrations
+
+        return migrations.forward(store)
+    return None
+
+
+def require_current(store: Store) -> None:
+    """Raise NotFound when there is no ledger yet, SchemaMismatch when it is of another revision."""
+    found = None
+    if store.file is None or (store.file.exists() and store.file.stat().st_size):
+        require_undamaged(store)
+        with store.read() as reading:
+            found = revision_of(reading)
+    if found is None:
+        raise NotFound("There is no ledger yet; add a source with `catchment sources add` first")
+    if is_older(found):
+        raise SchemaMismatch(
+            f"The ledger is of revision {found}, the program of {schema.REVISION}; to lead the ledger forward: "
+            "`catchment down`, then `catchment up --detach`"
+        )
+
+
+def is_older(found: str) -> bool:
+    """Whether a ledger of this revision has to be led forward. Raises SchemaMismatch when it is newer than the program."""
+    if found > schema.REVISION:
+        raise SchemaMismatch(
+            f"The ledger is of revision {found}, which this program does not know; install a newer one, "
+            "or bring a copy from before back with `catchment restore FILE`"
+        )
+    return found < schema.REVISION
+
+
+def make(connection: Connection) -> None:
+    """Make all tables, the index and the guards in an empty database."""
+    metadata.create_all(connection)
+    word_index.create(connection)
+    history.create(connection)
+    connection.execute(insert(counters), [{"name": name, "value": 0} for name in COUNTED])
+    connection.execute(insert(chain), {"id": 1, "length": 0, "hash": b""})
+    connection.execute(insert(revision), {"version_num": schema.REVISION})
+
+
+def is_as_made(reading: Reading) -> bool:
+    """Whether a SQLite file of this program's revision has each table, index, view and guard as they are made."""
+    return revision_of(reading) != schema.REVISION or _new_structure() <= _structure(reading.connection)
+
+
+@cache
+def _new_structure() -> set[tuple[str, ...]]:
+    # Without a pool the database is closed with its connection, and not by the garbage collector.
+    with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
+        make(connection)
+        return _structure(connection)
+
+
+def _structure(connection: Connection) -> set[tuple[str, ...]]:
+    # Without the order in which constraints were written: a migration adds to the end.
+    rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    return {(*what, *sorted(re.split(r"[\s,\"]+", sql))) for *what, sql in rows}
+
+
+def revision_of(reading: Reading) -> str | None:
+    """The revision of the tables; None where there is no ledger.
+
+    Raises LedgerCorrupt where a SQLite file has other tables: in a ledger's place another database must not become one.
+    """
+    tables = inspect(reading.connection).get_table_names()
+    if "revision" not in tables:
+        if tables and reading.sqlite:
+            raise LedgerCorrupt(DAMAGED)
+        return None
+    found: str | None = reading.execute(select(revision.c.version_num)).scalar()
+    return found
+
+
+def require_whole(store: Store) -> None:
+    """Raise LedgerCorrupt when the SQLite file is damaged. A large one is only looked into; `check` reads it all."""
+    if store.file is None:
+        return
+    size = store.file.stat().st_size
+    require_undamaged(store)
+    with store.read() as reading:
+        if size <= _CHECKED_WHOLE and reading.connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one() != "ok":
+            raise LedgerCorrupt(DAMAGED)

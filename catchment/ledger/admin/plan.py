@@ -1,0 +1,129 @@
+"""Rehearsals: a scratch ledger that knows one source as the real one does, and what a listing did to it.
+
+A plan is made by the very rules that a sync follows, where they can change nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, Table, bindparam, exists, select, update
+from sqlalchemy.engine import URL
+
+from catchment.ledger.admin import opening
+from catchment.ledger.db.database import Reading, Store, Writing
+from catchment.ledger.db.schema import counters, history, holds, items, jobs, marks, moves, sources
+from catchment.ledger.jobs.history import moved_from
+
+_ROWS_AT_ONCE = 5_000
+
+
+class Deed(StrEnum):
+    """What a sync would do about an item."""
+
+    ADD = "add"
+    CHANGE = "change"
+    MOVE = "move"
+    RETURN = "return"
+    RELABEL = "relabel"
+    DELETE = "delete"
+    HOLD = "hold"
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One item that a sync would do something about.
+
+    `was` is where a moved one was; `reads` whether its content is read, of `size` bytes where that is known; `why` is the
+    reason of a skip, a failure or a hold.
+    """
+
+    deed: Deed
+    item: str
+    container: str
+    reads: bool = False
+    size: int | None = None
+    was: str | None = None
+    why: str | None = None
+
+
+def scratch(store: Store, source_id: int, file: Path) -> Store:
+    """A new ledger in this file, with what the real one knows of the source but its documents and its history."""
+    made = Store(URL.create("sqlite", database=str(file)), time.time)
+    opening.prepare(made)
+    mine = (
+        (sources, sources.c.id == source_id),
+        (marks, marks.c.source_id == source_id),
+        (items, items.c.source_id == source_id),
+        (jobs, (jobs.c.source_id == source_id) & jobs.c.current),
+        (holds, (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)),
+    )
+    with store.read() as reading, made.write() as writing:
+        for table, which in mine:
+            _copy(reading, writing, table, which)
+        numbers = [row._asdict() for row in reading.execute(select(counters.c.name.label("which"), counters.c.value))]
+        # Ids go on where the real ones end, so that no new one meets a copied one.
+        writing.execute(update(counters).where(counters.c.name == bindparam("which")), numbers)
+    return made
+
+
+def _copy(reading: Reading, writing: Writing, table: Table, which: ColumnElement[bool]) -> None:
+    found = reading.execute(select(table).where(which).execution_options(yield_per=_ROWS_AT_ONCE))
+    for part in found.partitions():
+        writing.insert(table, [tuple(row) for row in part])
+
+
+def steps(store: Store, sync_id: int) -> list[Step]:
+    """What a listing that was recorded in a scratch ledger did to each item, in order of the items' places."""
+    with store.read() as reading:
+        told: dict[int, dict[str, str | None]] = {}
+        for item_id, event, reason in reading.execute(_events()).all():
+            told.setdefault(item_id, {})[event] = reason
+        told_of = exists(select(history.c.id).where(history.c.item_id == items.c.id))
+        touched = (items.c.sync_id == sync_id) | (items.c.state == "missing") | told_of
+        columns = (items.c.id, items.c.locator, items.c.container, items.c.state, items.c.size)
+        rows = reading.execute(select(*columns).where(touched).order_by(items.c.locator)).all()
+        why = reading.execute(select(holds.c.reason).where(holds.c.resolved_at.is_(None))).scalar()
+    return [_step(told.get(row.id, {}), row, why) for row in rows]
+
+
+def _events() -> Select[Any]:
+    statement = select(history.c.item_id, history.c.event, moved_from())
+    return statement.outerjoin(moves, moves.c.history_id == history.c.id).order_by(history.c.id)
+
+
+def _step(told: dict[str, str | None], row: Any, hold: str | None) -> Step:
+    reads = "pending" in told
+    known: dict[str, Any] = {"item": row.locator, "container": row.container, "reads": reads, "size": row.size}
+    if row.state == "missing":
+        return Step(Deed.HOLD, why=hold, **known)
+    if row.state == "deleted":
+        return Step(Deed.DELETE, **known)
+    if "moved" in told:
+        return Step(Deed.MOVE, was=(told["moved"] or "").removeprefix("from "), **known)
+    if "skipped" in told:
+        return Step(Deed.SKIP, why=told["skipped"], **known)
+    for failed in ("quarantined", "retrying"):
+        if failed in told:
+            return Step(Deed.FAIL, why=told[failed], **known)
+    if "returned" in told:
+        return Step(Deed.RETURN, **known)
+    if reads:
+        return Step(Deed.ADD if told["pending"] == "new" else Deed.CHANGE, **known)
+    return Step(Deed.RELABEL, **known)
+
+
+def total(found: Iterable[Step]) -> dict[Deed, tuple[int, int]]:
+    """How many items there are for each deed, and how many bytes of them are read."""
+    sums: dict[Deed, tuple[int, int]] = {}
+    for step in found:
+        number, size = sums.get(step.deed, (0, 0))
+        sums[step.deed] = number + 1, size + (step.size or 0 if step.reads else 0)
+    return {deed: sums[deed] for deed in Deed if deed in sums}

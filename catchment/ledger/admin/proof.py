@@ -1,0 +1,250 @@
+"""Proof of what the ledger and the library say of one source: each item against its document, its content, and the index.
+
+What the source itself says is compared elsewhere (`catchment.sync.prove`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Select, select, text, update
+
+from catchment.ledger.admin.check import check_words
+from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
+from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
+from catchment.ledger.jobs.failures import resolve
+from catchment.ledger.jobs.states import SUPERSEDED, UNFINISHED, in_parts, move
+from catchment.ledger.library import bigrams, withdraw, word_index
+from catchment.model import Chunk, Document, JobState, SkipReason
+
+_AT_ONCE = 500
+
+
+class Standing(StrEnum):
+    """How an item that is or was at the source stands in the library."""
+
+    STORED = "stored"
+    SKIPPED = "skipped"
+    QUARANTINED = "in quarantine"
+    WAITING = "waiting"
+    SET_ASIDE = "set aside"
+    HELD = "held"
+    KEPT = "kept"
+    LOST = "lost"
+    """The ledger says that it is stored, and the library does not have it, or has another content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One item as the ledger has it, beside what the library has of it. `at_source` is what the last listing said, and
+    `given_up` the version that could not be read, or that a person set aside."""
+
+    id: int
+    locator: str
+    container: str
+    standing: Standing
+    at_source: bool
+    expected: str | None
+    found: str | None
+    content_id: int | None
+    given_up: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A content with its passages, for whoever can tell whether these are all."""
+
+    id: int
+    document: Document
+    normalizer: str
+    chunks: tuple[Chunk, ...]
+
+
+class Proof:
+    """What can be asked of the ledger about itself, and mended in it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def items(self, source_id: int) -> list[Stored]:
+        """Every item of a source that is not deleted, in order of folders and places."""
+        with self._store.read() as reading:
+            return [_stored(row) for row in reading.execute(_items(source_id)).all()]
+
+    def contents(self, source_id: int) -> Iterator[Sequence[Kept]]:
+        """The contents of a source's documents, some at a time, with what was made of them."""
+        live = (documents.c.source_id == source_id) & documents.c.removed_at.is_(None)
+        with self._store.read() as reading:
+            numbers = reading.execute(select(documents.c.content_id).where(live).distinct()).scalars().all()
+        for part in in_parts(numbers, _AT_ONCE):
+            with self._store.read() as reading:
+                passages: dict[int, list[Chunk]] = {}
+                its_chunks = select(chunks).where(among(reading, chunks.c.content_id, part)).order_by(chunks.c.id)
+                for row in reading.execute(its_chunks):
+                    passages.setdefault(row.content_id, []).append(Chunk(row.start, row.stop, row.heading))
+                rows = reading.execute(select(contents).where(among(reading, contents.c.id, part))).all()
+            yield [Kept(row.id, _document(row), row.normalizer, tuple(passages.get(row.id, ()))) for row in rows]
+
+    def index(self, source_id: int) -> list[str]:
+        """What of a source's passages and names cannot be found by search; in sentences, none when all can."""
+        live = f"SELECT id FROM documents WHERE source_id = {int(source_id)} AND removed_at IS NULL"
+        its = f"SELECT content_id FROM documents WHERE source_id = {int(source_id)} AND removed_at IS NULL"
+        wanted = (
+            ("chunk_index", f"SELECT id FROM chunks WHERE content_id IN ({its})", "passages are"),
+            ("document_index", live, "names of documents are"),
+        )
+        findings = []
+        with self._store.read() as reading:
+            for index, there, what in wanted:
+                difference = f"SELECT count(*) FROM ({there} EXCEPT {bigrams.indexed(reading, index)}) AS difference"
+                if number := int(reading.execute(text(difference)).scalar_one()):
+                    findings.append(f"{number} {what} not in the index")
+        return findings or check_words(self._store)
+
+    def read_again(self, items_: Iterable[int], damaged: Collection[int], actor: str) -> int:
+        """Have items read and parsed again at the next sync, those contents as if they were not known; how many."""
+        wanted = list(items_)
+        with self._store.read() as reading:
+            # All are looked at, while others may write.
+            unused = withdraw.unused(reading)
+        with self._store.write() as writing:
+            for number in damaged:
+                # Whoever brings these bytes finds nothing by this name, and so brings a new content.
+                named = {"normalizer": f"damaged:{number}"}
+                writing.execute(update(contents).where(contents.c.id == number).values(named))
+            # What nobody has would be in the way of what is read again.
+            withdraw.drop_unused(writing, unused)
+            for part in in_parts(wanted):
+                _enqueue(writing, part, actor)
+            return len(wanted)
+
+    def rebuild_index(self) -> None:
+        """Index every passage and every name anew; takes as long as indexing them the first time."""
+        with self._store.write() as writing:
+            _empty(writing)
+            numbers = writing.execute(select(contents.c.id).order_by(contents.c.id)).scalars().all()
+            for part in in_parts(numbers, _AT_ONCE):
+                _index_passages(writing, part)
+            live = writing.execute(select(documents.c.id).where(documents.c.removed_at.is_(None))).scalars().all()
+            for part in in_parts(live):
+                word_index.learn_names(writing, among(writing, documents.c.id, part))
+
+
+def digest(found: Iterable[tuple[str, str | None]]) -> str:
+    """A short hash over places and the contents there, in any order; "" where there is none."""
+    rows = sorted(f"{place}\0{content}" for place, content in found if content is not None)
+    return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()[:12] if rows else ""
+
+
+def _items(source_id: int) -> Select[Any]:
+    return (
+        select(
+            items.c.id,
+            items.c.locator,
+            items.c.container,
+            items.c.state,
+            items.c.content_hash,
+            jobs.c.state.label("job_state"),
+            jobs.c.reason,
+            jobs.c.version,
+            documents.c.content_id,
+            contents.c.hash,
+        )
+        .outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+        .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
+        .outerjoin(contents, contents.c.id == documents.c.content_id)
+        .where(items.c.source_id == source_id, items.c.state != "deleted")
+        .order_by(items.c.container, items.c.locator)
+    )
+
+
+def _stored(row: AnyRow) -> Stored:
+    standing = _standing(row)
+    return Stored(
+        row.id,
+        row.locator,
+        row.container,
+        standing,
+        row.state == "present",
+        row.content_hash,
+        row.hash,
+        row.content_id,
+        row.version if standing in (Standing.QUARANTINED, Standing.SET_ASIDE) else None,
+    )
+
+
+def _standing(row: AnyRow) -> Standing:
+    state = None if row.job_state is None else JobState(row.job_state)
+    whole = row.hash is not None and row.hash == row.content_hash
+    stored = state is JobState.SUCCEEDED or (state is JobState.SKIPPED and row.reason == SkipReason.UNCHANGED)
+    if stored and not whole:
+        return Standing.LOST
+    if row.state != "present":
+        return Standing.HELD if row.state == "missing" else Standing.KEPT
+    if state in UNFINISHED:
+        return Standing.WAITING
+    known = {
+        JobState.QUARANTINED: Standing.QUARANTINED,
+        JobState.SKIPPED: Standing.SKIPPED,
+        JobState.CANCELLED: Standing.SET_ASIDE,
+    }
+    return Standing.STORED if stored else known.get(state, Standing.LOST) if state else Standing.LOST
+
+
+def _document(row: AnyRow) -> Document:
+    return Document(
+        text=row.text,
+        media_type=row.media_type,
+        title=row.title,
+        language=row.language,
+        author=row.author,
+        created=maybe_time(row.created),
+        modified=maybe_time(row.modified),
+        properties=from_json(row.properties),
+        warnings=tuple(from_json(row.warnings)),
+    )
+
+
+def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
+    mine = among(writing, items.c.id, item_ids) & (items.c.state == "present")
+    rows = writing.execute(select(items.c.id, items.c.source_id, items.c.version).where(mine)).all()
+    current = among(writing, jobs.c.item_id, [row.id for row in rows]) & jobs.c.current
+    stopped = move(writing, current, UNFINISHED | {JobState.QUARANTINED}, SUPERSEDED, actor=actor, reason="read again")
+    resolve(writing, [row.id for row in stopped], "read again")
+    writing.execute(update(jobs).where(current).values(current=False))
+    numbers = writing.ids("jobs", len(rows)) if rows else range(0)
+    moments = dict.fromkeys(("due", "enqueued_at", "not_before"), writing.now)
+    made = [
+        {
+            "id": number,
+            "source_id": row.source_id,
+            "item_id": row.id,
+            "version": row.version,
+            "current": True,
+            "state": JobState.PENDING.value,
+            "reason": "read again",
+            "attempt": 0,
+            **moments,
+        }
+        for number, row in zip(numbers, rows, strict=True)
+    ]
+    writing.insert_named(jobs, made)
+    for job in made:
+        about = {"source_id": job["source_id"], "item_id": job["item_id"], "job_id": job["id"]}
+        writing.record("pending", actor=actor, attempt=0, reason="read again", **about)
+
+
+def _empty(writing: Writing) -> None:
+    for index in ("chunk_index", "document_index", bigrams.CHUNKS, bigrams.DOCUMENTS):
+        if not writing.sqlite:
+            writing.execute(text(f"DELETE FROM {index}"))
+        else:
+            writing.connection.exec_driver_sql(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")
+
+
+def _index_passages(writing: Writing, content_ids: Sequence[int]) -> None:
+    word_index.add_chunks(writing, list(word_index.passages(writing, content_ids)))

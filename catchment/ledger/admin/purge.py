@@ -1,0 +1,190 @@
+"""Purging: what came from a source is deleted for good, bit by bit, and it can be shown that nothing of it is left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, select, text, update
+
+from catchment.ledger.admin.vacuum import rewrite
+from catchment.ledger.db.database import Reading, Store, Writing, among
+from catchment.ledger.db.schema import (
+    contents,
+    documents,
+    formers,
+    holds,
+    items,
+    jobs,
+    marks,
+    metadata,
+    sources,
+    syncs,
+)
+from catchment.ledger.items import consents
+from catchment.ledger.jobs.states import in_parts, in_small_parts
+from catchment.ledger.library import bigrams, withdraw
+from catchment.ledger.library.before_images import has as was_used
+
+_ITEMS_AT_ONCE = 1_000
+
+_FACTS = frozenset({"consents", "history", "syncs", "turns"})
+"""What tells of a source and holds nothing that came from it."""
+
+_INDEXES = (
+    ("chunk_index", "SELECT id FROM chunks"),
+    ("document_index", "SELECT id FROM documents WHERE removed_at IS NULL"),
+    (bigrams.CHUNKS, "SELECT id FROM chunks"),
+    (bigrams.DOCUMENTS, "SELECT id FROM documents WHERE removed_at IS NULL"),
+)
+_PASSAGE = re.compile(r"\S+(?: \S+){3,9}|\S{12,40}")
+_LEAST_PASSAGE = 24
+"""Bytes: what is shorter may be said by anybody."""
+
+Which = Callable[[str], bool]
+"""Whether an item is meant, by its locator."""
+
+
+class Purging:
+    """Deleting what came from a source. Nothing may be syncing it; every step may be repeated after a kill."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def items(self, source_id: int, which: Which) -> Iterator[int]:
+        """Delete items with all that came of them, and yield how many after each transaction.
+
+        What another source has too stays there.
+        """
+        for part in in_small_parts(self._sized(source_id, self._former(source_id, which)), _ITEMS_AT_ONCE):
+            with self._store.write() as writing:
+                withdraw.forget_formers(writing, (formers.c.source_id == source_id) & formers.c.path.in_(part))
+            self._store.give_way()
+        mine = self._mine(source_id, which)
+        with self._store.read() as reading:
+            sized = list(withdraw.sizes_of_items(reading, mine))
+        for part in in_small_parts(sized, _ITEMS_AT_ONCE):
+            with self._store.write() as writing:
+                withdraw.forget_items(writing, part)
+            yield len(part)
+            self._store.give_way()
+
+    def rest(self, source_id: int) -> None:
+        """Delete what of a source is in no item: its cursor, its held deletions, its root, and what its errors told."""
+        with self._store.write() as writing:
+            _forget_rest(writing, source_id)
+
+    def end(self, source_id: int, scopes: Collection[str], actor: str) -> None:
+        """Note that nothing of these scopes is left."""
+        with self._store.write() as writing:
+            consents.purged(writing, source_id, scopes, actor)
+
+    def left(self, source_id: int, which: Which, *, whole: bool) -> dict[str, int]:
+        """How many rows are left of what is purged, by table; and of what belongs to nobody. All are 0 when it is done."""
+        found = {"items": len(self._mine(source_id, which)), "formers": len(self._former(source_id, which))}
+        with self._store.read() as reading:
+            for table in metadata.sorted_tables:
+                if table.name in _FACTS or table.name in found:
+                    continue
+                if whole and "source_id" in table.c:
+                    found[table.name] = _count(reading, table, table.c.source_id == source_id)
+                elif (owned := _has_owner(table)) is not None:
+                    found[table.name] = _count(reading, table, ~owned)
+            for index, kept in _INDEXES:
+                statement = f"SELECT count(*) FROM ({bigrams.indexed(reading, index)} EXCEPT {kept}) AS difference"
+                found[index] = int(reading.execute(text(statement)).scalar_one())
+        return found
+
+    def passages(self, source_id: int, which: Which, limit: int = 20) -> list[str]:
+        """Up to so many passages that only this source has, each of a document chosen at random: to look for afterwards."""
+        others = documents.alias()
+        shared = exists(select(literal(1)).where(others.c.content_id == contents.c.id, others.c.source_id != source_id))
+        statement = (
+            select(documents.c.path, contents.c.text)
+            .join(contents, contents.c.id == documents.c.content_id)
+            .where(documents.c.source_id == source_id, ~shared)
+            .order_by(func.random())
+            .limit(10 * limit)
+        )
+        found: list[str] = []
+        with self._store.read() as reading:
+            for path, words in reading.execute(statement):
+                if which(path) and (passage := _passage(words)):
+                    found.append(passage)
+                if len(found) == limit:
+                    break
+        return found
+
+    def said_elsewhere(self, passage: str) -> bool:
+        """Whether a content that is in the library has this passage. Reads every text."""
+        with self._store.read() as reading:
+            position = func.instr if reading.sqlite else func.strpos
+            statement = select(contents.c.id).where(position(contents.c.text, passage) > 0).limit(1)
+            return reading.execute(statement).first() is not None
+
+    def erase(self) -> None:
+        """See `catchment.ledger.admin.vacuum.rewrite`."""
+        rewrite(self._store)
+
+    def files(self) -> list[Path]:
+        """The files that the ledger is in; none on PostgreSQL."""
+        file = self._store.file
+        return [] if file is None else [there for n in ("", "-wal") if (there := Path(f"{file}{n}")).exists()]
+
+    def _mine(self, source_id: int, which: Which) -> Sequence[int]:
+        with self._store.read() as reading:
+            rows = reading.execute(select(items.c.id, items.c.locator).where(items.c.source_id == source_id))
+            return [number for number, locator in rows if which(locator)]
+
+    def _sized(self, source_id: int, paths: Sequence[str]) -> list[tuple[str, int]]:
+        """Places, each with the characters of text that are kept of what was there."""
+        statement = (
+            select(formers.c.path, func.coalesce(func.sum(func.length(contents.c.text)), 0))
+            .outerjoin(contents, contents.c.id == formers.c.content_id)
+            .where(formers.c.source_id == source_id)
+            .group_by(formers.c.path)
+        )
+        with self._store.read() as reading:
+            return [
+                (path, int(size))
+                for part in in_parts(paths)
+                for path, size in reading.execute(statement.where(among(reading, formers.c.path, part)))
+            ]
+
+    def _former(self, source_id: int, which: Which) -> Sequence[str]:
+        """The places of which is kept what was there before a sync."""
+        with self._store.read() as reading:
+            paths = reading.execute(select(formers.c.path).where(formers.c.source_id == source_id).distinct())
+            return [path for path in paths.scalars() if which(path)]
+
+
+def _forget_rest(writing: Writing, source_id: int) -> None:
+    for table in (marks, holds):
+        writing.execute(delete(table).where(table.c.source_id == source_id))
+    writing.execute(update(syncs).where(syncs.c.source_id == source_id, syncs.c.error.is_not(None)).values(error=None))
+    writing.execute(update(sources).where(sources.c.id == source_id).values(root=None, seen_root=None))
+    held = (sources.c.id == source_id) & (sources.c.state == "held")
+    writing.execute(update(sources).where(held).values(state_reason="it failed"))
+
+
+def _has_owner(table: Table) -> ColumnElement[bool] | None:
+    """The condition that a row belongs to something that is there: a document, now or before, an item, or a job."""
+    content = table.c.id if table is contents else table.c.get("content_id")
+    if content is not None:
+        return exists(select(literal(1)).where(documents.c.content_id == content)) | was_used(content)
+    for column, owner in (("item_id", items), ("job_id", jobs)):
+        if column in table.c:
+            return exists(select(literal(1)).where(owner.c.id == table.c[column]))
+    return None
+
+
+def _count(reading: Reading, table: Table, where: ColumnElement[bool]) -> int:
+    return int(reading.execute(select(func.count()).select_from(table).where(where)).scalar_one())
+
+
+def _passage(words: str) -> str | None:
+    """A passage that says something: the longest of the first few hundred."""
+    found = (match[0] for match, _ in zip(_PASSAGE.finditer(words), range(300), strict=False))
+    longest = max(found, key=len, default="")
+    return longest if len(longest.encode()) >= _LEAST_PASSAGE else None

@@ -1,0 +1,92 @@
+"""Giving back to the disk what the ledger does not use any more."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import select, text
+
+from catchment.errors import LedgerUnavailable, TryAgain
+from catchment.ledger.db.checkpoints import log_of
+from catchment.ledger.db.database import Reading, Store
+from catchment.ledger.db.schema import syncs
+
+_INDEXES = ("chunk_index", "document_index", "chunk_pairs", "document_pairs")
+_PAGES_AT_ONCE = 500
+_LOG_SECONDS = 10.0
+"""How long it is tried to empty the log while others read."""
+
+
+def vacuum(store: Store, alive: Callable[[str], bool]) -> tuple[int, int]:
+    """Write the ledger anew without gaps; its size in bytes before and after. May be called again.
+
+    Raises TryAgain while a sync runs, because it would wait all the time; LedgerUnavailable where there is no room for a
+    second copy.
+    """
+    with store.read() as reading:
+        owners = reading.execute(select(syncs.c.owner).where(syncs.c.outcome.is_(None))).scalars()
+        if any(map(alive, owners)):
+            raise TryAgain("A sync is running; try again when it has ended")
+    before = _size(store)
+    rewrite(store)
+    return before, _size(store)
+
+
+def rewrite(store: Store) -> None:
+    """Have the database let go of the bytes of what was deleted; may be called again. Raises LedgerUnavailable.
+
+    SQLite writes its file anew, which needs as much room again and lets others read but not write meanwhile. PostgreSQL gives
+    the room free to be written over.
+    """
+    if store.file is None:
+        with store.translated(), store.engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM (ANALYZE)"))
+        return
+    for index in _INDEXES:
+        _merge(store, index)
+    with store.translated():
+        _write_anew(store.file)
+
+
+def _merge(store: Store, index: str) -> None:
+    """Take the words of deleted texts out of an index, bit by bit: until then they stand beside a note of their deletion."""
+    pages = -_PAGES_AT_ONCE
+    while True:
+        with store.write() as writing:
+            before = _changes(writing)
+            writing.connection.exec_driver_sql(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))
+            # One row is the command itself.
+            if _changes(writing) - before < 2:
+                return
+        pages = _PAGES_AT_ONCE
+        store.give_way()
+
+
+def _changes(reading: Reading) -> int:
+    return int(reading.connection.exec_driver_sql("SELECT total_changes()").scalar_one())
+
+
+def _write_anew(file: Path) -> None:
+    """On a connection of its own, which keeps what SQLite puts aside in a file and not, as the others do, in memory."""
+    # The file is private, too, and lies on the disk of the ledger, which has room for it.
+    os.environ["SQLITE_TMPDIR"] = str(file.parent)
+    with closing(sqlite3.connect(file, timeout=_LOG_SECONDS, isolation_level=None)) as database:
+        database.execute("VACUUM")
+        deadline = time.monotonic() + _LOG_SECONDS
+        while database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            if time.monotonic() > deadline:
+                raise LedgerUnavailable("Somebody reads the ledger, so its log cannot be emptied; try again soon")
+            time.sleep(0.1)
+
+
+def _size(store: Store) -> int:
+    if store.file is not None:
+        parts = (store.file, log_of(store.file))
+        return sum(part.stat().st_size for part in parts if part.exists())
+    with store.read() as reading:
+        return int(reading.execute(text("SELECT pg_database_size(current_database())")).scalar_one())

@@ -1,0 +1,462 @@
+"""The database itself: connections, transactions, the clock, ids, and what its errors mean to a person.
+
+Writing transactions follow one another on both databases (BEGIN IMMEDIATE on SQLite, an advisory lock on PostgreSQL), so a
+transaction that read something may rely on it until it commits. Readers never wait.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    Table,
+    Text,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.engine import URL, CursorResult, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.sql import Executable
+from sqlalchemy.util import LRUCache
+
+from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable
+from catchment.ledger.db import schema
+from catchment.ledger.db.checkpoints import IN_COMMIT_PAGES, Checkpoints, log_of
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+LOCK_WAIT_SECONDS = 30
+_OTHERS_ASK_SECONDS = 0.12
+"""A bit longer than SQLite's longest sleep between two tries to get a lock (`sqliteDefaultBusyCallback`)."""
+_AT_WORK_SECONDS = 0.5
+_SQLITE_BUSY = (5, 6)
+_SQLITE_DAMAGED = (11, 26)
+_SQLITE_FULL = 13
+_SQLITE_UNWRITABLE = (8, 10, 14)
+DAMAGED = "The ledger's file is damaged; it was left as it is: bring a backup back with `catchment restore FILE`"
+_ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
+_POSTGRES_LOCK = 7_221_836
+"""Any number, the same in every process: who holds it writes."""
+
+
+class _Statements(LRUCache[Any, Any]):
+    """Statements as SQLite reads them, by what they say and not by who asks: every ledger of a process, and of the processes
+    that it forks, finds what one of them has put into words before (1 ms each)."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(_said(key), default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(_said(key), value)
+
+
+def _said(key: Any) -> Any:
+    """The key without its dialect, of which each engine has one of its own, all alike."""
+    return key[1:]
+
+
+_statements = _Statements(500)
+
+Rows = CursorResult[Any]
+AnyRow = Row[Any]
+
+
+def to_micros(moment: datetime) -> int:
+    """Microseconds since 1970 of an aware time."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """The aware UTC time of microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def maybe_micros(moment: datetime | None) -> int | None:
+    """`to_micros`, or None."""
+    return None if moment is None else to_micros(moment)
+
+
+def maybe_time(micros: int | None) -> datetime | None:
+    """`from_micros`, or None."""
+    return None if micros is None else from_micros(micros)
+
+
+def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str | None:
+    """JSON text with sorted keys; None where there is nothing to say."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode() if value else None
+
+
+def from_json(value: str | None) -> Any:
+    """The value of `to_json`; an empty mapping for None. Raises LedgerCorrupt."""
+    try:
+        return orjson.loads(value) if value else {}
+    except orjson.JSONDecodeError as error:
+        raise LedgerCorrupt(DAMAGED) from error
+
+
+def as_map(rows: Rows) -> dict[Any, Any]:
+    """Rows of two columns as a mapping from the first to the second."""
+    return {row[0]: row[1] for row in rows.all()}
+
+
+def link(previous: bytes, row: Sequence[Any]) -> bytes:
+    """The hash of a history row, which proves every row before it too."""
+    return hashlib.sha256(previous + orjson.dumps(row)).digest()
+
+
+def json_list(values: Collection[Any]) -> str:
+    """Many values as one, for SQLite."""
+    return orjson.dumps(list(values)).decode()
+
+
+def among(reading: Reading, column: ColumnElement[Any], values: Collection[Any]) -> ColumnElement[bool]:
+    """The condition that a column has one of many values; they are sent as one, where `in_` costs as much as the query."""
+    if not reading.sqlite:
+        return column == func.any(bindparam(None, list(values), type_=ARRAY(column.type)))
+    listed = func.json_each(bindparam(None, json_list(values), type_=Text())).table_valued("value")
+    return column.in_(select(listed.c.value))
+
+
+class Reading:
+    """A view of the ledger at one moment."""
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        self.connection = connection
+        self.now = now
+
+    @property
+    def sqlite(self) -> bool:
+        """Whether this is SQLite; asked only where the two databases cannot be told the same thing."""
+        return self.connection.dialect.name == "sqlite"
+
+    def execute(self, statement: Executable, parameters: Any = None) -> Rows:
+        """Run one statement, or one for each of a list of parameters."""
+        return self.connection.execute(statement, parameters)
+
+
+class Writing(Reading):
+    """A writing transaction: all of it happens, with its history, or nothing does."""
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        super().__init__(connection, now)
+        self._events: list[tuple[Any, ...]] = []
+        self._places: list[tuple[Any, ...]] = []
+
+    def insert(self, table: Table, rows: Sequence[tuple[Any, ...]], names: Sequence[str] = ()) -> None:
+        """Insert rows of values for these columns, or for all; past SQLAlchemy's bookkeeping, which costs as much again."""
+        if not rows:
+            return
+        names = names or table.columns.keys()
+        # sqlite3 binds a None slower than a value, and most columns that may be empty are empty in all rows.
+        said = [n for n, value in enumerate(rows[0]) if value is not None or any(row[n] is not None for row in rows)]
+        if len(said) < len(names):
+            names, rows = [names[n] for n in said], list(map(itemgetter(*said), rows))
+        marks = ", ".join(["?" if self.sqlite else "%s"] * len(names))
+        self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", rows)
+
+    def insert_named(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows that all name the same columns."""
+        if rows:
+            names = list(rows[0])
+            self.insert(table, list(map(itemgetter(*names), rows)), names)
+
+    def ids(self, name: str, count: int = 1) -> range:
+        """Hand out `count` ids that were never used before and never will be again."""
+        counter = schema.counters.c
+        statement = (
+            update(schema.counters)
+            .where(counter.name == name)
+            .values(value=counter.value + count)
+            .returning(counter.value)
+        )
+        last = int(self.execute(statement).scalar_one())
+        return range(last - count + 1, last + 1)
+
+    def record(
+        self,
+        event: str,
+        *,
+        actor: str,
+        source_id: int | None = None,
+        item_id: int | None = None,
+        job_id: int | None = None,
+        sync_id: int | None = None,
+        attempt: int | None = None,
+        reason: str | None = None,
+        was_at: str | None = None,
+    ) -> None:
+        """Say in the history what this transaction does.
+
+        `was_at`: the place that an item left. What things are called is no part of the chain, for it may have to be forgotten.
+        """
+        if was_at is not None:
+            self._places.append((len(self._events), item_id, was_at))
+        self._events.append((actor, event, source_id, item_id, job_id, sync_id, attempt, reason))
+
+    def write_history(self) -> None:
+        """Append what was recorded to the chain; called once, at the end."""
+        if not self._events:
+            return
+        length, previous = self.execute(select(schema.chain.c.length, schema.chain.c.hash)).one()
+        rows = []
+        for number, what in enumerate(self._events, start=length + 1):
+            row = (number, self.now, *what)
+            previous = link(previous, row)
+            rows.append((*row, previous))
+        self.insert(schema.history, rows)
+        self.insert(schema.moves, [(length + 1 + index, *place) for index, *place in self._places])
+        self.execute(update(schema.chain).values(length=length + len(rows), hash=previous))
+
+
+class Store:
+    """One database, shared by the threads of one process. Open it after a fork, never before.
+
+    `fixed`: nobody can write to its disk, and SQLite need not try. Where something is in its log, nobody else may have it open.
+    """
+
+    def __init__(self, url: str | URL, clock: Callable[[], float], *, alone: bool = False, fixed: bool = False) -> None:
+        self.url = _parse(url)
+        self._clock = clock
+        self.engine = _engine(self.url, alone, fixed)
+        self._alone = threading.Lock()
+        """Held by the thread that writes: to wait for it is quicker than SQLite's asking again and again."""
+        self._rested = 0.0
+        self._checkpoints = None if self.file is None else Checkpoints(self.file, self._alone)
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file; None on PostgreSQL."""
+        return sqlite_file(self.url)
+
+    def now(self) -> int:
+        """The moment, in microseconds."""
+        return int(self._clock() * 1_000_000)
+
+    def close(self) -> None:
+        """Close every connection; may be called twice."""
+        if self._checkpoints:
+            self._checkpoints.close()
+        self.engine.dispose()
+
+    def settle(self) -> None:
+        """Move all that was committed into the SQLite file, so that what is there is there without its log too."""
+        if self._checkpoints:
+            with self.translated():
+                self._checkpoints.settle()
+
+    def alone(self) -> Store:
+        """The same database by one connection, beside which nobody can use a SQLite file until it is closed; it never waits."""
+        return Store(self.url, self._clock, alone=True)
+
+    @contextmanager
+    def read(self) -> Iterator[Reading]:
+        """A transaction that only reads, and sees one moment throughout."""
+        with self.translated(), self.engine.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            yield Reading(connection, self.now())
+
+    @contextmanager
+    def write(self) -> Iterator[Writing]:
+        """A transaction that writes: committed when the block ends well, undone when it does not."""
+        with self._alone, self.translated(), self._begun() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
+            writing = Writing(connection, self.now())
+            yield writing
+            writing.write_history()
+        if self._checkpoints:
+            self._checkpoints.committed()
+
+    @contextmanager
+    def _begun(self) -> Iterator[Connection]:
+        """A connection in a writing transaction; one that still shows an earlier moment cannot write, and is thrown away."""
+        while True:
+            with self.engine.connect().execution_options(writes=True) as connection:
+                try:
+                    transaction = connection.begin()
+                except DBAPIError as error:
+                    if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY_SNAPSHOT:
+                        raise
+                    connection.invalidate()
+                    continue
+                with transaction:
+                    yield connection
+                return
+
+    def give_way(self) -> None:
+        """Between the parts of a long work: rest now and then, so that others can write.
+
+        Who waits for a SQLite file asks for it every tenth of a second, and would hardly ever do so between two commits.
+        """
+        if self.file is not None and time.monotonic() - self._rested > _AT_WORK_SECONDS:
+            time.sleep(_OTHERS_ASK_SECONDS)
+            self._rested = time.monotonic()
+
+    @staticmethod
+    @contextmanager
+    def translated() -> Iterator[None]:
+        """Turn what the driver says into an error that names the remedy."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise _meaning(error) from error
+        except sqlite3.Error as error:
+            raise _sqlite_meaning(error) from error
+        except SQLAlchemyError as error:
+            raise LedgerError(f"The ledger could not do this ({type(error).__name__}); see the traceback") from error
+
+
+def sqlite_file(url: str | URL) -> Path | None:
+    """The file of a ledger's address; None where it is on PostgreSQL. Raises BadInput where it is no address of a ledger."""
+    parsed = _parse(url)
+    return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
+
+
+def without_password(url: str) -> str:
+    """A ledger's address for a person to see. Raises BadInput where it is none."""
+    parsed = _address(url).difference_update_query(["password", "sslpassword"])
+    return parsed.render_as_string().replace(":***@", ":…@")
+
+
+def _address(url: str | URL) -> URL:
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):
+        # A port that is no number is a ValueError. What is wrong with it may be a part of its password.
+        raise BadInput(f"The ledger's address is not a database URL; use {_ADDRESSES}") from None
+
+
+def _parse(url: str | URL) -> URL:
+    parsed = _address(url)
+    if parsed.get_backend_name() in ("postgresql", "postgres"):
+        # As other programs write it, without the driver; there is one.
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise BadInput(f"A ledger cannot be kept in {parsed.get_backend_name()}; use {_ADDRESSES}")
+    if parsed.get_backend_name() == "sqlite" and not Path(parsed.database or "").is_absolute():
+        # Runs do not begin where commands are given: each would have a ledger of its own.
+        raise BadInput("The ledger needs the full path of a file; write sqlite:/// and the path, which begins with a /")
+    return parsed
+
+
+def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        try:
+            return create_engine(url, pool_pre_ping=True)
+        except ImportError as error:
+            raise BadInput(
+                "A ledger on PostgreSQL needs psycopg, which is not installed; pip install 'psycopg[binary]'"
+            ) from error
+    file = Path(str(url.database))
+    patience = 0 if alone else LOCK_WAIT_SECONDS
+    immutable = (fixed or _is_read_only(file.parent)) and _is_whole(file)
+    # What SQLite knows of a log it keeps beside it, for which there is no room; of one that is nobody else's, in memory.
+    alone |= fixed and not immutable
+    only = {"pool_size": 1, "max_overflow": 0} if alone else {}
+    if immutable:
+        url = url.set(database=file.absolute().as_uri(), query={"immutable": "1", "uri": "true"})
+    engine = create_engine(
+        url,
+        connect_args={"timeout": patience},
+        execution_options={"compiled_cache": _statements},
+        **only,
+    )
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: object) -> None:
+        connection.isolation_level = None
+        for pragma in (
+            # Before anything is read: from then on the lock would be on the log only.
+            *(["locking_mode = EXCLUSIVE"] if alone else []),
+            *(["page_size = 8192", "journal_mode = WAL"] if not immutable else []),
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            "cache_size = -16000",
+            "temp_store = MEMORY",
+            f"wal_autocheckpoint = {IN_COMMIT_PAGES}",
+            "journal_size_limit = 67108864",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _is_read_only(folder: Path) -> bool:
+    """Whether nobody can change what is on a disk: SQLite reads it then only if it is told so."""
+    try:
+        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _is_whole(file: Path) -> bool:
+    log = log_of(file)
+    return file.exists() and not (log.exists() and log.stat().st_size)
+
+
+def make_file(path: Path) -> None:
+    """Make an empty database file that only its owner may read."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"The ledger {path.name} cannot be made ({error.strerror}); check the folder's owner and free space"
+        ) from error
+
+
+def _meaning(error: DBAPIError) -> CatchmentError:
+    return _sqlite_meaning(error.orig) if isinstance(error.orig, sqlite3.Error) else _postgres_meaning(error)
+
+
+def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
+    # Errors of the module itself have no code: a connection that is closed, and a text that is none.
+    unread = _SQLITE_DAMAGED[0] if isinstance(error, sqlite3.OperationalError) else 1
+    kind = getattr(error, "sqlite_errorcode", unread) & 0xFF
+    if kind in _SQLITE_BUSY:
+        return LedgerUnavailable("The ledger is locked by another process; try again, or stop that process")
+    if kind == _SQLITE_FULL:
+        return LedgerUnavailable("The disk is full, so nothing was written; free some space and try again")
+    if kind in _SQLITE_UNWRITABLE:
+        return LedgerUnavailable("The ledger's file cannot be read or written; check the disk and the file's owner")
+    if kind in _SQLITE_DAMAGED:
+        return LedgerCorrupt(DAMAGED)
+    return LedgerError(f"The ledger refused this ({getattr(error, 'sqlite_errorname', 'unknown')}); see the traceback")
+
+
+def _postgres_meaning(error: DBAPIError) -> CatchmentError:
+    state = getattr(error.orig, "sqlstate", None) or ""
+    if state.startswith("53"):
+        return LedgerUnavailable("The ledger's database server is out of space or connections; free some and try again")
+    if error.connection_invalidated or not state or state.startswith(("08", "57")):
+        return LedgerUnavailable(
+            "The ledger's database server does not answer; start it, or check CATCHMENT_DATABASE_URL"
+        )
+    return LedgerError(f"The ledger refused this (SQLSTATE {state}); see the traceback")

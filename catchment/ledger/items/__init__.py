@@ -1,0 +1,1 @@
+"""Items: sources, syncs, consents, and the rules by which a listing changes items."""

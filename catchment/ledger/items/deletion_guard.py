@@ -1,0 +1,208 @@
+"""What becomes of items that are gone: deleted, or held when a disk that is not mounted looks like an emptied folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
+
+from catchment.errors import NotFound
+from catchment.ledger.db.database import Reading, Store, Writing, among, from_micros
+from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.records import Hold, Settled
+from catchment.ledger.db.schema import DELETED, MISSING, holds, items, jobs, marks, sources, syncs
+from catchment.ledger.jobs.failures import resolve
+from catchment.ledger.jobs.states import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
+from catchment.ledger.library import withdraw
+
+_FEW = 10
+_SHARE = 0.1
+_FORGOTTEN_AT_ONCE = 500
+_DELETED_AT_ONCE = 5_000
+"""Of many at once the others would have to wait: for 20 000 that are forgotten it is seconds, for 50 000 that are deleted."""
+
+
+class Deletions:
+    """The guard against mass deletion, and the deletion itself."""
+
+    def __init__(self, store: Store, timeline: Timeline) -> None:
+        self._store = store
+        self._timeline = timeline
+
+    def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
+        """See `Intake.settle`."""
+        with self._store.write() as writing:
+            sync = writing.execute(select(syncs.c.source_id, syncs.c.owner).where(syncs.c.id == sync_id)).first()
+            if sync is None:
+                raise NotFound(f"There is no sync {sync_id}; begin one first")
+            gone = _missing(writing, sync.source_id)
+            if not gone:
+                _close_hold(writing, sync.source_id, "came back")
+                _accept_seen_root(writing, sync.source_id)
+                return Settled(0, 0)
+            why = _suspicion(len(gone), _stayed(writing, sync.source_id), root_changed)
+            if why:
+                _hold(writing, sync.source_id, sync_id, len(gone), why, sync.owner)
+                return Settled(0, len(gone))
+            _close_hold(writing, sync.source_id, "few enough")
+        return Settled(self._delete(gone, sync.source_id, sync.owner, sync_id, "gone"), 0)
+
+    def _delete(self, gone: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> int:
+        """Delete those that are missing still; how many."""
+        return self._in_parts(gone, source_id, lambda w, ids: _delete(w, ids, source_id, actor, sync_id, reason))
+
+    def _in_parts(self, gone: Sequence[int], source_id: int, deed: Callable[[Writing, Sequence[int]], None]) -> int:
+        """Do it to those that are missing still; how many. After a kill the rest is missing, and the next one goes on."""
+        count = 0
+        for part in in_parts(gone, _DELETED_AT_ONCE):
+            with self._store.write() as writing:
+                still = _missing(writing, source_id, part)
+                deed(writing, still)
+                count += len(still)
+            if len(part) == _DELETED_AT_ONCE:
+                self._store.give_way()
+        return count
+
+    def holds(self, source_id: int | None = None) -> list[Hold]:
+        """See `Intake.holds`."""
+        statement = (
+            select(holds, sources.c.name)
+            .join(sources, sources.c.id == holds.c.source_id)
+            .where(holds.c.resolved_at.is_(None))
+            .order_by(holds.c.id)
+        )
+        if source_id is not None:
+            statement = statement.where(holds.c.source_id == source_id)
+        with self._store.read() as reading:
+            return [
+                Hold(row.id, row.source_id, row.name, row.sync_id, row.number, row.reason, from_micros(row.held_at))
+                for row in reading.execute(statement)
+            ]
+
+    def apply(self, source_id: int, actor: str, reason: str) -> int:
+        """See `Intake.apply_hold`."""
+        with self._store.read() as reading:
+            sync_id = _held(reading, source_id)
+            gone = _missing(reading, source_id)
+        count = self._delete(gone, source_id, actor, sync_id, reason)
+        with self._store.write() as writing:
+            _close_hold(writing, source_id, "applied")
+            _accept_seen_root(writing, source_id)
+            writing.record("hold applied", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
+        return count
+
+    def drop(self, source_id: int, actor: str, reason: str) -> int:
+        """See `Intake.drop_hold`."""
+        with self._store.read() as reading:
+            sync_id = _held(reading, source_id)
+            gone = _missing(reading, source_id)
+        count = self._in_parts(gone, source_id, lambda w, ids: _keep(w, ids, source_id, actor, sync_id))
+        with self._store.write() as writing:
+            _close_hold(writing, source_id, "dropped")
+            writing.record("hold dropped", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
+        return count
+
+    def purge(self, older_than: timedelta) -> int:
+        """See `Intake.purge`."""
+        with self._store.write() as writing:
+            self._timeline.now(writing)
+            # What was noted while the clock was ahead is gone since now: its true age is not known.
+            ahead = literal_column(DELETED) & (items.c.gone_at > writing.now)
+            writing.execute(update(items).where(ahead).values(gone_at=writing.now))
+            limit = writing.now - older_than // timedelta(microseconds=1)
+            old = select(items.c.id).where(literal_column(DELETED), items.c.gone_at <= limit)
+        with self._store.read() as reading:
+            sized = list(withdraw.sizes_of_items(reading, reading.execute(old).scalars().all()))
+        count = 0
+        for part in in_small_parts(sized, _FORGOTTEN_AT_ONCE):
+            with self._store.write() as writing:
+                # Some may be back meanwhile.
+                still = writing.execute(old.where(items.c.id.in_(part))).scalars().all()
+                withdraw.forget_items(writing, still)
+                count += len(still)
+            self._store.give_way()
+        return count
+
+
+def _missing(reading: Reading, source_id: int, those: Sequence[int] | None = None) -> Sequence[int]:
+    """The items, or those of these, that are gone from the listing and not deleted."""
+    statement = select(items.c.id).where(items.c.source_id == source_id, literal_column(MISSING))
+    if those is not None:
+        statement = statement.where(among(reading, items.c.id, those))
+    return reading.execute(statement.order_by(items.c.id)).scalars().all()
+
+
+def _stayed(reading: Reading, source_id: int) -> int:
+    """How many items are not gone. What came after deletions were held is no sign that these are right, and does not count."""
+    there = (items.c.source_id == source_id) & (items.c.state == "present")
+    held_at = reading.execute(select(holds.c.held_at).where(_is_open(source_id))).scalar()
+    if held_at is not None:
+        there &= items.c.first_seen_at <= held_at
+    return int(reading.execute(select(func.count()).where(there)).scalar_one())
+
+
+def _suspicion(gone: int, stayed: int, root_changed: bool) -> str:
+    if root_changed:
+        return "the root is another one than before"
+    if gone > max(_FEW, _SHARE * (gone + stayed)):
+        return f"{gone} of {gone + stayed} items are gone"
+    return ""
+
+
+def _is_open(source_id: int) -> ColumnElement[bool]:
+    return (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)
+
+
+def _hold(writing: Writing, source_id: int, sync_id: int, count: int, reason: str, actor: str) -> None:
+    mine = _is_open(source_id)
+    values = {"sync_id": sync_id, "number": count, "reason": reason}
+    known = writing.execute(select(holds.c.number).where(mine)).scalar()
+    if known is None:
+        row = {"id": writing.ids("holds")[0], "source_id": source_id, "held_at": writing.now}
+        writing.execute(insert(holds).values(row | values))
+    else:
+        writing.execute(update(holds).where(mine).values(values))
+    if known != count:
+        writing.record("deletions held", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
+
+
+def _held(reading: Reading, source_id: int) -> int:
+    mine = _is_open(source_id)
+    sync_id = reading.execute(select(holds.c.sync_id).where(mine)).scalar()
+    if sync_id is None:
+        raise NotFound("No deletions of this source are held; `catchment deletions list` shows those that are")
+    return int(sync_id)
+
+
+def _close_hold(writing: Writing, source_id: int, how: str) -> None:
+    mine = _is_open(source_id)
+    writing.execute(update(holds).where(mine).values(resolved_at=writing.now, resolution=how))
+
+
+def _accept_seen_root(writing: Writing, source_id: int) -> None:
+    changed = (sources.c.id == source_id) & (sources.c.seen_root != sources.c.root)
+    writing.execute(update(sources).where(changed).values(root=sources.c.seen_root))
+
+
+def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> None:
+    """Items leave the listing and their documents the library; a tombstone and the documents' rows are kept for a while."""
+    for part in in_parts(item_ids):
+        mine = jobs.c.item_id.in_(part) & jobs.c.current
+        stopped = move(
+            writing, mine, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="deleted", sync_id=sync_id
+        )
+        resolve(writing, [row.id for row in stopped], "deleted")
+        withdraw.withdraw_items(writing, part)
+        writing.execute(update(items).where(items.c.id.in_(part)).values(state="deleted"))
+        for item_id in part:
+            writing.record("deleted", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id, reason=reason)
+
+
+def _keep(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int) -> None:
+    """Items are to be looked for again, whatever was listed meanwhile."""
+    values = {"state": "present", "version": "", "gone_at": None}
+    writing.execute(update(items).where(among(writing, items.c.id, item_ids)).values(values))
+    writing.execute(delete(marks).where(marks.c.source_id == source_id))
+    for item_id in item_ids:
+        writing.record("kept", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id)

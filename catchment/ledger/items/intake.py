@@ -1,0 +1,171 @@
+"""Discovery: what a connector says becomes items and jobs, together with the marks of its cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+from sqlalchemy import delete, select
+
+from catchment.errors import NotFound, Refused
+from catchment.ledger.db import lookup
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, from_micros, maybe_time
+from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.records import Hold, IntakeCounts, ItemRow, Settled
+from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
+from catchment.ledger.db.schema import marks as marks_table
+from catchment.ledger.items.deletion_guard import Deletions
+from catchment.ledger.items.known import KnownSource
+from catchment.ledger.items.recording import Recording
+from catchment.ledger.jobs.states import in_parts
+from catchment.model import Failure, JobState, Skip, Tombstone, Upsert
+
+_STATES = ("present", "missing", "kept", "deleted")
+_MOST_FOUND = 50
+
+
+class Intake:
+    """What is at the source, as far as the ledger was told."""
+
+    def __init__(self, store: Store, timeline: Timeline) -> None:
+        self._store = store
+        self._deletions = Deletions(store, timeline)
+
+    def known(self, source_id: int) -> KnownSource:
+        """What the connector of this source may know of its past."""
+        return KnownSource(self._store, source_id)
+
+    def known_identities(self, source_id: int, identities: Iterable[str]) -> set[str]:
+        """Which of these identities belong to an item of the source that is not deleted."""
+        found: set[str] = set()
+        with self._store.read() as reading:
+            for part in in_parts(identities):
+                statement = select(items.c.identity).where(
+                    items.c.source_id == source_id, items.c.identity.in_(part), items.c.state != "deleted"
+                )
+                found.update(reading.execute(statement).scalars())
+        return found
+
+    def record(
+        self,
+        sync_id: int,
+        changes: Sequence[Upsert | Tombstone | Skip | Failure],
+        marks: Mapping[str, str | None],
+    ) -> IntakeCounts:
+        """Take in what a connector said, and the marks that promise it, in one transaction.
+
+        Idempotent: what is recorded already counts as unchanged. Where two changes name the same locator the later counts.
+        """
+        with self._store.write() as writing:
+            sync = writing.execute(
+                select(syncs.c.source_id, syncs.c.owner, sources.c.priority, sources.c.state)
+                .join(sources, sources.c.id == syncs.c.source_id)
+                .where(syncs.c.id == sync_id)
+            ).first()
+            if sync is None:
+                raise NotFound(f"There is no sync {sync_id}; begin one first")
+            if sync.state == "removed":
+                raise Refused("This source was removed; add it again to ingest it")
+            recording = Recording(writing, sync.source_id, sync_id, sync.owner, sync.priority)
+            counts = recording.take(changes)
+            _keep_marks(writing, sync.source_id, marks)
+            return counts
+
+    def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
+        """Decide about the items that are not at the source any more: deleted, or held when they are suspiciously many.
+
+        Held are all of them when the root changed, or when they are more than 10 and more than a tenth of the source.
+        """
+        return self._deletions.settle(sync_id, root_changed=root_changed)
+
+    def holds(self, source_id: int | None = None) -> list[Hold]:
+        """The deletions that wait for an operator."""
+        return self._deletions.holds(source_id)
+
+    def apply_hold(self, source_id: int, actor: str, reason: str) -> int:
+        """Delete what is held, and accept the root as it is now; how many items. Raises NotFound when nothing is held."""
+        return self._deletions.apply(source_id, actor, reason)
+
+    def drop_hold(self, source_id: int, actor: str, reason: str) -> int:
+        """Keep what is held, until the next listing decides afresh; how many items. Raises NotFound when nothing is held."""
+        return self._deletions.drop(source_id, actor, reason)
+
+    def purge(self, older_than: timedelta) -> int:
+        """Forget deleted items whose tombstone is older than this, with their withdrawn documents; how many."""
+        return self._deletions.purge(older_than)
+
+    def find(self, text: str, source: str | None = None) -> list[ItemRow]:
+        """Items by locator: the exact one, else those whose last parts or file name it is, in any state; 50 at most.
+
+        How accents are written and which letters are capitals counts only where that alone tells two items apart.
+        """
+        statement = (
+            select(
+                items,
+                sources.c.name.label("source"),
+                sources.c.kind,
+                jobs.c.id.label("job"),
+                jobs.c.state.label("job_state"),
+                jobs.c.reason.label("job_reason"),
+                jobs.c.not_before,
+                documents.c.id.label("document"),
+            )
+            .join(sources, sources.c.id == items.c.source_id)
+            .outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+            .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
+        )
+        with self._store.read() as reading:
+            numbers = _called(reading, text, source)
+            rows = {row.id: row for row in reading.execute(statement.where(items.c.id.in_(numbers)))}
+            return [_item(rows[number]) for number in numbers]
+
+
+def _called(reading: Reading, text: str, source: str | None) -> list[int]:
+    """The items that a person may mean by this name, the likeliest first: those that are there before those that are not."""
+    names = select(items.c.id, items.c.locator, items.c.state).where(
+        lookup.may_be_called(reading, items.c.locator, text)
+    )
+    if source is not None:
+        names = names.join(sources, sources.c.id == items.c.source_id).where(sources.c.name == source)
+    found = sorted(
+        (how, _STATES.index(state), len(locator), -number)
+        for number, locator, state in reading.execute(names)
+        if (how := lookup.fit(locator, text))
+    )
+    alone = bool(found) and found[0][0].is_whole
+    return [-negative for how, *_, negative in found if not alone or how == found[0][0]][:_MOST_FOUND]
+
+
+def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None]) -> None:
+    for keys in in_parts(marks):
+        writing.execute(
+            delete(marks_table).where(marks_table.c.source_id == source_id, among(writing, marks_table.c.key, keys))
+        )
+    rows = [{"source_id": source_id, "key": key, "value": value} for key, value in marks.items() if value is not None]
+    writing.insert_named(marks_table, rows)
+
+
+def _item(row: AnyRow) -> ItemRow:
+    return ItemRow(
+        id=row.id,
+        source=row.source,
+        kind=row.kind,
+        locator=row.locator,
+        container=row.container,
+        version=row.version,
+        identity=row.identity,
+        size=row.size,
+        modified=maybe_time(row.modified),
+        attributes=from_json(row.attributes),
+        state=row.state,
+        content_hash=row.content_hash,
+        first_seen=from_micros(row.first_seen_at),
+        changed=from_micros(row.changed_at),
+        gone=maybe_time(row.gone_at),
+        sync_id=row.sync_id,
+        job=row.job,
+        job_state=None if row.job_state is None else JobState(row.job_state),
+        job_reason=row.job_reason,
+        not_before=maybe_time(row.not_before),
+        document=row.document,
+    )

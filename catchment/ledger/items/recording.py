@@ -1,0 +1,310 @@
+"""The rules by which one listing's changes alter items and jobs; `intake` puts the transaction around them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
+
+from catchment.ledger.db.database import Writing, among
+from catchment.ledger.db.records import IntakeCounts
+from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
+from catchment.ledger.items.matching import FACTS, GONE, Gone, Have, facts, places_changed
+from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
+from catchment.ledger.jobs.states import (
+    CANCELLED,
+    PENDING,
+    QUARANTINED,
+    RETRYING,
+    SKIPPED,
+    SUPERSEDED,
+    UNFINISHED,
+    in_parts,
+    move,
+)
+from catchment.ledger.library import withdraw
+from catchment.model import Failure, FailureClass, Item, JobState, Skip, Tombstone, Upsert
+
+AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
+"""How many microseconds later than a high one a job of this priority falls due; waiting makes up for it."""
+
+_RELIST_AFTER = 300_000_000
+"""An item whose listing failed for a reason that may pass is tried again after this many microseconds."""
+
+
+class Recording:
+    """One call of `Intake.record`: rows are gathered while the rules are applied, and written together at the end."""
+
+    def __init__(self, writing: Writing, source_id: int, sync_id: int, actor: str, priority: str) -> None:
+        self._writing = writing
+        self._source_id = source_id
+        self._sync_id = sync_id
+        self._actor = actor
+        self._due = writing.now + AGEING[priority]
+        self._counts: Counter[str] = Counter()
+        self._new_items: list[dict[str, Any]] = []
+        self._items: list[dict[str, Any]] = []
+        self._jobs: list[dict[str, Any]] = []
+        self._failures: list[tuple[dict[str, Any], Failure]] = []
+        self._replaced: list[int] = []
+        self._withdrawn: list[int] = []
+        self._returned: list[int] = []
+        self._moved: list[tuple[int, str, str]] = []
+
+    def take(self, changes: Sequence[Upsert | Tombstone | Skip | Failure]) -> IntakeCounts:
+        """Apply the rules to all changes; tombstones first, because a move is a tombstone and an upsert."""
+        latest = {c.locator if isinstance(c, Tombstone) else c.item.locator: c for c in changes}
+        mine = items.c.source_id == self._source_id
+        origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
+        places = {*latest, *origins.values()}
+        have = {h.locator: h for h in self._load(mine & (items.c.state != "deleted"), items.c.locator, places)}
+        self._bury(have[locator] for locator, c in latest.items() if isinstance(c, Tombstone) and locator in have)
+        self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in have for n, c in latest.items())
+        seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
+        came = {new: have.pop(old) for new, old in origins.items() if new not in have and _left(have.get(old))}
+        unknown = [c.item for c in seen if c.item.locator not in have and c.item.locator not in came]
+        gone = self._gone(unknown, {c.item.locator for c in seen} | {h.locator for h in came.values()})
+        moving = places_changed(have, [c.item for c in seen if isinstance(c, Upsert)])
+        self._vacate(moving.values())
+        for mover in moving.values():
+            del have[mover.locator]
+        have |= moving
+        for change in seen:
+            known = have.get(place := change.item.locator) or came.get(place) or gone.take(change.item)
+            if known is None:
+                self._add(change)
+            else:
+                self._update(known, change)
+        self._write()
+        return IntakeCounts(**self._counts)
+
+    # Reading
+
+    def _load(self, where: ColumnElement[bool], column: Any, values: Iterable[Any]) -> Iterable[Have]:
+        statement = select(
+            items.c.id,
+            items.c.state,
+            *(items.c[fact] for fact in FACTS),
+            jobs.c.id,
+            jobs.c.version,
+            jobs.c.state,
+            jobs.c.reason,
+            jobs.c.attempt,
+        ).outerjoin_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+        for part in in_parts(values):
+            for row in self._writing.execute(
+                statement.where(where, among(self._writing, column, part)).order_by(items.c.id)
+            ).all():
+                number, state, *facts, job, version, job_state, reason, attempt = row
+                known = None if job_state is None else JobState(job_state)
+                yield Have(number, state, tuple(facts), job, version, known, reason, attempt or 0)
+
+    def _gone(self, unknown: Sequence[Item], seen: set[str]) -> Gone:
+        mine = items.c.source_id == self._source_id
+        identities = {item.identity for item in unknown if item.identity is not None}
+        missing = self._load(mine & literal_column(MISSING), items.c.identity, identities)
+        deleted = self._load(mine & literal_column(DELETED), items.c.locator, (i.locator for i in unknown))
+        return Gone([h for h in missing if h.locator not in seen], list(deleted))
+
+    # The rules
+
+    def _bury(self, tombstoned: Iterable[Have]) -> None:
+        """What is gone is missing until the sync is settled; work on it stops at once."""
+        present = [have for have in tombstoned if have.state == "present"]
+        self._counts["missing"] += len(present)
+        for part in in_parts(present):
+            numbers = [have.id for have in part]
+            self._writing.execute(
+                update(items)
+                .where(items.c.id.in_(numbers))
+                .values(state="missing", gone_at=self._writing.now, sync_id=self._sync_id)
+            )
+            unfinished = [have.job for have in part if have.job_state in UNFINISHED]
+            if unfinished:
+                self._move(jobs.c.id.in_(unfinished), UNFINISHED, CANCELLED, reason=GONE)
+            for have in part:
+                self._tell("missing", have.id)
+                have.state = "missing"
+                if have.job_state in UNFINISHED:
+                    have.job_state, have.job_reason = CANCELLED, GONE
+
+    def _add(self, change: Upsert | Skip | Failure) -> None:
+        row = dict(zip(FACTS, facts(change.item), strict=True))
+        self._new_items.append(row)
+        self._counts["new"] += 1
+        self._enqueue(row, change, "new")
+
+    def _update(self, have: Have, change: Upsert | Skip | Failure) -> None:
+        seen = facts(change.item)
+        moved = have.locator != change.item.locator
+        returned = have.state != "present"
+        wanted = self._wanted(have, change, moved=moved)
+        if moved or returned or seen != have.facts:
+            row = {"item_id": have.id, **dict(zip(FACTS, seen, strict=True))}
+            self._items.append(row)
+        if moved:
+            self._moved.append((have.id, have.locator, change.item.locator))
+            self._tell("moved", have.id, was_at=have.locator)
+        elif returned:
+            self._tell("returned", have.id)
+        if have.state == "deleted" and not wanted and have.is_done:
+            self._returned.append(have.id)
+        if wanted:
+            if have.job is not None:
+                self._replaced.append(have.job)
+            self._enqueue({"id": have.id}, change, wanted)
+        self._counts[_verdict(moved, returned, wanted, seen != have.facts)] += 1
+
+    def _wanted(self, have: Have, change: Upsert | Skip | Failure, *, moved: bool) -> str:
+        """Why this change needs a new job; empty when it needs none."""
+        state = have.job_state
+        if moved and isinstance(change, Upsert):
+            return "" if have.is_done and have.looks_like(change.item) else "moved"
+        if change.item.version != (have.version or have.job_version):
+            return "changed"
+        match change:
+            case Skip():
+                return "" if state is SKIPPED and have.job_reason == change.reason else "skipped"
+            case Failure():
+                return "" if state in UNFINISHED or state is QUARANTINED else "failed"
+            case Upsert():
+                skipped_by_listing = state is SKIPPED and have.attempt == 0
+                given_away = have.state == "deleted" and not have.version
+                again = skipped_by_listing or have.was_stopped or have.had_vanished or given_away
+                return "wanted again" if again else ""
+
+    def _enqueue(self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str) -> None:
+        """Make a job in the state that the listing knows already; `item` gets its id when it is new."""
+        now = self._writing.now
+        job = {
+            "source_id": self._source_id,
+            "item": item,
+            "version": change.item.version,
+            "current": True,
+            "state": PENDING.value,
+            "reason": why,
+            "attempt": 0,
+            "due": self._due,
+            "enqueued_at": now,
+            "not_before": now,
+            "failed_at": None,
+            "finished_at": None,
+            "error": None,
+            "sync_id": self._sync_id,
+        }
+        self._jobs.append(job)
+        match change:
+            case Skip():
+                job |= {"state": SKIPPED.value, "reason": change.reason.value, "finished_at": now}
+                self._counts["skipped"] += 1
+                if "id" in item:
+                    self._withdrawn.append(item["id"])
+            case Failure():
+                self._fail(job, change)
+            case Upsert():
+                self._counts["enqueued"] += 1
+
+    def _fail(self, job: dict[str, Any], change: Failure) -> None:
+        now = self._writing.now
+        job |= {"attempt": 1, "failed_at": now, "error": f"{type(change.error).__name__}: {change.error}"}
+        self._counts["failed"] += 1
+        if change.error.failure_class is FailureClass.PERMANENT:
+            job |= {"state": QUARANTINED.value, "reason": change.error.reason.value, "finished_at": now}
+            self._failures.append((job, change))
+        else:
+            later = {"not_before": now + _RELIST_AFTER, "due": self._due + _RELIST_AFTER}
+            job |= {"state": RETRYING.value, "reason": change.error.reason.value, **later}
+
+    # Writing
+
+    def _vacate(self, leaving: Iterable[Have]) -> None:
+        """Free the locators that items give one another, since no two may have one at any moment."""
+        rows = [{"item_id": have.id, "place": f"on the move: {have.id}"} for have in leaving]
+        if rows:
+            statement = update(items).where(items.c.id == bindparam("item_id")).values(locator=bindparam("place"))
+            self._writing.execute(statement, rows)
+
+    def _write(self) -> None:
+        writing, now = self._writing, self._writing.now
+        self._retire()
+        if self._items:
+            statement = update(items).where(items.c.id == bindparam("item_id"))
+            values = {"state": "present", "gone_at": None, "changed_at": now, "sync_id": self._sync_id}
+            writing.execute(statement, [row | values for row in self._items])
+        if self._new_items:
+            values = {
+                "source_id": self._source_id,
+                "state": "present",
+                "content_hash": None,
+                "first_seen_at": now,
+                "changed_at": now,
+                "gone_at": None,
+                "sync_id": self._sync_id,
+            }
+            for number, row in zip(writing.ids("items", len(self._new_items)), self._new_items, strict=True):
+                row["id"] = number
+                row.update(values)
+            writing.insert_named(items, self._new_items)
+        self._write_jobs()
+        withdraw.withdraw_items(writing, self._withdrawn)
+        withdraw.restore_items(writing, self._returned)
+        withdraw.rename(writing, self._moved)
+
+    def _retire(self) -> None:
+        for part in in_parts(self._replaced):
+            mine = jobs.c.id.in_(part)
+            self._move(mine, UNFINISHED | {QUARANTINED}, SUPERSEDED, reason="a newer version")
+            self._writing.execute(update(jobs).where(mine).values(current=False))
+            resolve(self._writing, part, "a newer version")
+
+    def _write_jobs(self) -> None:
+        if not self._jobs:
+            return
+        for number, job in zip(self._writing.ids("jobs", len(self._jobs)), self._jobs, strict=True):
+            job["id"] = number
+            job["item_id"] = job.pop("item")["id"]
+            self._tell(job["state"], job["item_id"], job=number, attempt=job["attempt"], reason=job["reason"])
+        self._writing.insert_named(jobs, self._jobs)
+        failed = [(job, describe(change.error)) for job, change in self._failures]
+        quarantine_rows(self._writing, failed)
+
+    def _move(self, where: ColumnElement[bool], expected: Iterable[JobState], to: JobState, *, reason: str) -> None:
+        move(self._writing, where, expected, to, actor=self._actor, reason=reason, sync_id=self._sync_id)
+
+    def _tell(
+        self,
+        event: str,
+        item: int,
+        *,
+        job: int | None = None,
+        attempt: int | None = None,
+        reason: str | None = None,
+        was_at: str | None = None,
+    ) -> None:
+        self._writing.record(
+            event,
+            actor=self._actor,
+            source_id=self._source_id,
+            item_id=item,
+            job_id=job,
+            sync_id=self._sync_id,
+            attempt=attempt,
+            reason=reason,
+            was_at=was_at,
+        )
+
+
+def _left(have: Have | None) -> bool:
+    return have is not None and have.state == "missing"
+
+
+def _verdict(moved: bool, returned: bool, wanted: str, different: bool) -> str:
+    if moved:
+        return "moved"
+    if returned:
+        return "revived"
+    if wanted:
+        return "changed"
+    return "attributes" if different else "unchanged"

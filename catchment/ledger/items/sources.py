@@ -1,0 +1,187 @@
+"""The sources as the ledger knows them: their state, and which root they were last seen with."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from sqlalchemy import delete, insert, literal_column, select, update
+
+from catchment.errors import NotFound, Refused
+from catchment.ledger.admin.purge import Purging
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among
+from catchment.ledger.db.records import Source, SourceState
+from catchment.ledger.db.schema import (
+    FRESH,
+    RUNNING,
+    TRIED,
+    formers,
+    holds,
+    items,
+    jobs,
+    marks,
+    sources,
+    syncs,
+    throttles,
+)
+from catchment.ledger.items import consents
+from catchment.ledger.items.matching import REMOVED
+from catchment.ledger.jobs.states import CANCELLED, UNFINISHED, move
+from catchment.ledger.library import withdraw
+from catchment.ledger.limits import breakers
+from catchment.model import Priority
+
+_BEING_REMOVED = "it is being removed; where that was broken off, `catchment sources remove` goes on"
+
+_JOBS_AT_ONCE = 5_000
+
+
+class Sources:
+    """What a person configured, and whether it may run."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def put(self, name: str, kind: str, priority: Priority) -> Source:
+        """Make a source known, or change its priority; may be called again. A removed one is active again.
+
+        Raises Refused when the name belongs to a source of another kind.
+        """
+        with self._store.write() as writing:
+            old = writing.execute(select(sources).where(sources.c.name == name)).first()
+            if old is None:
+                number = writing.ids("sources")[0]
+                writing.execute(
+                    insert(sources).values(id=number, name=name, kind=kind, priority=priority.value, state="active")
+                )
+                writing.record("added", actor="configuration", source_id=number)
+            elif old.state != "removed" and old.kind != kind:
+                raise Refused(f"{name} is a source of kind {old.kind}; remove it first, or take another name")
+            else:
+                self._renew(writing, old, kind, priority)
+        return self.get(name)
+
+    def _renew(self, writing: Writing, old: AnyRow, kind: str, priority: Priority) -> None:
+        values: dict[str, Any] = {"kind": kind, "priority": priority.value}
+        if old.state == "removed":
+            values |= {"state": "active", "state_reason": None, "failures": 0, "root": None}
+            writing.record("added", actor="configuration", source_id=old.id)
+        writing.execute(update(sources).where(sources.c.id == old.id).values(values))
+
+    def get(self, name: str) -> Source:
+        """The source of that name. Raises NotFound, with names that are close."""
+        with self._store.read() as reading:
+            return _source(find(reading, name))
+
+    def all(self) -> list[Source]:
+        """Every source that was not removed, by name."""
+        with self._store.read() as reading:
+            rows = reading.execute(select(sources).where(sources.c.state != "removed").order_by(sources.c.name))
+            return [_source(row) for row in rows]
+
+    def pause(self, name: str, actor: str, reason: str) -> None:
+        """Stop syncs of this source until it is resumed; may be called again."""
+        self._set_state(name, "paused", actor, reason)
+
+    def resume(self, name: str, actor: str) -> None:
+        """Let this source run again, whether it was paused or held, and forget its failures and its breaker's."""
+        self._set_state(name, "active", actor, None, failures=0)
+
+    def hold(self, name: str, actor: str, reason: str) -> None:
+        """Stop syncs of a source that keeps failing until an operator resumes it."""
+        self._set_state(name, "held", actor, reason)
+
+    def _set_state(self, name: str, state: SourceState, actor: str, reason: str | None, **values: Any) -> None:
+        with self._store.write() as writing:
+            source = find(writing, name)
+            writing.execute(
+                update(sources).where(sources.c.id == source.id).values(state=state, state_reason=reason, **values)
+            )
+            if state == "active":
+                breakers.reset(writing, breakers.of_source(name), actor)
+            if source.state != state:
+                event = "resumed" if state == "active" else state
+                writing.record(event, actor=actor, source_id=source.id, reason=reason)
+
+    def remove(self, name: str, actor: str, reason: str) -> None:
+        """Forget this source: its jobs, its documents and its cursor are gone for good; only the history tells of them.
+
+        A sync of it that is at work has ended by that, and does nothing more. Others may write in between: a removal that
+        was broken off leaves the source paused and without a cursor, and may be asked for again.
+        """
+        self.pause(name, actor, _BEING_REMOVED)
+        source_id = self.get(name).id
+        with self._store.write() as writing:
+            _end_sync(writing, source_id)
+        self._end_jobs(source_id, actor)
+        for _ in Purging(self._store).items(source_id, lambda _: True):
+            continue
+        with self._store.write() as writing:
+            source = find(writing, name)
+            _end_sync(writing, source.id)
+            move(writing, jobs.c.source_id == source.id, UNFINISHED, CANCELLED, actor=actor, reason=REMOVED)
+            numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
+            withdraw.forget_items(writing, numbers)
+            withdraw.forget_formers(writing, formers.c.source_id == source.id)
+            breakers.reset(writing, breakers.of_source(name), actor)
+            writing.execute(delete(throttles).where(throttles.c.scope == f"source:{name}"))
+            consents.forget(writing, source.id)
+            writing.execute(
+                update(holds)
+                .where(holds.c.source_id == source.id, holds.c.resolved_at.is_(None))
+                .values(resolved_at=writing.now, resolution="source removed")
+            )
+            writing.execute(
+                update(sources).where(sources.c.id == source.id).values(state="removed", state_reason=reason, root=None)
+            )
+            writing.record("removed", actor=actor, source_id=source.id, reason=reason)
+
+    def _end_jobs(self, source_id: int, actor: str) -> None:
+        for which in (FRESH, TRIED, RUNNING):
+            some = select(jobs.c.id).where(jobs.c.source_id == source_id, literal_column(which)).limit(_JOBS_AT_ONCE)
+            ended = _JOBS_AT_ONCE
+            while ended == _JOBS_AT_ONCE:
+                with self._store.write() as writing:
+                    mine = among(writing, jobs.c.id, writing.execute(some).scalars().all())
+                    ended = len(move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason=REMOVED))
+                self._store.give_way()
+
+    def is_being_removed(self, name: str) -> bool:
+        """Whether a removal of this source is under way, or was broken off."""
+        mine = (sources.c.name == name) & (sources.c.state == "paused")
+        with self._store.read() as reading:
+            return reading.execute(select(sources.c.state_reason).where(mine)).scalar() == _BEING_REMOVED
+
+    def root_changed(self, source_id: int, identity: str) -> bool:
+        """Whether the root is another one than the ledger remembers; a first one is remembered, a different one is not."""
+        with self._store.write() as writing:
+            known = writing.execute(select(sources.c.root).where(sources.c.id == source_id)).scalar()
+            seen = {"seen_root": identity} if known is not None else {"seen_root": identity, "root": identity}
+            writing.execute(update(sources).where(sources.c.id == source_id).values(seen))
+            return known is not None and known != identity
+
+
+def _end_sync(writing: Writing, source_id: int) -> None:
+    """End what is at work for a source, which notices that before it does more; a later sync would look at everything."""
+    writing.execute(delete(marks).where(marks.c.source_id == source_id))
+    # What is at work may not notice before there is another source of this name, which is none of its business.
+    open_one = (syncs.c.source_id == source_id) & syncs.c.outcome.is_(None)
+    closed = {"outcome": "cancelled", "ended_at": writing.now, "error": "its source was removed"}
+    writing.execute(update(syncs).where(open_one).values(closed))
+
+
+def find(reading: Reading, name: str) -> AnyRow:
+    """The row of a source by name, unless it was removed. Raises NotFound."""
+    row = reading.execute(select(sources).where(sources.c.name == name, sources.c.state != "removed")).first()
+    if row is not None:
+        return row
+    names = reading.execute(select(sources.c.name).where(sources.c.state != "removed")).scalars().all()
+    close = get_close_matches(name, names, n=3)
+    remedy = f"did you mean {' or '.join(close)}?" if close else "`catchment sources list` shows those there are"
+    raise NotFound(f"There is no source {name}; {remedy}")
+
+
+def _source(row: AnyRow) -> Source:
+    return Source(
+        row.id, row.name, row.kind, Priority(row.priority), row.state, row.state_reason, row.root, row.failures
+    )

@@ -1,0 +1,1 @@
+"""Jobs: their states, the queue, delivery, failures, quarantine and history."""

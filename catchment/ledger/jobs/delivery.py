@@ -1,0 +1,208 @@
+"""Delivery: what a batch of jobs became enters the library, and the jobs are acknowledged, in one transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
+
+from catchment.errors import IllegalTransition
+from catchment.ledger.db.database import AnyRow, Writing, among, maybe_micros, to_json
+from catchment.ledger.db.records import Acks, Delivered, SkippedOutcome
+from catchment.ledger.db.schema import RUNNING as IS_RUNNING
+from catchment.ledger.db.schema import contents, documents, items, jobs, quarantine
+from catchment.ledger.jobs.failures import resolve
+from catchment.ledger.jobs.states import CANCELLED, PENDING, QUARANTINED, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
+from catchment.ledger.library import before_images, withdraw, word_index
+from catchment.ledger.library.contents import Content, put_contents, storable
+from catchment.model import JobState, SkipReason
+
+_Outcome = Delivered | SkippedOutcome
+
+_LONGEST_TITLE = 1_000
+"""Characters; a text of one line that begins like a heading is no title, and PostgreSQL refuses to index it."""
+
+
+def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
+    """See `Queue.deliver`. A job whose content was purged meanwhile goes back to the queue, and counts as stale."""
+    wanted = {outcome.job_id: outcome for outcome in outcomes}
+    mine = _mine(writing, token, wanted)
+    delivered = {n: storable(o) for n in mine if isinstance(o := wanted[n], Delivered)}
+    skipped = {n: o for n in mine if isinstance(o := wanted[n], SkippedOutcome)}
+    kept = put_contents(writing, delivered.values())
+    content = {n: kept[key] for n, o in delivered.items() if (key := (o.content_hash, o.normalizer)) in kept}
+    lost = [n for n in delivered if n not in content]
+    for number in lost:
+        del delivered[number]
+    if _adopt(writing, mine, content):
+        mine = _mine(writing, token, wanted)
+    owner = next((row.owner for row in mine.values()), "nobody")
+    _acknowledge(writing, delivered, SUCCEEDED, owner, None)
+    _acknowledge(writing, lost, PENDING, owner, "content was purged")
+    by_reason: defaultdict[SkipReason, list[int]] = defaultdict(list)
+    for number, outcome in skipped.items():
+        by_reason[outcome.reason].append(number)
+    for reason, numbers in by_reason.items():
+        _acknowledge(writing, numbers, SKIPPED, owner, reason.value)
+    _put_documents(writing, mine, delivered, content)
+    _pass_over(writing, mine, skipped)
+    _settle_quarantine(writing, {mine[n].item_id for n in (*delivered, *skipped)})
+    return Acks(list(delivered), list(skipped), [n for n in wanted if n not in mine] + lost)
+
+
+def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyRow]:
+    """The jobs that still are this token's, in the order they were given, with their item and its document."""
+    statement = (
+        select(
+            jobs.c.id,
+            jobs.c.item_id,
+            jobs.c.source_id,
+            jobs.c.owner,
+            items.c.locator,
+            documents.c.id.label("document_id"),
+            documents.c.content_id,
+            documents.c.removed_at,
+        )
+        .join(items, items.c.id == jobs.c.item_id)
+        .outerjoin(documents, documents.c.item_id == items.c.id)
+    )
+    found: dict[int, AnyRow] = {}
+    for part in in_parts(wanted):
+        running: ColumnElement[bool] = literal_column(IS_RUNNING)
+        rows = writing.execute(statement.where(among(writing, jobs.c.id, part), jobs.c.token == token, running))
+        found |= {row.id: row for row in rows.all()}
+    return {number: found[number] for number in wanted if number in found}
+
+
+def _adopt(writing: Writing, mine: Mapping[int, AnyRow], content: Mapping[int, Content]) -> bool:
+    """Give new items the documents that items with the same content left behind: moves by copy and delete.
+
+    Whether there were any. Empty content says nothing about where it came from.
+    """
+    new = {n: c.id for n, c in content.items() if not c.is_new and mine[n].document_id is None}
+    orphans: defaultdict[tuple[int, int], list[AnyRow]] = defaultdict(list)
+    for part in in_parts(set(new.values())):
+        left = (
+            select(documents.c.id, documents.c.item_id, documents.c.content_id, items.c.source_id)
+            .join(items, items.c.id == documents.c.item_id)
+            .join(contents, contents.c.id == documents.c.content_id)
+            .where(among(writing, documents.c.content_id, part), items.c.state != "present", contents.c.text != "")
+            .order_by(items.c.gone_at)
+        )
+        for row in writing.execute(left):
+            orphans[row.source_id, row.content_id].append(row)
+    adopted = [
+        (mine[n], orphans[key].pop()) for n, number in new.items() if orphans.get(key := (mine[n].source_id, number))
+    ]
+    if not adopted:
+        return False
+    left_behind = [orphan.item_id for _, orphan in adopted]
+    given_up = move(
+        writing,
+        jobs.c.item_id.in_(left_behind) & jobs.c.current,
+        {QUARANTINED},
+        CANCELLED,
+        actor=adopted[0][0].owner,
+        reason="deleted",
+    )
+    resolve(writing, [row.id for row in given_up], "deleted")
+    withdraw.withdraw_items(writing, left_behind)
+    writing.execute(
+        update(documents).where(documents.c.id == bindparam("document")).values(item_id=bindparam("item")),
+        [{"document": orphan.id, "item": row.item_id} for row, orphan in adopted],
+    )
+    # Without a version, for what comes back there has to be read, though it says the same as before.
+    writing.execute(update(items).where(items.c.id.in_(left_behind)).values(state="deleted", version=""))
+    for row, _ in adopted:
+        writing.record("moved", actor=row.owner, source_id=row.source_id, item_id=row.item_id, reason="same content")
+    return True
+
+
+def _acknowledge(writing: Writing, numbers: Iterable[int], to: JobState, owner: str, reason: str | None) -> None:
+    for part in in_parts(numbers):
+        moved = move(writing, among(writing, jobs.c.id, part), {RUNNING}, to, actor=owner, reason=reason)
+        if len(moved) != len(part):
+            raise IllegalTransition(f"A job left its batch while it was put {to}; nothing was changed")
+
+
+# Documents
+
+
+def _put_documents(
+    writing: Writing,
+    mine: Mapping[int, AnyRow],
+    delivered: Mapping[int, Delivered],
+    content: Mapping[int, Content],
+) -> None:
+    """Give each item its document; one that has a document keeps its id, whatever it says now."""
+    if not delivered:
+        return
+    changed = [n for n in delivered if mine[n].document_id is not None]
+    added = [n for n in delivered if mine[n].document_id is None]
+    new_ids = dict(zip(added, writing.ids("documents", len(added)), strict=True)) if added else {}
+    rows = {
+        n: {
+            "id": new_ids[n] if n in new_ids else mine[n].document_id,
+            "item_id": mine[n].item_id,
+            "source_id": mine[n].source_id,
+            "content_id": content[n].id,
+            "title": outcome.title[:_LONGEST_TITLE],
+            "aliases": content[n].aliases,
+            "properties": content[n].properties,
+            "path": mine[n].locator,
+            "modified": maybe_micros(outcome.modified),
+            "metadata": to_json(outcome.metadata),
+            "removed_at": None,
+        }
+        for n, outcome in delivered.items()
+    }
+    live = {n for n in changed if mine[n].removed_at is None}
+    before_images.keep_absent(writing, [(mine[n].source_id, mine[n].locator) for n in delivered if n not in live])
+    _change_documents(writing, [rows[n] for n in changed])
+    writing.insert_named(documents, [rows[n] for n in added])
+    word_index.add_names(writing, [tuple(row[name] for name in word_index.NAMES) for row in rows.values()])
+    set_hashes(writing, [row["item_id"] for row in rows.values()])
+    withdraw.drop_unused(writing, {mine[n].content_id for n in changed} - {content[n].id for n in changed})
+
+
+def _change_documents(writing: Writing, rows: Sequence[Mapping[str, Any]]) -> None:
+    if not rows:
+        return
+    old = among(writing, documents.c.id, [row["id"] for row in rows])
+    before_images.keep(writing, old & documents.c.removed_at.is_(None))
+    word_index.forget_names(writing, old)
+    which = documents.c.id == bindparam("document")
+    writing.execute(update(documents).where(which), [{**row, "document": row["id"]} for row in rows])
+
+
+def set_hashes(writing: Writing, item_ids: Sequence[int]) -> None:
+    """Let items say which content their documents have."""
+    its_hash = (
+        select(contents.c.hash)
+        .join(documents, documents.c.content_id == contents.c.id)
+        .where(documents.c.item_id == items.c.id)
+        .scalar_subquery()
+    )
+    writing.execute(update(items).where(among(writing, items.c.id, item_ids)).values(content_hash=its_hash))
+
+
+def _pass_over(writing: Writing, mine: Mapping[int, AnyRow], skipped: Mapping[int, SkippedOutcome]) -> None:
+    """Unchanged content keeps (or brings back) the document; an item that is not wanted any more loses it."""
+    kept = [n for n, o in skipped.items() if o.reason is SkipReason.UNCHANGED]
+    withdraw.restore_items(writing, [mine[n].item_id for n in kept if mine[n].removed_at is not None])
+    withdraw.withdraw_items(
+        writing, [mine[n].item_id for n in skipped if n not in kept and mine[n].document_id is not None]
+    )
+
+
+def _settle_quarantine(writing: Writing, item_ids: Iterable[int]) -> None:
+    for part in in_parts(item_ids):
+        mine = (
+            select(quarantine.c.job_id)
+            .join(jobs, jobs.c.id == quarantine.c.job_id)
+            .where(among(writing, jobs.c.item_id, part), quarantine.c.resolved_at.is_(None))
+        )
+        if open_entries := writing.execute(mine).scalars().all():
+            resolve(writing, open_entries, "succeeded")

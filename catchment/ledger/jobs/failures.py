@@ -1,0 +1,83 @@
+"""How a failure is kept: the quarantine entry of a job, and the cluster of those that failed for the same cause."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import delete, select, update
+
+from catchment.errors import ItemError
+from catchment.ledger.db.database import Writing, as_map
+from catchment.ledger.db.records import FailureInfo
+from catchment.ledger.db.schema import quarantine, syncs
+from catchment.ledger.jobs.states import in_parts
+from catchment.model import FailureClass
+
+_PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\b\w*\d\w*\b""")
+_FRAME = re.compile(r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)')
+
+
+def describe(error: ItemError) -> FailureInfo:
+    """The failure that an exception stands for."""
+    message = " ".join(str(error).split())
+    helps = error.failure_class is not FailureClass.PERMANENT
+    return FailureInfo(error.reason, error.failure_class, type(error).__name__, message, "", helps)
+
+
+def cluster_of(failure: FailureInfo) -> str:
+    """The same for failures with one cause: reason, error, where it was raised, and the message without its particulars."""
+    frames = _FRAME.findall(failure.traceback)
+    where = ":".join(frames[-1]) if frames else ""
+    gist = _PARTICULARS.sub("*", failure.message)
+    return hashlib.sha256("\n".join((failure.reason, failure.error, where, gist)).encode()).hexdigest()[:12]
+
+
+def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], FailureInfo]]) -> None:
+    """Make the entries of jobs that just went into quarantine; one that was there before keeps its notes."""
+    failed = list(failed)
+    if not failed:
+        return
+    numbers = [job["id"] for job, _ in failed]
+    notes: dict[int, Any] = {}
+    for part in in_parts(numbers):
+        mine = quarantine.c.job_id.in_(part)
+        notes |= as_map(writing.execute(select(quarantine.c.job_id, quarantine.c.notes).where(mine)))
+        writing.execute(delete(quarantine).where(mine))
+    source_ids = {job["source_id"] for job, _ in failed}
+    open_syncs = select(syncs.c.source_id, syncs.c.run, syncs.c.circumstances).where(
+        syncs.c.source_id.in_(source_ids), syncs.c.outcome.is_(None)
+    )
+    its_sync = {row.source_id: (row.run, row.circumstances) for row in writing.execute(open_syncs)}
+    rows = [
+        {
+            "job_id": job["id"],
+            "reason": failure.reason.value,
+            "failure_class": failure.failure_class.value,
+            "error": failure.error,
+            "message": failure.message,
+            "traceback": failure.traceback,
+            "retry_helps": failure.retry_helps,
+            "cluster": cluster_of(failure),
+            "first_failed_at": job["failed_at"] or writing.now,
+            "last_failed_at": writing.now,
+            "notes": notes.get(job["id"]),
+            "run": its_sync.get(job["source_id"], (None, None))[0],
+            "resolved_at": None,
+            "resolution": None,
+            "circumstances": its_sync.get(job["source_id"], (None, None))[1],
+        }
+        for job, failure in failed
+    ]
+    writing.insert_named(quarantine, rows)
+
+
+def resolve(writing: Writing, job_ids: Collection[int], how: str) -> None:
+    """Close the entries of these jobs; they stay as history and are not listed any more."""
+    writing.execute(
+        update(quarantine)
+        .where(quarantine.c.job_id.in_(job_ids), quarantine.c.resolved_at.is_(None))
+        .values(resolved_at=writing.now, resolution=how)
+    )

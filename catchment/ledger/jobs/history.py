@@ -1,0 +1,96 @@
+"""The history: every transition and decision, append-only, each row proving the ones before it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from catchment.ledger.db.database import Reading, Store, from_micros, link
+from catchment.ledger.db.records import Event
+from catchment.ledger.db.schema import chain, history, jobs, moves
+
+_SQLITE = tuple(
+    f"""CREATE TRIGGER history_no_{verb.lower()} BEFORE {verb} ON history
+    BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END"""
+    for verb in ("UPDATE", "DELETE")
+)
+_POSTGRES = (
+    """CREATE FUNCTION history_is_append_only() RETURNS trigger LANGUAGE plpgsql
+    AS $$ BEGIN RAISE EXCEPTION 'the history is append-only'; END $$""",
+    """CREATE TRIGGER history_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON history
+    FOR EACH STATEMENT EXECUTE FUNCTION history_is_append_only()""",
+)
+
+
+def create(connection: Connection) -> None:
+    """Make the guards of the history in an empty database."""
+    for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES:
+        connection.exec_driver_sql(statement)
+
+
+class History:
+    """What happened, in order."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def of_item(self, item_id: int) -> list[Event]:
+        """Everything that happened to an item, oldest first."""
+        return self._events(history.c.item_id == item_id)
+
+    def of_job(self, job_id: int) -> list[Event]:
+        """Everything that happened to a job, oldest first; empty when there is no such job."""
+        with self._store.read() as reading:
+            item_id = reading.execute(select(jobs.c.item_id).where(jobs.c.id == job_id)).scalar()
+            if item_id is None:
+                # Of a job that was forgotten the history alone tells, and is read through for it.
+                statement = select(history.c.item_id).where(history.c.job_id == job_id).limit(1)
+                item_id = reading.execute(statement).scalar()
+        return self._events((history.c.item_id == item_id) & (history.c.job_id == job_id))
+
+    def decisions(self, events: Collection[str], limit: int) -> list[Event]:
+        """The latest of these events that concern no item, but a source, a host or a rule; oldest first."""
+        which = history.c.item_id.is_(None) & history.c.event.in_(events)
+        with self._store.read() as reading:
+            latest = select(history.c.id).where(which).order_by(history.c.id.desc()).limit(limit)
+            numbers = reading.execute(latest).scalars().all()
+        return self._events(history.c.id.in_(numbers))
+
+    def verify(self) -> list[str]:
+        """Where the chain is broken: the first row that was changed, is missing or out of order. Empty when it holds."""
+        with self._store.read() as reading:
+            return verify(reading)
+
+    def _events(self, where: ColumnElement[bool]) -> list[Event]:
+        columns = [column for column in history.c if column.name not in ("reason", "hash")]
+        statement = (
+            select(*columns, moved_from())
+            .outerjoin(moves, moves.c.history_id == history.c.id)
+            .where(where)
+            .order_by(history.c.id)
+        )
+        with self._store.read() as reading:
+            return [Event(row[0], from_micros(row[1]), *row[2:]) for row in reading.execute(statement)]
+
+
+def moved_from() -> ColumnElement[str | None]:
+    """The reason of an event; of a move, the place that was left, unless it is forgotten."""
+    return func.coalesce(history.c.reason, "from " + moves.c.locator)
+
+
+def verify(reading: Reading) -> list[str]:
+    """Walk the chain from its first row."""
+    previous, number = b"", 0
+    rows = reading.execute(select(history).order_by(history.c.id).execution_options(yield_per=5_000))
+    for *row, proof in rows:
+        number += 1
+        if row[0] != number:
+            return [f"Row {number} of the history is missing"]
+        previous = link(previous, row)
+        if previous != proof:
+            return [f"Row {number} of the history was changed"]
+    length, head = reading.execute(select(chain.c.length, chain.c.hash)).one()
+    if length != number or (number and head != previous):
+        return [f"The history ends at row {number} and should end at row {length}"]
+    return []

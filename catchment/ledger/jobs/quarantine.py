@@ -1,0 +1,236 @@
+"""The quarantine: what could not be read, and what an operator does about it."""
+
+from __future__ import annotations
+
+import builtins
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Select, delete, func, literal_column, select, update
+
+from catchment.errors import IllegalTransition, NotFound
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_json, from_micros, to_json
+from catchment.ledger.db.records import Cluster, Entry
+from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
+from catchment.ledger.jobs.failures import resolve
+from catchment.ledger.jobs.states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
+from catchment.model import FailureClass, Reason
+from catchment.runtime.fingerprints import CHANGED, Circumstances, changed
+
+_LOGIN_AGAIN = 86_400_000_000
+"""Microseconds."""
+
+
+class Quarantine:
+    """The entries that are open. An entry closes when its item succeeds, changes, is deleted or is discarded."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def list(
+        self, source: str | None = None, reason: Reason | None = None, cluster: str | None = None
+    ) -> builtins.list[Entry]:
+        """The open entries of one source, for one reason, of one cluster; the latest failure first."""
+        statement = (
+            _entries()
+            .where(quarantine.c.resolved_at.is_(None))
+            .order_by(quarantine.c.last_failed_at.desc(), quarantine.c.job_id.desc())
+        )
+        if source is not None:
+            statement = statement.where(sources.c.name == source)
+        if reason is not None:
+            statement = statement.where(quarantine.c.reason == Reason(reason).value)
+        if cluster is not None:
+            statement = statement.where(quarantine.c.cluster == cluster)
+        with self._store.read() as reading:
+            return [_entry(row) for row in reading.execute(statement)]
+
+    def show(self, job_id: int) -> Entry:
+        """One entry, open or closed. Raises NotFound."""
+        with self._store.read() as reading:
+            row = reading.execute(_entries().where(quarantine.c.job_id == job_id)).first()
+        if row is None:
+            raise NotFound(f"Job {job_id} is not in quarantine; `catchment quarantine list` shows what is")
+        return _entry(row)
+
+    def retry(self, job_ids: Sequence[int] | None, actor: str, reason: str | None = None) -> int:
+        """Let quarantined jobs (None: all) run once more; how many. The attempts stay counted."""
+        with self._store.write() as writing:
+            every = select(jobs.c.id).where(literal_column("state = 'quarantined'"))
+            chosen = writing.execute(every).scalars().all() if job_ids is None else job_ids
+            moved = _release(writing, chosen, actor, reason or "operator retry")
+            if not moved and job_ids is not None and len(job_ids) == 1:
+                raise _refused(writing, job_ids[0])
+            return moved
+
+    def heal(self, source_id: int, now: Circumstances) -> int:
+        """Let items of a source run once more whose failure may be over, since something that mattered to it changed; how many.
+
+        Each is released once for each change. A login that changed counts once a day: some services replace it all the time.
+        """
+        mine = (
+            select(quarantine.c.job_id, quarantine.c.reason, quarantine.c.circumstances, quarantine.c.last_failed_at)
+            .join(jobs, jobs.c.id == quarantine.c.job_id)
+            .where(jobs.c.source_id == source_id, quarantine.c.resolved_at.is_(None))
+        )
+        found: defaultdict[str, builtins.list[int]] = defaultdict(list)
+        with self._store.read() as reading:
+            for job_id, reason, then, failed_at in reading.execute(mine):
+                what = changed(Reason(reason), from_json(then), now)
+                # A failure in the future is one from before the clock was set back.
+                recent = reading.now - _LOGIN_AGAIN < failed_at <= reading.now
+                if what is not None and (what != "login" or not recent):
+                    found[what].append(job_id)
+        if not found:
+            return 0
+        with self._store.write() as writing:
+            return sum(_release(writing, ids, "catchment", CHANGED[what]) for what, ids in found.items())
+
+    def note(self, job_id: int, text: str, actor: str) -> None:
+        """Add a note to an entry. Raises NotFound."""
+        with self._store.write() as writing:
+            mine = quarantine.c.job_id == job_id
+            row = writing.execute(select(quarantine.c.notes).where(mine)).first()
+            if row is None:
+                raise NotFound(f"Job {job_id} is not in quarantine; `catchment quarantine list` shows what is")
+            notes = [*from_json(row.notes), text]
+            writing.execute(update(quarantine).where(mine).values(notes=to_json(notes)))
+            self._tell(writing, job_id, "noted", actor)
+
+    def discard(self, job_id: int, actor: str, reason: str) -> None:
+        """Give an item up until it changes; what the library has of it stays. Raises NotFound, IllegalTransition."""
+        with self._store.write() as writing:
+            if not move(writing, jobs.c.id == job_id, {QUARANTINED}, CANCELLED, actor=actor, reason=reason):
+                raise refuse(writing, job_id, "discarded")
+            resolve(writing, [job_id], "discarded")
+
+    def purge(self, older_than: timedelta, actor: str) -> int:
+        """Discard the entries whose last failure is older than this, and forget closed ones of that age; how many."""
+        with self._store.write() as writing:
+            limit = writing.now - older_than // timedelta(microseconds=1)
+            old = quarantine.c.last_failed_at <= limit
+            mine = jobs.c.id.in_(select(quarantine.c.job_id).where(old, quarantine.c.resolved_at.is_(None)))
+            move(writing, mine, {QUARANTINED}, CANCELLED, actor=actor, reason="purged")
+            return writing.execute(delete(quarantine).where(old)).rowcount
+
+    def stats(self) -> dict[str, dict[Reason, int]]:
+        """How many open entries there are, by source and reason."""
+        statement = (
+            _of_sources(sources.c.name, quarantine.c.reason, func.count())
+            .where(quarantine.c.resolved_at.is_(None))
+            .group_by(sources.c.name, quarantine.c.reason)
+            .order_by(sources.c.name, quarantine.c.reason)
+        )
+        found: dict[str, dict[Reason, int]] = {}
+        with self._store.read() as reading:
+            for name, reason, count in reading.execute(statement):
+                found.setdefault(name, {})[Reason(reason)] = count
+        return found
+
+    def clusters(self) -> builtins.list[Cluster]:
+        """The open entries grouped by cause, the largest group first; the message is that of its latest failure."""
+        rows = (
+            _of_sources(
+                quarantine.c.cluster,
+                quarantine.c.reason,
+                quarantine.c.error,
+                quarantine.c.message,
+                sources.c.name.label("source"),
+            )
+            .where(quarantine.c.resolved_at.is_(None))
+            .order_by(quarantine.c.last_failed_at.desc(), quarantine.c.job_id.desc())
+        )
+        latest: dict[str, AnyRow] = {}
+        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        with self._store.read() as reading:
+            for row in reading.execute(rows.execution_options(yield_per=2_000)):
+                latest.setdefault(row.cluster, row)
+                found[row.cluster][row.source] += 1
+        return sorted(
+            (
+                Cluster(
+                    name, Reason(one.reason), one.error, one.message, found[name].total(), tuple(sorted(found[name]))
+                )
+                for name, one in latest.items()
+            ),
+            key=lambda cluster: (-cluster.count, cluster.id),
+        )
+
+    def _tell(self, writing: Writing, job_id: int, event: str, actor: str) -> None:
+        job = writing.execute(select(jobs.c.source_id, jobs.c.item_id).where(jobs.c.id == job_id)).one()
+        writing.record(event, actor=actor, source_id=job.source_id, item_id=job.item_id, job_id=job_id)
+
+
+def _refused(reading: Reading, job_id: int) -> Exception:
+    """Why a job is not retried."""
+    if reading.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar() != QUARANTINED.value:
+        return refuse(reading, job_id, "retried")
+    return IllegalTransition(
+        f"The item of job {job_id} is missed at its source, so there is nothing to read; retry it when it is back, or see "
+        "`catchment deletions list`"
+    )
+
+
+def _release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) -> int:
+    moved = 0
+    for part in in_parts(job_ids):
+        values = {"not_before": writing.now, "due": writing.now, "finished_at": None}
+        # What a listing missed cannot be read.
+        there = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
+        mine = jobs.c.id.in_(part) & jobs.c.current & there.exists()
+        rows = move(writing, mine, {QUARANTINED}, PENDING, actor=actor, reason=reason, **values)
+        resolve(writing, [row.id for row in rows], "retried")
+        moved += len(rows)
+    return moved
+
+
+def _of_sources(*columns: Any) -> Select[Any]:
+    """What is said of the entries, each with its job and its source."""
+    return (
+        select(*columns)
+        .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
+        .join(sources, sources.c.id == jobs.c.source_id)
+    )
+
+
+def _entries() -> Select[Any]:
+    return (
+        _of_sources(
+            quarantine,
+            sources.c.name.label("source"),
+            sources.c.kind,
+            jobs.c.item_id,
+            jobs.c.version,
+            jobs.c.attempt,
+            items.c.locator,
+            documents.c.id.label("document"),
+        )
+        .join(items, items.c.id == jobs.c.item_id)
+        .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
+    )
+
+
+def _entry(row: AnyRow) -> Entry:
+    return Entry(
+        job=row.job_id,
+        source=row.source,
+        kind=row.kind,
+        item_id=row.item_id,
+        item=row.locator,
+        version=row.version,
+        reason=Reason(row.reason),
+        failure_class=FailureClass(row.failure_class),
+        error=row.error,
+        message=row.message,
+        traceback=row.traceback,
+        retry_helps=row.retry_helps,
+        attempts=row.attempt,
+        first_failed=from_micros(row.first_failed_at),
+        last_failed=from_micros(row.last_failed_at),
+        cluster=row.cluster,
+        notes=tuple(from_json(row.notes)),
+        run=row.run,
+        document=row.document,
+    )

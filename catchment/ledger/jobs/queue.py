@@ -1,0 +1,403 @@
+"""The queue: claiming jobs under a lease, and every way in which a claim ends but delivery (see `delivery`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, union_all, update
+
+from catchment.errors import StaleLease
+from catchment.ledger.db import schema
+from catchment.ledger.db.database import (
+    AnyRow,
+    Reading,
+    Store,
+    Writing,
+    among,
+    from_json,
+    from_micros,
+    maybe_micros,
+    maybe_time,
+    to_micros,
+)
+from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.records import (
+    Acks,
+    Batch,
+    ClaimedJob,
+    Delivered,
+    FailureInfo,
+    JobRow,
+    Recovered,
+    SkippedOutcome,
+    Waiting,
+)
+from catchment.ledger.db.schema import FRESH, TRIED, items, jobs, sources
+from catchment.ledger.items.recording import AGEING
+from catchment.ledger.jobs import delivery
+from catchment.ledger.jobs.failures import quarantine_rows
+from catchment.ledger.jobs.states import (
+    CANCELLED,
+    PENDING,
+    QUARANTINED,
+    RETRYING,
+    RUNNING,
+    UNFINISHED,
+    in_parts,
+    move,
+    refuse,
+    states,
+)
+from catchment.ledger.limits.throttles import Quota
+from catchment.model import FailureClass, Item, JobState, Reason
+
+LEASE = timedelta(minutes=5)
+
+_KILLED = FailureInfo(
+    Reason.PROCESS_KILLED,
+    FailureClass.TRANSIENT,
+    "ProcessKilled",
+    "The process that worked on the item died, every time",
+    retry_helps=True,
+)
+
+
+class Queue:
+    """The jobs of all sources."""
+
+    def __init__(self, store: Store, timeline: Timeline) -> None:
+        self._store = store
+        self._timeline = timeline
+
+    def claim(
+        self,
+        source_id: int,
+        limit: int,
+        *,
+        owner: str,
+        lease: timedelta = LEASE,
+        fresh: bool | None = None,
+        attempts: int | None = None,
+        jobs: Sequence[int] | None = None,
+        most_bytes: int | None = None,
+    ) -> Batch:
+        """Take up to `limit` jobs that are ready, the longest due first, under one new token; each counts an attempt.
+
+        `fresh`: only jobs that did not fail (True), only those that failed before (False), or either. `jobs`: only these.
+        `attempts`: only jobs that were claimed fewer times. `most_bytes`: no further job once the items before it have so many.
+        Two claims never share a job. An empty batch when nothing is ready, or when the quotas let nothing begin.
+        """
+        with self._store.write() as writing:
+            # A clock that was set back must not keep jobs waiting.
+            self._timeline.now(writing)
+            quota = Quota(writing, self._timeline, source_id)
+            limit = quota.left(limit)
+            token = writing.ids("token")[0]
+            until = writing.now + lease // timedelta(microseconds=1)
+            move(
+                writing,
+                _ready(writing, source_id, limit, fresh, jobs, attempts, most_bytes),
+                {PENDING, RETRYING},
+                RUNNING,
+                actor=owner,
+                attempt=_jobs.attempt + 1,
+                token=token,
+                owner=owner,
+                lease_until=until,
+            )
+            batch = Batch(token, tuple(_claimed(writing, token)))
+            quota.spend(len(batch.jobs))
+            return batch
+
+    def apart(self, source_id: int, limit: int, attempts: int) -> list[int]:
+        """The ready jobs that are to be worked on one by one: those that failed, then those claimed `attempts` times."""
+        with self._store.read() as reading:
+            failed = _ready_in(TRIED, source_id, reading.now, None)
+            worn = _ready_in(FRESH, source_id, reading.now, None).where(_jobs.attempt >= attempts)
+            return [
+                row.id
+                for statement in (failed, worn)
+                for row in reading.execute(statement.order_by("due", "id").limit(limit))
+            ]
+
+    def waiting(self, source_id: int) -> Waiting:
+        """How much a source still has to do."""
+        fresh = select(func.count()).where(_jobs.source_id == source_id, literal_column(FRESH))
+        with self._store.read() as reading:
+            is_later = _jobs.not_before > reading.now
+            tried, later, next_at = reading.execute(
+                select(
+                    func.count(),
+                    func.count().filter(is_later),
+                    func.min(_jobs.not_before).filter(is_later),
+                ).where(_jobs.source_id == source_id, literal_column(TRIED))
+            ).one()
+            return Waiting(reading.execute(fresh).scalar_one() + tried - later, later, maybe_time(next_at))
+
+    def left(self, source_id: int) -> int:
+        """How many jobs of a source wait for their first try, or are worked on. Cheap, however many there are in all."""
+        mine = _jobs.source_id == source_id
+        with self._store.read() as reading:
+            return sum(
+                reading.execute(select(func.count()).where(mine, literal_column(state))).scalar_one()
+                for state in (FRESH, schema.RUNNING)
+            )
+
+    def unfinished(self, job_ids: Collection[int]) -> list[int]:
+        """Those of these jobs that may still be worked on: what is in quarantine, too."""
+        may_go_on = states(UNFINISHED | {QUARANTINED})
+        with self._store.read() as reading:
+            statement = select(_jobs.id).where(among(reading, _jobs.id, job_ids), may_go_on)
+            return list(reading.execute(statement).scalars())
+
+    def renew(self, token: int, job_ids: Sequence[int], lease: timedelta) -> int:
+        """Extend the lease of these jobs, as far as they still are this token's; how many are."""
+        with self._store.write() as writing:
+            until = writing.now + lease // timedelta(microseconds=1)
+            mine = _jobs.id.in_(job_ids) & (_jobs.token == token) & (_jobs.state == RUNNING.value)
+            return writing.execute(update(jobs).where(mine).values(lease_until=until)).rowcount
+
+    def deliver(self, token: int, outcomes: Sequence[Delivered | SkippedOutcome]) -> Acks:
+        """Put what jobs became into the library and acknowledge them, all in one transaction.
+
+        A job that is not this token's any more is left out whole, and listed as stale.
+        """
+        with self._store.write() as writing:
+            return delivery.deliver(writing, token, outcomes)
+
+    def fail(self, token: int, job_id: int, failure: FailureInfo, *, retry_at: datetime | None) -> JobState:
+        """Say that an attempt failed: to be retried at `retry_at`, or quarantined when that is None.
+
+        Raises StaleLease when the job is not this token's any more.
+        """
+        with self._store.write() as writing:
+            mine = (_jobs.id == job_id) & (_jobs.token == token)
+            values: dict[str, Any] = {
+                "error": f"{failure.error}: {failure.message}",
+                "failed_at": func.coalesce(_jobs.failed_at, writing.now),
+            }
+            if retry_at is None:
+                to = QUARANTINED
+            else:
+                to, moment = RETRYING, to_micros(retry_at)
+                values |= {"not_before": moment, "due": moment + _jobs.due - _jobs.not_before}
+            actor = self._owner(writing, job_id)
+            moved = move(writing, mine, {RUNNING}, to, actor=actor, reason=failure.reason.value, **values)
+            if not moved:
+                raise StaleLease(f"Job {job_id} was taken over by another claim; nothing was changed")
+            if to is QUARANTINED:
+                _quarantine(writing, [job_id], failure)
+            return to
+
+    def _owner(self, reading: Reading, job_id: int) -> str:
+        return reading.execute(select(_jobs.owner).where(_jobs.id == job_id)).scalar() or "nobody"
+
+    def release(self, token: int) -> int:
+        """Hand back the jobs of a token that are not done; the attempt stays counted. How many there were."""
+        with self._store.write() as writing:
+            mine = _jobs.token == token
+            owner = writing.execute(select(_jobs.owner).where(mine, literal_column(schema.RUNNING)).limit(1)).scalar()
+            return len(move(writing, mine, {RUNNING}, PENDING, actor=owner or "nobody", reason="released"))
+
+    def cancel(self, job_id: int, actor: str, reason: str) -> None:
+        """Stop a job that is not finished, for good; only a new version of the item makes another. Raises IllegalTransition."""
+        with self._store.write() as writing:
+            if not move(writing, _jobs.id == job_id, UNFINISHED, CANCELLED, actor=actor, reason=reason):
+                raise refuse(writing, job_id, "cancelled")
+
+    def recover(
+        self, source_id: int | None, alive: Callable[[str], bool], max_attempts: Mapping[str, int] | int
+    ) -> Recovered:
+        """Take back running jobs whose owner is dead or whose lease has ended.
+
+        They wait again. A job that was claimed alone is quarantined when its attempts (in all, or by kind of source) are
+        used up; of a batch nobody can tell which job it was.
+        """
+        with self._store.read() as reading:
+            owners = reading.execute(select(_jobs.owner).where(literal_column(schema.RUNNING)).distinct()).scalars()
+            dead = [owner for owner in owners if not alive(owner or "")]
+        with self._store.write() as writing:
+            lost = (_jobs.owner.in_(dead)) | (_jobs.lease_until <= writing.now)
+            if source_id is not None:
+                lost &= _jobs.source_id == source_id
+            alone = (
+                select(_jobs.token)
+                .where(literal_column(schema.RUNNING))
+                .group_by(_jobs.token)
+                .having(func.count() == 1)
+            )
+            used_up = lost & _jobs.token.in_(alone) & _used_up(writing, max_attempts)
+            failed = move(
+                writing,
+                used_up,
+                {RUNNING},
+                QUARANTINED,
+                actor="recovery",
+                reason=_KILLED.reason.value,
+                error=f"{_KILLED.error}: {_KILLED.message}",
+                failed_at=func.coalesce(_jobs.failed_at, writing.now),
+            )
+            _quarantine(writing, [row.id for row in failed], _KILLED)
+            freed = move(writing, lost, {RUNNING}, PENDING, actor="recovery", reason="its worker died")
+            return Recovered(len(freed), len(failed))
+
+    def job(self, job_id: int) -> JobRow:
+        """One job. Raises NotFound."""
+        with self._store.read() as reading:
+            row = reading.execute(_listing().where(_jobs.id == job_id)).first()
+            if row is None:
+                raise refuse(reading, job_id, "shown")
+            return _job(row)
+
+    def jobs(
+        self,
+        *,
+        source: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        since: datetime | None = None,
+    ) -> list[JobRow]:
+        """The latest jobs, newest first, of one source, in one state, enqueued since a time."""
+        statement = _listing().order_by(_jobs.id.desc()).limit(limit)
+        if source is not None:
+            statement = statement.where(sources.c.name == source)
+        if state is not None:
+            statement = statement.where(_jobs.state == JobState(state).value)
+        if since is not None:
+            statement = statement.where(_jobs.enqueued_at >= maybe_micros(since))
+        with self._store.read() as reading:
+            return [_job(row) for row in reading.execute(statement)]
+
+    def counts(self) -> dict[str, dict[JobState, int]]:
+        """How many current jobs are in each state, by the name of the source; every state is named."""
+        counted = (
+            select(_jobs.source_id, _jobs.state, func.count().label("number"))
+            .where(_jobs.current)
+            .group_by(_jobs.source_id, _jobs.state)
+            .subquery()
+        )
+        statement = (
+            select(sources.c.name, counted.c.state, counted.c.number)
+            .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
+            .where(sources.c.state != "removed")
+        )
+        found: dict[str, dict[JobState, int]] = {}
+        with self._store.read() as reading:
+            for name, state, count in reading.execute(statement):
+                states = found.setdefault(name, dict.fromkeys(JobState, 0))
+                if state is not None:
+                    states[JobState(state)] = count
+        return found
+
+
+_jobs = jobs.c
+
+
+def _ready_in(which: str, source_id: int, now: int, only: Sequence[int] | None) -> Select[Any]:
+    statement = select(_jobs.id, _jobs.due, _jobs.item_id).where(
+        _jobs.source_id == source_id,
+        literal_column(which),
+        _jobs.not_before <= now,
+        _jobs.due <= now + max(AGEING.values()),
+    )
+    return statement if only is None else statement.where(_jobs.id.in_(only))
+
+
+def _ready(
+    reading: Reading,
+    source_id: int,
+    limit: int,
+    fresh: bool | None,
+    only: Sequence[int] | None,
+    attempts: int | None,
+    most_bytes: int | None,
+) -> ColumnElement[bool]:
+    """The condition that a job is among the first that are ready; either kind has an index of its own."""
+    if only is not None and not only:
+        return false()
+    kinds = {True: (FRESH,), False: (TRIED,), None: (FRESH, TRIED)}[fresh]
+    untired = true() if attempts is None else _jobs.attempt < attempts
+    parts = [
+        _ready_in(which, source_id, reading.now, only)
+        .where(untired)
+        .order_by(_jobs.due, _jobs.id)
+        .limit(limit)
+        .subquery()
+        for which in kinds
+    ]
+    first = parts[0]
+    if len(parts) > 1:
+        both = union_all(*map(select, parts)).subquery()
+        first = select(both).order_by(both.c.due, both.c.id).limit(limit).subquery()
+    if most_bytes is None:
+        return _jobs.id.in_(select(first.c.id))
+    size = func.coalesce(items.c.size, 0)
+    before = func.sum(size).over(order_by=(first.c.due, first.c.id), rows=(None, 0)) - size
+    sized = select(first.c.id, before.label("before")).join(items, items.c.id == first.c.item_id).subquery()
+    return _jobs.id.in_(select(sized.c.id).where(sized.c.before < most_bytes))
+
+
+def _claimed(reading: Reading, token: int) -> list[ClaimedJob]:
+    columns = (_jobs.id, _jobs.item_id, _jobs.attempt, items.c.content_hash)
+    facts = (items.c.locator, items.c.container, _jobs.version, items.c.identity, items.c.size)
+    statement = (
+        select(*columns, *facts, items.c.modified, items.c.attributes)
+        .join(items, items.c.id == _jobs.item_id)
+        .where(_jobs.token == token, literal_column(schema.RUNNING))
+        .order_by(_jobs.due, _jobs.id)
+    )
+    found = []
+    for row in reading.execute(statement).all():
+        job_id, item_id, attempt, content_hash, locator, container, version, identity, size, modified, attributes = row
+        item = Item(locator, container, version, identity, size, maybe_time(modified), from_json(attributes))
+        found.append(ClaimedJob(job_id, item_id, attempt, item, content_hash))
+    return found
+
+
+def _quarantine(writing: Writing, job_ids: Sequence[int], failure: FailureInfo) -> None:
+    for part in in_parts(job_ids):
+        rows = writing.execute(select(_jobs.id, _jobs.source_id, _jobs.failed_at).where(_jobs.id.in_(part)))
+        quarantine_rows(writing, [(row._asdict(), failure) for row in rows.all()])
+
+
+def _used_up(reading: Reading, max_attempts: Mapping[str, int] | int) -> ColumnElement[bool]:
+    if isinstance(max_attempts, int):
+        return _jobs.attempt >= max_attempts
+    spent: ColumnElement[bool] = false()
+    for number, kind in reading.execute(select(sources.c.id, sources.c.kind)):
+        if kind in max_attempts:
+            spent |= (_jobs.source_id == number) & (_jobs.attempt >= max_attempts[kind])
+    return spent
+
+
+def _listing() -> Select[Any]:
+    return (
+        select(jobs, sources.c.name.label("source"), sources.c.kind, items.c.locator)
+        .join(sources, sources.c.id == _jobs.source_id)
+        .join(items, items.c.id == _jobs.item_id)
+    )
+
+
+def _job(row: AnyRow) -> JobRow:
+    return JobRow(
+        id=row.id,
+        source=row.source,
+        kind=row.kind,
+        item_id=row.item_id,
+        item=row.locator,
+        version=row.version,
+        current=row.current,
+        state=JobState(row.state),
+        reason=row.reason,
+        attempt=row.attempt,
+        enqueued=from_micros(row.enqueued_at),
+        not_before=from_micros(row.not_before),
+        finished=maybe_time(row.finished_at),
+        token=row.token,
+        owner=row.owner,
+        lease_until=maybe_time(row.lease_until),
+        error=row.error,
+        sync_id=row.sync_id,
+    )

@@ -1,0 +1,119 @@
+"""The arrows between a job's states, and the one way to follow them: compare and set, with a line of history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, literal_column, select, update
+
+from catchment.errors import IllegalTransition, NotFound
+from catchment.ledger.db.database import AnyRow, Reading, Writing
+from catchment.ledger.db.schema import jobs
+from catchment.model import JobState
+
+PENDING, RUNNING, RETRYING = JobState.PENDING, JobState.RUNNING, JobState.RETRYING
+SUCCEEDED, QUARANTINED, SKIPPED = JobState.SUCCEEDED, JobState.QUARANTINED, JobState.SKIPPED
+CANCELLED, SUPERSEDED = JobState.CANCELLED, JobState.SUPERSEDED
+
+ARROWS: dict[JobState, frozenset[JobState]] = {
+    PENDING: frozenset({RUNNING, CANCELLED, SUPERSEDED}),
+    RUNNING: frozenset({SUCCEEDED, SKIPPED, RETRYING, QUARANTINED, PENDING, CANCELLED, SUPERSEDED}),
+    RETRYING: frozenset({RUNNING, CANCELLED, SUPERSEDED}),
+    QUARANTINED: frozenset({PENDING, CANCELLED, SUPERSEDED}),
+    SUCCEEDED: frozenset(),
+    SKIPPED: frozenset(),
+    CANCELLED: frozenset(),
+    SUPERSEDED: frozenset(),
+}
+"""Where a job may go from each state.
+
+From `quarantined` to `pending` it goes when a person says so, or when something changed that mattered to its failure.
+"""
+
+UNFINISHED = frozenset({PENDING, RUNNING, RETRYING})
+
+_AT_ONCE = 2_000
+_TEXT_AT_ONCE = 500_000
+
+
+def in_parts(values: Iterable[Any], size: int = _AT_ONCE) -> Iterator[Sequence[Any]]:
+    """Cut values into lists that fit into one statement."""
+    rest = list(values)
+    for start in range(0, len(rest), size):
+        yield rest[start : start + size]
+
+
+def in_small_parts(sized: Iterable[tuple[Any, int]], most: int) -> Iterator[Sequence[Any]]:
+    """Cut values, each with the characters of text that go with it, into lists of which the texts are gone in a moment.
+
+    To take a text out of the index takes as long as to put it there.
+    """
+    part: list[Any] = []
+    room = _TEXT_AT_ONCE
+    for value, size in sized:
+        part.append(value)
+        room -= size
+        if len(part) == most or room <= 0:
+            yield part
+            part, room = [], _TEXT_AT_ONCE
+    if part:
+        yield part
+
+
+def states(expected: Iterable[JobState]) -> ColumnElement[bool]:
+    """The condition that a job is in one of these states, written out so that partial indexes serve it."""
+    names = [f"'{state.value}'" for state in sorted(expected)]
+    return literal_column(f"jobs.state = {names[0]}" if len(names) == 1 else f"jobs.state IN ({', '.join(names)})")
+
+
+def move(
+    writing: Writing,
+    where: ColumnElement[bool],
+    expected: Iterable[JobState],
+    to: JobState,
+    *,
+    actor: str,
+    reason: str | None = None,
+    sync_id: int | None = None,
+    **values: Any,
+) -> Sequence[AnyRow]:
+    """Move the jobs that match `where` and are in an `expected` state, and tell the history.
+
+    Returns (id, item_id, source_id, attempt) of those that moved. Raises IllegalTransition where there is no such arrow.
+    """
+    expected = frozenset(expected)
+    for state in expected:
+        if to not in ARROWS[state]:
+            raise IllegalTransition(f"A job cannot go from {state} to {to}; nothing was changed")
+    if to not in UNFINISHED:
+        values.setdefault("finished_at", writing.now)
+    if to is not RUNNING:
+        values.update(token=None, owner=None, lease_until=None)
+    statement = (
+        update(jobs)
+        .where(where, states(expected))
+        .values(state=to.value, reason=reason, **values)
+        .returning(jobs.c.id, jobs.c.item_id, jobs.c.source_id, jobs.c.attempt)
+    )
+    moved = writing.execute(statement).all()
+    for job_id, item_id, source_id, attempt in moved:
+        writing.record(
+            to.value,
+            actor=actor,
+            source_id=source_id,
+            item_id=item_id,
+            job_id=job_id,
+            sync_id=sync_id,
+            attempt=attempt,
+            reason=reason,
+        )
+    return moved
+
+
+def refuse(reading: Reading, job_id: int, wanted: str) -> Exception:
+    """Why a job did not move: there is none, or it is in another state."""
+    state = reading.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar()
+    if state is None:
+        return NotFound(f"There is no job {job_id}; `catchment jobs list` shows those there are")
+    return IllegalTransition(f"Job {job_id} is {state} and cannot be {wanted}; nothing was changed")

@@ -1,0 +1,1 @@
+"""The library: documents, contents, the word index, threads and before-images."""

@@ -1,0 +1,236 @@
+"""Contents: what was parsed and extracted is kept once for the same bytes, with its passages, links and entities."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from sqlalchemy import func, select
+
+from catchment.ledger.db.database import Writing, among, maybe_micros, to_json
+from catchment.ledger.db.records import Delivered
+from catchment.ledger.db.schema import chunks, contents, documents, entities, links
+from catchment.ledger.jobs.states import in_parts
+from catchment.ledger.library import before_images, threads, word_index
+from catchment.model import Document, Entity, EntityKind, Extraction, Link
+
+_MOST_PROPERTIES = 50_000
+"""How many characters of properties, and of aliases, are indexed; PostgreSQL refuses to index very long texts at once."""
+_LONGEST_NAME = 255
+
+
+class Content(NamedTuple):
+    """A content in the library, and what its documents are found by besides their titles and paths."""
+
+    id: int
+    is_new: bool
+    aliases: str
+    properties: str
+
+
+Key = tuple[str, str]
+"""The hash and the normalizer of a content."""
+
+
+def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, Content]:
+    """The contents of these outcomes; those that the library lacks are added where a document came along."""
+    wanted: dict[Key, Delivered] = {}
+    for outcome in outcomes:
+        key = outcome.content_hash, outcome.normalizer
+        if key not in wanted or wanted[key].document is None:
+            wanted[key] = outcome
+    found = _kept(writing, wanted)
+    new = {key: outcome for key, outcome in wanted.items() if key not in found and outcome.document is not None}
+    if new:
+        numbers = writing.ids("contents", len(new))
+        _add(writing, list(zip(numbers, new.values(), strict=True)))
+        for number, (key, outcome) in zip(numbers, new.items(), strict=True):
+            found[key] = Content(number, True, *_names(outcome))
+    return found
+
+
+def _kept(writing: Writing, wanted: Iterable[Key]) -> dict[Key, Content]:
+    """Those that the library has; as long as it has one, some document has or had it and tells its names."""
+    its = documents.alias()
+    first = select(func.min(its.c.id)).where(its.c.content_id == contents.c.id).scalar_subquery()
+    statement = select(
+        contents.c.hash, contents.c.normalizer, contents.c.id, documents.c.aliases, documents.c.properties
+    ).join_from(contents, documents, documents.c.id == first, isouter=True)
+    found: dict[Key, Content] = {}
+    formerly: dict[int, Key] = {}
+    for part in in_parts({digest for digest, _ in wanted}):
+        for digest, normalizer, number, aliases, properties in writing.execute(
+            statement.where(among(writing, contents.c.hash, part))
+        ):
+            if aliases is None:
+                formerly[number] = digest, normalizer
+            else:
+                found[digest, normalizer] = Content(number, False, aliases, properties)
+    for number, names in before_images.names(writing, formerly).items():
+        found[formerly[number]] = Content(number, False, *names)
+    return found
+
+
+def _names(outcome: Delivered) -> tuple[str, str]:
+    """The aliases, and every other text in the properties; one on each line."""
+    named = outcome.extraction.entities if outcome.extraction else ()
+    aliases = [entity.value for entity in named if entity.kind is EntityKind.ALIAS]
+    said = dict.fromkeys(_texts(outcome.document.properties if outcome.document else {}))
+    others = "\n".join(text for text in said if text not in aliases)
+    return "\n".join(aliases)[:_MOST_PROPERTIES], _replaced(others[:_MOST_PROPERTIES])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, Mapping)):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
+    rows, extractions, said = [], [], []
+    for number, outcome in new:
+        if (document := outcome.document) is None:
+            continue
+        said.append((number, document))
+        rows.append(
+            (
+                number,
+                outcome.content_hash,
+                outcome.normalizer,
+                document.text,
+                document.media_type,
+                document.title,
+                document.language,
+                document.author,
+                maybe_micros(document.created),
+                maybe_micros(document.modified),
+                to_json(document.properties),
+                to_json(document.warnings),
+            )
+        )
+        if outcome.extraction is not None:
+            extractions.append((number, document.text, outcome.extraction))
+    writing.insert(contents, rows)
+    threads.add(writing, said)
+    _add_chunks(writing, extractions)
+    _add_links(writing, extractions)
+    _add_entities(writing, extractions)
+
+
+_Extractions = Sequence[tuple[int, str, Extraction]]
+"""Ids of contents, their texts, and what was extracted from them."""
+
+
+def _add_chunks(writing: Writing, extractions: _Extractions) -> None:
+    parts = [(number, text, chunk) for number, text, extraction in extractions for chunk in extraction.chunks]
+    if not parts:
+        return
+    numbers = writing.ids("chunks", len(parts))
+    rows, words = [], []
+    for chunk_id, (number, text, (start, end, heading)) in zip(numbers, parts, strict=True):
+        rows.append((chunk_id, number, start, end, heading))
+        words.append((chunk_id, heading, text[start:end]))
+    writing.insert(chunks, rows)
+    word_index.add_chunks(writing, words)
+
+
+def _add_links(writing: Writing, extractions: _Extractions) -> None:
+    rows = [
+        (number, position, str(kind), target, anchor, label, start, end, file_name(target))
+        for number, _, extraction in extractions
+        for position, (kind, target, anchor, label, start, end) in enumerate(extraction.links)
+    ]
+    writing.insert(links, rows)
+
+
+def _add_entities(writing: Writing, extractions: _Extractions) -> None:
+    rows = [
+        (number, position, str(kind), value, detail, start, end, confidence)
+        for number, _, extraction in extractions
+        for position, (kind, value, detail, start, end, confidence) in enumerate(extraction.entities)
+    ]
+    writing.insert(entities, rows)
+
+
+def file_name(locator: str) -> str:
+    """What a path or a link calls its target: the last part, lower-cased, without `.md`, its characters composed.
+
+    Of one that is longer than a file's name can be (a picture that is written into a note), the beginning: it is indexed, and
+    PostgreSQL refuses what is long.
+    """
+    name = locator.rstrip("/").rpartition("/")[2][:_LONGEST_NAME].lower().removesuffix(".md")
+    return name if name.isascii() else unicodedata.normalize("NFC", name.replace("\xa0", " "))
+
+
+# What can be kept
+
+
+def storable(outcome: Delivered) -> Delivered:
+    """The outcome without what neither database can keep (NUL, lone surrogates), every text as long as before."""
+    # Not the whole text once more: one emoji makes a page of 4 million characters 15 MB.
+    if _can_be_kept(outcome.document.text if outcome.document else "") and _can_be_kept("".join(_strings(outcome))):
+        return outcome
+    return replace(
+        outcome,
+        title=_replaced(outcome.title),
+        document=outcome.document and _storable_document(outcome.document),
+        extraction=outcome.extraction and _storable_extraction(outcome.extraction),
+    )
+
+
+_LINK_TEXTS = itemgetter(*(Link._fields.index(name) for name in ("target", "anchor", "label")))
+_ENTITY_TEXTS = itemgetter(*(Entity._fields.index(name) for name in ("value", "detail")))
+
+
+def _strings(outcome: Delivered) -> Iterator[str]:
+    """Every text that comes from the content, but for the document's own and what is kept as JSON."""
+    document, extraction = outcome.document or Document("", ""), outcome.extraction or Extraction(())
+    return chain(
+        (outcome.title, document.title or "", document.author or ""),
+        [chunk.heading for chunk in extraction.chunks],
+        chain.from_iterable(map(_LINK_TEXTS, extraction.links)),
+        chain.from_iterable(map(_ENTITY_TEXTS, extraction.entities)),
+    )
+
+
+def _can_be_kept(text: str) -> bool:
+    if "\x00" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _replaced(text: str) -> str:
+    if _can_be_kept(text):
+        return text
+    return text.replace("\x00", "\ufffd").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _storable_document(document: Document) -> Document:
+    title, author = document.title, document.author
+    return replace(
+        document, text=_replaced(document.text), title=title and _replaced(title), author=author and _replaced(author)
+    )
+
+
+def _storable_extraction(extraction: Extraction) -> Extraction:
+    return Extraction(
+        tuple(chunk._replace(heading=_replaced(chunk.heading)) for chunk in extraction.chunks),
+        tuple(
+            link._replace(target=_replaced(link.target), anchor=_replaced(link.anchor), label=_replaced(link.label))
+            for link in extraction.links
+        ),
+        tuple(e._replace(value=_replaced(e.value), detail=_replaced(e.detail)) for e in extraction.entities),
+    )

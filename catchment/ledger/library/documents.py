@@ -1,0 +1,303 @@
+"""The library: the documents, what was extracted from them, and finding them by words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Select, func, select
+
+from catchment.errors import NotFound
+from catchment.ledger.db import lookup
+from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
+from catchment.ledger.db.records import Hit, LibraryCounts, Named, Shown, Told
+from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, sources
+from catchment.ledger.items.sources import find as find_source
+from catchment.ledger.jobs.states import in_parts
+from catchment.ledger.library import messages, word_index
+from catchment.ledger.library.contents import file_name
+from catchment.ledger.library.query import Query, likeness, parse, snippet
+from catchment.model import Document, Entity, EntityKind, Link, LinkKind
+
+_LIVE = documents.c.removed_at.is_(None)
+
+
+class Library:
+    """What was ingested, as it is now."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def contents(self, hashes: Iterable[str], normalizer: str) -> dict[str, Told]:
+        """Which of these contents are here already, as this normalizer understood them, and what they tell, by hash."""
+        told = select(contents.c.hash, contents.c.title, contents.c.modified).where(contents.c.normalizer == normalizer)
+        with self._store.read() as reading:
+            return {
+                digest: Told(title, maybe_time(modified))
+                for part in in_parts(hashes)
+                for digest, title, modified in reading.execute(told.where(among(reading, contents.c.hash, part)))
+            }
+
+    def normalizers(self, item_ids: Iterable[int]) -> dict[int, str]:
+        """Which normalizer understood the document of each of these items; those without one are left out."""
+        understood = (
+            select(documents.c.item_id, contents.c.normalizer)
+            .join(contents, contents.c.id == documents.c.content_id)
+            .where(_LIVE)
+        )
+        found: dict[int, str] = {}
+        with self._store.read() as reading:
+            for part in in_parts(item_ids):
+                found |= as_map(reading.execute(understood.where(among(reading, documents.c.item_id, part))))
+        return found
+
+    def search(self, words: str, *, source: str | None = None, limit: int = 20, by_thread: bool = False) -> list[Hit]:
+        """The contents that have all these words, best first; `by_thread`: of each conversation only the best.
+
+        Takes "phrases", prefix* and -without; never a syntax error.
+        """
+        query = parse(words)
+        if not query.wanted:
+            return []
+        with self._store.read() as reading:
+            source_id = None if source is None else find_source(reading, source).id
+            found = word_index.find(reading, query, source_id, limit, by_thread=by_thread)
+            passages = _passages(reading, [f.chunk_id for f in found if f.chunk_id is not None])
+            places = _places(reading, [f.content_id for f in found])
+            openings = _openings(reading, [f.content_id for f in found if f.chunk_id is None])
+            hits = []
+            for one in found:
+                mine = places[one.content_id]
+                first = _meant(mine, query, source_id)
+                passage = openings[one.content_id] if one.chunk_id is None else passages[one.chunk_id]
+                everywhere = tuple((p.source, p.locator) for p in mine)
+                line = snippet(passage, query)
+                hits.append(
+                    Hit(
+                        document=first.id,
+                        title=first.title,
+                        source=first.source,
+                        item=first.locator,
+                        snippet=line,
+                        score=one.score,
+                        places=everywhere,
+                        thread=one.thread,
+                        alike=one.alike,
+                    )
+                )
+            return hits
+
+    def show(self, document_or_locator: str) -> Shown:
+        """A document by its id, its locator, or the end of its locator. Raises NotFound."""
+        with self._store.read() as reading:
+            return _shown(reading, _find(reading, str(document_or_locator)))
+
+    def document(self, document_id: int) -> Shown:
+        """A document by its id. Raises NotFound."""
+        with self._store.read() as reading:
+            row = reading.execute(_documents().where(documents.c.id == document_id)).first()
+            if row is None:
+                raise NotFound(
+                    f"There is no document {document_id}; `catchment search` shows the ids of those there are"
+                )
+            return _shown(reading, row)
+
+    def names(self, source_id: int) -> list[Named]:
+        """What each document of a source is called, by locator."""
+        statement = (
+            select(items.c.id, items.c.locator, documents.c.title, documents.c.id, documents.c.aliases)
+            .join_from(documents, items, items.c.id == documents.c.item_id)
+            .where(documents.c.source_id == source_id, _LIVE)
+            .order_by(items.c.locator)
+        )
+        with self._store.read() as reading:
+            return [
+                Named(item_id, locator, title, document_id, tuple(aliases.split("\n")) if aliases else ())
+                for item_id, locator, title, document_id, aliases in reading.execute(statement)
+            ]
+
+    def links(self, source_id: int) -> Iterator[tuple[int, str, Link]]:
+        """Every link in a source's documents: the item it stands in (id, locator), and the link; in order of locators."""
+        with self._store.read() as reading:
+            for row in reading.execute(
+                _links().where(documents.c.source_id == source_id).execution_options(yield_per=2_000)
+            ):
+                yield row.item_id, row.locator, _link(row)
+
+    def counts(self) -> Mapping[str, LibraryCounts]:
+        """How much of the library comes from each source, by the source's name."""
+        statement = (
+            select(
+                sources.c.name,
+                func.count(documents.c.id.distinct()),
+                func.count(documents.c.content_id.distinct()),
+                func.count(chunks.c.id.distinct()),
+            )
+            .join_from(sources, documents, (documents.c.source_id == sources.c.id) & _LIVE, isouter=True)
+            .outerjoin(chunks, chunks.c.content_id == documents.c.content_id)
+            .where(sources.c.state != "removed")
+            .group_by(sources.c.name)
+        )
+        with self._store.read() as reading:
+            return {name: LibraryCounts(*numbers) for name, *numbers in reading.execute(statement)}
+
+
+def _meant(places: Sequence[AnyRow], query: Query, source_id: int | None) -> AnyRow:
+    """Of the documents with one content the one whose name has most of the words, of the source that was asked for."""
+    here = [place for place in places if source_id in (None, place.source_id)] or places
+    return here[0] if len(here) == 1 else max(here, key=lambda one: likeness(f"{one.title} {one.locator}", query))
+
+
+def _documents() -> Select[Any]:
+    return (
+        select(
+            documents,
+            items.c.locator,
+            sources.c.name.label("source"),
+            contents.c.hash,
+            contents.c.normalizer,
+            contents.c.text,
+            contents.c.media_type,
+            contents.c.title.label("own_title"),
+            contents.c.language,
+            contents.c.author,
+            contents.c.created,
+            contents.c.modified.label("own_modified"),
+            contents.c.properties.label("own_properties"),
+            contents.c.warnings,
+        )
+        .join_from(documents, items, items.c.id == documents.c.item_id)
+        .join(sources, sources.c.id == documents.c.source_id)
+        .join(contents, contents.c.id == documents.c.content_id)
+        .where(_LIVE)
+    )
+
+
+def _find(reading: Reading, wanted: str) -> AnyRow:
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        row = reading.execute(_documents().where(documents.c.id == int(wanted))).first()
+        if row is not None:
+            return row
+    number = _called(reading, wanted)
+    if number is None:
+        raise NotFound("There is no such document in the library; `catchment why` tells what became of a file")
+    return reading.execute(_documents().where(documents.c.id == number)).one()
+
+
+def _called(reading: Reading, wanted: str) -> int | None:
+    """The document whose locator, else whose title, a person means by this name."""
+    names = select(documents.c.id, items.c.locator).join(items, items.c.id == documents.c.item_id).where(_LIVE)
+    by_place = [
+        (how, len(locator), number)
+        for number, locator in reading.execute(names.where(lookup.may_be_called(reading, items.c.locator, wanted)))
+        if (how := lookup.fit(locator, wanted))
+    ]
+    if by_place:
+        number: int = min(by_place)[2]
+        return number
+    titles = select(documents.c.id, documents.c.title).where(_LIVE, lookup.may_be(reading, documents.c.title, wanted))
+    by_title = [
+        (how, number)
+        for number, title in reading.execute(titles)
+        if (how := lookup.fit(title, wanted)) and how.is_whole
+    ]
+    found: list[int] = [number for _, number in sorted(by_title)]
+    return found[0] if found else None
+
+
+def _shown(reading: Reading, row: AnyRow) -> Shown:
+    mine = links.c.content_id == row.content_id
+    found = [_link(r) for r in reading.execute(select(links).where(mine).order_by(links.c.position))]
+    named = [
+        Entity(EntityKind(r.kind), r.value, r.detail, r.start, r.stop, r.confidence)
+        for r in reading.execute(
+            select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
+        )
+    ]
+    mentions = reading.execute(_links_called(file_name(row.locator), row.source_id))
+    content = Document(
+        text=row.text,
+        media_type=row.media_type,
+        title=row.own_title,
+        language=row.language,
+        author=row.author,
+        created=maybe_time(row.created),
+        modified=maybe_time(row.own_modified),
+        properties=from_json(row.own_properties),
+        warnings=tuple(from_json(row.warnings)),
+    )
+    return Shown(
+        document=row.id,
+        title=row.title,
+        source=row.source,
+        item=row.locator,
+        item_id=row.item_id,
+        modified=maybe_time(row.modified),
+        metadata=from_json(row.metadata),
+        content_hash=row.hash,
+        normalizer=row.normalizer,
+        content=content,
+        aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
+        links=tuple(found),
+        entities=tuple(named),
+        places=tuple((p.source, p.locator) for p in _places(reading, [row.content_id])[row.content_id]),
+        mentions=tuple((r.locator, _link(r)) for r in mentions),
+        thread=messages.thread(reading, row.content_id, row.id),
+        attached=messages.attached(reading, row.source_id, row.locator, content),
+        carrier=messages.carrier(reading, row.source_id, row.locator),
+    )
+
+
+def _links() -> Select[Any]:
+    return (
+        select(documents.c.item_id, items.c.locator, links)
+        .join_from(links, documents, documents.c.content_id == links.c.content_id)
+        .join(items, items.c.id == documents.c.item_id)
+        .where(_LIVE)
+        .order_by(items.c.locator, links.c.position)
+    )
+
+
+def _links_called(name: str, source_id: int) -> Select[Any]:
+    # The sum keeps SQLite from asking for the links of each document of the source, one after the other.
+    return _links().where(links.c.name == name, documents.c.source_id + 0 == source_id)
+
+
+def _link(row: AnyRow) -> Link:
+    return Link(LinkKind(row.kind), row.target, row.anchor, row.label, row.start, row.stop)
+
+
+def _passages(reading: Reading, chunk_ids: Collection[int]) -> dict[int, str]:
+    wanted = chunks.c.id.in_(chunk_ids)
+    statement = select(chunks.c.id, _piece()).join(contents, contents.c.id == chunks.c.content_id).where(wanted)
+    return as_map(reading.execute(statement))
+
+
+def _piece() -> Any:
+    return func.substr(contents.c.text, chunks.c.start + 1, chunks.c.stop - chunks.c.start)
+
+
+def _openings(reading: Reading, content_ids: Collection[int]) -> dict[int, str]:
+    statement = select(contents.c.id, func.substr(contents.c.text, 1, 400)).where(contents.c.id.in_(content_ids))
+    return as_map(reading.execute(statement))
+
+
+def _places(reading: Reading, content_ids: Collection[int]) -> dict[int, list[AnyRow]]:
+    statement = (
+        select(
+            documents.c.id,
+            documents.c.content_id,
+            documents.c.source_id,
+            documents.c.title,
+            sources.c.name.label("source"),
+            items.c.locator,
+        )
+        .join_from(documents, items, items.c.id == documents.c.item_id)
+        .join(sources, sources.c.id == documents.c.source_id)
+        .where(documents.c.content_id.in_(content_ids), _LIVE)
+        .order_by(documents.c.id)
+    )
+    found: dict[int, list[AnyRow]] = {}
+    for row in reading.execute(statement):
+        found.setdefault(row.content_id, []).append(row)
+    return found

@@ -1,0 +1,79 @@
+"""What a message of mail is shown with: the others of its thread, and the documents of what it carries."""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select
+
+from catchment.ledger.db.database import Reading, among, as_map, maybe_time
+from catchment.ledger.db.records import Attached, InThread
+from catchment.ledger.db.schema import contents, documents, items, mails, sources
+from catchment.ledger.library.threads import MAIL
+from catchment.model import PART, Document
+
+_MOST = 1_000
+
+
+def thread(reading: Reading, content_id: int, document_id: int) -> tuple[InThread, ...]:
+    """The messages of the thread of a content, the earliest first; empty for what is no message.
+
+    A message that is there in several copies is told once; the one asked for is told as itself. Of a very long thread the
+    thousand around it are told.
+    """
+    mine = reading.execute(select(mails.c.thread, mails.c.sent).where(mails.c.content_id == content_id)).first()
+    if mine is None:
+        return ()
+    away = func.abs(func.coalesce(mails.c.sent, 0) - (mine.sent or 0))
+    statement = (
+        select(
+            mails.c.name,
+            documents.c.id,
+            documents.c.title,
+            contents.c.author,
+            mails.c.sent,
+            sources.c.name.label("source"),
+            items.c.locator,
+        )
+        .join_from(mails, contents, contents.c.id == mails.c.content_id)
+        .join(documents, (documents.c.content_id == contents.c.id) & documents.c.removed_at.is_(None))
+        .join(items, items.c.id == documents.c.item_id)
+        .join(sources, sources.c.id == documents.c.source_id)
+        .where(mails.c.thread == mine.thread)
+        .order_by(documents.c.id != document_id, away, documents.c.id)
+        .limit(_MOST)
+    )
+    found: dict[int, InThread] = {}
+    for name, number, title, author, sent, source, item in reading.execute(statement):
+        found.setdefault(name, InThread(number, title, author, maybe_time(sent), source, item))
+    return tuple(sorted(found.values(), key=lambda one: (one.sent is None, one.sent, one.document)))
+
+
+def attached(reading: Reading, source_id: int, locator: str, document: Document) -> tuple[Attached, ...]:
+    """The files that a message of this source says it carries, each with the document that became of it, if any."""
+    carried = document.properties.get("attachments", ()) if document.media_type == MAIL else ()
+    if not carried:
+        return ()
+    documents_of = _documents(reading, source_id, [f"{locator}{PART}{one['part']}" for one in carried])
+    return tuple(
+        Attached(one["part"], one["name"], one["media-type"], documents_of.get(f"{locator}{PART}{one['part']}"))
+        for one in carried
+    )
+
+
+def carrier(reading: Reading, source_id: int, locator: str) -> int | None:
+    """The document of the message that an item is attached to; None for one that stands alone."""
+    message, _, part = locator.rpartition(PART)
+    return _documents(reading, source_id, [message]).get(message) if message and part else None
+
+
+def _documents(reading: Reading, source_id: int, locators: list[str]) -> dict[str, int]:
+    statement = (
+        select(items.c.locator, documents.c.id)
+        .join(documents, documents.c.item_id == items.c.id)
+        .where(
+            items.c.source_id == source_id,
+            items.c.state != "deleted",
+            documents.c.removed_at.is_(None),
+            among(reading, items.c.locator, locators),
+        )
+    )
+    return as_map(reading.execute(statement))

@@ -1,0 +1,227 @@
+"""Conversations, as they are kept: each message of mail has the number of its thread, which is the least content in it.
+
+`catchment.content.normalize.mail.threads` decides which messages belong together, for all messages that a new or a
+forgotten message may affect:
+those of the threads that have a name in common with it, and the replies of its subject that name nobody. So the
+threads are those that all messages together give, in whatever order they came. A thread takes messages of any source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import bindparam, delete, func, literal_column, select, update
+
+from catchment.ledger.db.database import (
+    AnyRow,
+    Reading,
+    Writing,
+    among,
+    as_map,
+    from_json,
+    maybe_micros,
+    maybe_time,
+    to_micros,
+)
+from catchment.ledger.db.schema import ORPHAN, contents, mail_names, mails
+from catchment.ledger.jobs.states import in_parts
+from catchment.model import Document
+
+if TYPE_CHECKING:
+    from catchment.content.normalize.mail.threads import Envelope
+
+MAIL = "message/rfc822"
+"""The media type of a message."""
+
+_MOST = 2_000
+"""So many messages are looked at again for the sake of a few. A thread that has more is not taken apart: it only grows."""
+_AT_ONCE = 200
+"""So few new messages are looked at together, that those they concern seldom are too many."""
+
+
+class _Known(NamedTuple):
+    """A message that has a thread. A settled one is there to be answered, and its thread is not taken apart."""
+
+    thread: int
+    orphan: bool
+    envelope: Envelope
+    settled: bool
+
+
+def add(writing: Writing, said: Iterable[tuple[int, Document]]) -> None:
+    """Give those of new contents (their ids, and what they say) that are messages their threads."""
+    for part in in_parts(((number, document) for number, document in said if document.media_type == MAIL), _AT_ONCE):
+        # The normalizer's part for mail takes 30 ms to load, and most processes that read the ledger need none of it.
+        from catchment.content.normalize.mail.threads import envelope
+
+        new = {number: envelope(str(number), document) for number, document in part}
+        names = {number: _names(message) for number, message in new.items()}
+        near = _sharing(writing, {name for found in names.values() for name in found})
+        near |= _orphans_that_may_answer(writing, new.values())
+        _arrange(writing, new, near)
+        rows = [(name, number) for number, found in names.items() for name in found]
+        writing.insert(mail_names, rows)
+
+
+def forget(writing: Writing, content_ids: Collection[int]) -> None:
+    """Take messages out of their threads before their contents go; those that are left find each other anew."""
+    gone = among(writing, mails.c.content_id, content_ids)
+    threads = set(writing.execute(select(mails.c.thread).where(gone)).scalars())
+    if not threads:
+        return
+    theirs = among(writing, mail_names.c.content_id, content_ids)
+    names = set(writing.execute(select(mail_names.c.name).where(theirs)).scalars())
+    writing.execute(delete(mail_names).where(theirs))
+    writing.execute(delete(mails).where(gone))
+    left = select(mails.c.content_id, mails.c.thread).where(among(writing, mails.c.thread, threads)).limit(_MOST)
+    _arrange(writing, {}, _sharing(writing, names) | as_map(writing.execute(left)))
+
+
+def _arrange(writing: Writing, new: Mapping[int, Envelope], near: Mapping[int, int]) -> None:
+    """Find the threads of new messages, and those of the messages near them (content, thread) again."""
+    from catchment.content.normalize.mail.threads import Joined, orphans, threads
+
+    known = _load(writing, near)
+    fresh = {**new, **{number: one.envelope for number, one in known.items() if not one.settled}}
+    alone = {int(one.key) for one in orphans([*new.values(), *(one.envelope for one in known.values())])} & fresh.keys()
+    known |= _candidates(writing, [fresh[number] for number in alone], known)
+    settled = {number: one.thread for number, one in known.items() if one.settled}
+    everyone = [*fresh.values(), *(known[number].envelope for number in settled)]
+    together: defaultdict[str, list[int]] = defaultdict(list)
+    for key, name in threads(everyone, {str(number) for number in settled}).items():
+        together[name].append(int(key))
+    joined = Joined[int]()
+    for numbers in together.values():
+        for number in numbers:
+            joined.join(min(numbers), settled.get(number, number))
+    _save(writing, new, {n: (joined.of(n), n in alone) for n in fresh}, known)
+    for thread in set(settled.values()):
+        if (kept := joined.of(thread)) != thread:
+            writing.execute(update(mails).where(mails.c.thread == thread).values(thread=kept))
+
+
+def _save(
+    writing: Writing, new: Mapping[int, Envelope], found: Mapping[int, tuple[int, bool]], known: Mapping[int, _Known]
+) -> None:
+    columns = ("content_id", "name", "base", "sent", "thread", "orphan")
+    rows = [(n, _names(one)[0], _base(one), maybe_micros(one.sent), *found[n]) for n, one in new.items()]
+    writing.insert(mails, rows, columns)
+    changed = [
+        {"content": n, "thread": thread, "orphan": orphan}
+        for n, (thread, orphan) in found.items()
+        if n not in new and (thread, orphan) != known[n][:2]
+    ]
+    if changed:
+        writing.execute(update(mails).where(mails.c.content_id == bindparam("content")), changed)
+
+
+# What a message may concern
+
+
+def _sharing(reading: Reading, names: Collection[int]) -> dict[int, int]:
+    """The messages that have one of these names or name it, and their threads."""
+    statement = (
+        select(mails.c.content_id, mails.c.thread)
+        .join(mail_names, mail_names.c.content_id == mails.c.content_id)
+        .where(among(reading, mail_names.c.name, names))
+        .order_by(mails.c.content_id.desc())
+        .limit(_MOST)
+    )
+    return as_map(reading.execute(statement))
+
+
+def _orphans_that_may_answer(reading: Reading, new: Iterable[Envelope]) -> dict[int, int]:
+    """The replies that name nobody and may answer one of these, by their subject and moment; and their threads."""
+    from catchment.content.normalize.mail.threads import SKEW, WINDOW
+
+    moments: defaultdict[int, list[int]] = defaultdict(list)
+    for message in new:
+        if message.sent is not None and (base := _base(message)) is not None:
+            moments[base].append(to_micros(message.sent))
+    statement = (
+        select(mails.c.content_id, mails.c.thread, mails.c.base, mails.c.sent)
+        .where(literal_column(ORPHAN), among(reading, mails.c.base, moments.keys()))
+        .order_by(mails.c.content_id.desc())
+        .limit(_MOST)
+    )
+    skew, window = SKEW.total_seconds() * 1e6, WINDOW.total_seconds() * 1e6
+    return {
+        number: thread
+        for number, thread, base, sent in reading.execute(statement)
+        if any(moment - skew <= sent <= moment + window for moment in moments[base])
+    }
+
+
+def _candidates(reading: Reading, replies: Iterable[Envelope], known: Collection[int]) -> dict[int, _Known]:
+    """The messages that these replies may answer, by their subject and moment, as far as they are not known."""
+    from catchment.content.normalize.mail.threads import MAX_CANDIDATES, SKEW, WINDOW
+
+    moments: defaultdict[int, list[datetime]] = defaultdict(list)
+    for reply in replies:
+        if reply.sent is not None and (base := _base(reply)) is not None:
+            moments[base].append(reply.sent)
+    found: set[int] = set()
+    for base, sent in moments.items():
+        window = mails.c.sent.between(to_micros(min(sent) - WINDOW), to_micros(max(sent) + SKEW))
+        latest = select(mails.c.content_id).where(mails.c.base == base, window).order_by(mails.c.sent.desc())
+        found |= set(reading.execute(latest.limit(min(_MOST, MAX_CANDIDATES * len(sent)))).scalars())
+    rows = _rows(reading, found - set(known), ())
+    return {row.content_id: _known(row, settled=True) for row in rows}
+
+
+def _load(reading: Reading, near: Mapping[int, int]) -> dict[int, _Known]:
+    """These messages (content, thread), and all others of their threads as far as there are not too many."""
+    threads = set(near.values())
+    sizes = select(mails.c.thread, func.count()).where(among(reading, mails.c.thread, threads)).group_by(mails.c.thread)
+    whole: set[int] = set()
+    room = _MOST
+    for thread, size in sorted(reading.execute(sizes), key=lambda row: row[1]):
+        room -= size
+        if room >= 0:
+            whole.add(thread)
+    rows = _rows(reading, [number for number, thread in near.items() if thread not in whole], whole)
+    return {row.content_id: _known(row, settled=row.thread not in whole) for row in rows}
+
+
+def _rows(reading: Reading, numbers: Collection[int], threads: Collection[int]) -> list[AnyRow]:
+    statement = select(
+        mails.c.content_id, mails.c.thread, mails.c.orphan, contents.c.title, contents.c.created, contents.c.properties
+    ).join(contents, contents.c.id == mails.c.content_id)
+    wanted = ((mails.c.content_id, numbers), (mails.c.thread, threads))
+    return [
+        row
+        for column, values in wanted
+        if values
+        for row in reading.execute(statement.where(among(reading, column, values)))
+    ]
+
+
+def _known(row: AnyRow, *, settled: bool) -> _Known:
+    from catchment.content.normalize.mail.threads import envelope
+
+    created, properties = maybe_time(row.created), from_json(row.properties)
+    said = Document("", MAIL, row.title, created=created, properties=properties)
+    return _Known(row.thread, row.orphan, envelope(str(row.content_id), said), settled)
+
+
+def _names(message: Envelope) -> list[int]:
+    """What a message is called, and then all that it names; identifiers can be longer than a database indexes."""
+    from catchment.content.normalize.mail.threads import identifiers
+
+    return list(dict.fromkeys(map(_number, identifiers(message))))
+
+
+def _base(message: Envelope) -> int | None:
+    from catchment.content.normalize.mail.threads import base_subject
+
+    base, _ = base_subject(message.subject)
+    return _number(base) if base else None
+
+
+def _number(text: str) -> int:
+    """63 bits that stand for a text."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8]) >> 1

@@ -1,0 +1,131 @@
+"""Documents that leave, return or change their name; withdrawn ones are kept aside until they are purged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+from sqlalchemy import ColumnElement, bindparam, delete, exists, func, select, update
+
+from catchment.ledger.db.database import Reading, Writing
+from catchment.ledger.db.schema import chunks, contents, documents, entities, items, jobs, links, moves, quarantine
+from catchment.ledger.jobs.states import in_parts
+from catchment.ledger.library import before_images, threads, word_index
+
+
+def withdraw_items(writing: Writing, item_ids: Iterable[int]) -> None:
+    """Take the documents of these items out of every listing and search; their rows stay, for a return or an undo."""
+    for part in in_parts(item_ids):
+        _withdraw(writing, documents.c.item_id.in_(part))
+        writing.execute(update(items).where(items.c.id.in_(part)).values(content_hash=None))
+
+
+def _withdraw(writing: Writing, which: ColumnElement[bool]) -> None:
+    live = which & documents.c.removed_at.is_(None)
+    before_images.keep(writing, live)
+    word_index.forget_names(writing, live)
+    writing.execute(update(documents).where(live).values(removed_at=writing.now))
+
+
+def restore_items(writing: Writing, item_ids: Iterable[int]) -> None:
+    """Bring the withdrawn documents of these items back as they were."""
+    for part in in_parts(item_ids):
+        withdrawn = documents.c.item_id.in_(part) & documents.c.removed_at.is_not(None)
+        found = writing.execute(
+            select(documents.c.item_id, contents.c.hash, documents.c.source_id, documents.c.path)
+            .join(contents, contents.c.id == documents.c.content_id)
+            .where(withdrawn)
+        ).all()
+        if not found:
+            continue
+        before_images.keep_absent(writing, [(row.source_id, row.path) for row in found])
+        writing.execute(update(documents).where(withdrawn).values(removed_at=None))
+        word_index.learn_names(writing, documents.c.item_id.in_([row.item_id for row in found]))
+        statement = update(items).where(items.c.id == bindparam("item_id")).values(content_hash=bindparam("hash"))
+        writing.execute(statement, [{"item_id": row.item_id, "hash": row.hash} for row in found])
+
+
+def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
+    """Let documents follow their items (id, old locator, new locator); a title that was the file's name follows too."""
+    for part in in_parts([item_id for item_id, _, _ in moves]):
+        # All of them first: they may have taken one another's places.
+        before_images.keep(writing, documents.c.item_id.in_(part) & documents.c.removed_at.is_(None))
+    for part in in_parts(moves):
+        names = {item_id: (old, new) for item_id, old, new in part}
+        mine = documents.c.item_id.in_(names)
+        rows = []
+        for number, item_id, title in writing.execute(
+            select(documents.c.id, documents.c.item_id, documents.c.title).where(mine)
+        ).all():
+            old, new = (PurePosixPath(name) for name in names[item_id])
+            called = {old.stem: new.stem, old.name: new.name}.get(title, title)
+            rows.append({"document": number, "path": str(names[item_id][1]), "title": called})
+        if rows:
+            live = mine & documents.c.removed_at.is_(None)
+            word_index.forget_names(writing, live)
+            writing.execute(update(documents).where(documents.c.id == bindparam("document")), rows)
+            before_images.keep_absent(writing, _places(writing, live))
+            word_index.learn_names(writing, live)
+
+
+def _places(writing: Writing, which: ColumnElement[bool]) -> list[tuple[int, str]]:
+    rows = writing.execute(select(documents.c.source_id, documents.c.path).where(which))
+    return [(row.source_id, row.path) for row in rows]
+
+
+def forget_items(writing: Writing, item_ids: Iterable[int]) -> None:
+    """Delete items with all that came of them; the history alone stays."""
+    for part in in_parts(item_ids):
+        mine = documents.c.item_id.in_(part)
+        content_ids = writing.execute(select(documents.c.content_id).where(mine).distinct()).scalars().all()
+        old_jobs = select(jobs.c.id).where(jobs.c.item_id.in_(part))
+        word_index.forget_names(writing, mine)
+        writing.execute(delete(documents).where(mine))
+        writing.execute(delete(quarantine).where(quarantine.c.job_id.in_(old_jobs)))
+        writing.execute(delete(jobs).where(jobs.c.item_id.in_(part)))
+        writing.execute(delete(moves).where(moves.c.item_id.in_(part)))
+        writing.execute(delete(items).where(items.c.id.in_(part)))
+        drop_unused(writing, content_ids)
+
+
+def sizes_of_items(reading: Reading, item_ids: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The items, each with the characters of text that its document has."""
+    size = func.coalesce(func.length(contents.c.text), 0)
+    statement = (
+        select(items.c.id, size)
+        .outerjoin(documents, documents.c.item_id == items.c.id)
+        .outerjoin(contents, contents.c.id == documents.c.content_id)
+        .order_by(items.c.id)
+    )
+    for part in in_parts(item_ids):
+        yield from ((number, size) for number, size in reading.execute(statement.where(items.c.id.in_(part))))
+
+
+def forget_formers(writing: Writing, which: ColumnElement[bool]) -> None:
+    """Let go of what was kept to undo syncs, and of the contents that nothing else has."""
+    drop_unused(writing, before_images.forget(writing, which))
+
+
+def unused(reading: Reading) -> Sequence[int]:
+    """The contents that no document has or had, as far as is kept. Looks at all of them."""
+    return reading.execute(select(contents.c.id).where(~_is_used())).scalars().all()
+
+
+def _is_used() -> ColumnElement[bool]:
+    return exists(select(documents.c.id).where(documents.c.content_id == contents.c.id)) | before_images.has(
+        contents.c.id
+    )
+
+
+def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:
+    """Delete those of these contents that no document has or had, as far as is kept, with their passages and index rows."""
+    for part in in_parts(content_ids):
+        those = select(contents.c.id).where(contents.c.id.in_(part), ~_is_used())
+        gone = writing.execute(those).scalars().all()
+        if not gone:
+            continue
+        word_index.forget_chunks(writing, gone)
+        threads.forget(writing, gone)
+        for table in (chunks, links, entities):
+            writing.execute(delete(table).where(table.c.content_id.in_(gone)))
+        writing.execute(delete(contents).where(contents.c.id.in_(gone)))

@@ -1,0 +1,120 @@
+"""The breakers of sources and hosts, as they are kept; how they behave is in `catchment.pacing.breaker`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, insert, select
+
+from catchment.ledger.db.database import Reading, Writing, from_micros
+from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.schema import breakers, sources
+from catchment.pacing.breaker import REST, Breaker, Position
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerRow:
+    """A breaker that has counted failures. `until` is when it lets one try; None where it is closed or has to be reset."""
+
+    key: str
+    position: Position
+    failures: int
+    opened: datetime | None
+    locked: bool
+    until: datetime | None
+
+
+def of_source(name: str) -> str:
+    """The key of a source's breaker."""
+    return f"source:{name}"
+
+
+def of_host(host: str) -> str:
+    """The key of a host's breaker."""
+    return f"host:{host}"
+
+
+def ask(
+    writing: Writing, now: int, names: tuple[str, str | None], who: str, alive: Callable[[str], bool]
+) -> tuple[int | None, bool]:
+    """The microseconds to wait before a source and its host may be asked, None when they may; and whether either failed.
+
+    Of a breaker that is half open, `who` becomes the one that tries, if both let it.
+    """
+    source, host = names
+    keys = [of_source(source), *([of_host(host)] if host else [])]
+    found = _load(writing, keys)
+    asked = {key: breaker.ask(now, who, alive) for key, breaker in found.items()}
+    waits = [until - now for _, until in asked.values() if until is not None]
+    if waits:
+        return max(waits), True
+    for key, (breaker, _) in asked.items():
+        if breaker != found[key]:
+            _save(writing, key, breaker)
+    return None, bool(found)
+
+
+def failed(writing: Writing, now: int, key: str, *, login: bool = False) -> None:
+    """Count a failure."""
+    before = _load(writing, [key]).get(key, Breaker())
+    after = before.failed(now, login=login)
+    _save(writing, key, after)
+    if after.opened is not None and after.opened != before.opened:
+        _tell(writing, "breaker opened", key, "the login was refused" if login else f"{after.failures} failures")
+
+
+def succeeded(writing: Writing, now: int, key: str) -> None:
+    """Close it, unless it is open: then this says nothing about now."""
+    before = _load(writing, [key]).get(key)
+    if before is not None and before.succeeded(now) != before:
+        writing.execute(delete(breakers).where(breakers.c.key == key))
+        if before.opened is not None:
+            _tell(writing, "breaker closed", key, "it answers again")
+
+
+def reset(writing: Writing, key: str, actor: str) -> bool:
+    """Forget the failures; whether there were any."""
+    there = bool(writing.execute(delete(breakers).where(breakers.c.key == key)).rowcount)
+    if there:
+        _tell(writing, "breaker reset", key, None, actor)
+    return there
+
+
+def every(reading: Reading, now: int, timeline: Timeline) -> list[BreakerRow]:
+    """All that have counted a failure, by key."""
+    return [
+        BreakerRow(
+            key,
+            one.position(now),
+            one.failures,
+            from_micros(timeline.wall(one.opened, reading)) if one.opened is not None else None,
+            one.locked,
+            from_micros(timeline.wall(one.opened + REST, reading))
+            if one.opened is not None and not one.locked
+            else None,
+        )
+        for key, one in sorted(_load(reading).items())
+    ]
+
+
+def _load(reading: Reading, keys: Sequence[str] | None = None) -> dict[str, Breaker]:
+    statement = select(breakers.c.key, breakers.c.failures, breakers.c.opened, breakers.c.locked, breakers.c.prober)
+    if keys is not None:
+        statement = statement.where(breakers.c.key.in_(keys))
+    return {key: Breaker(*said) for key, *said in reading.execute(statement)}
+
+
+def _save(writing: Writing, key: str, one: Breaker) -> None:
+    writing.execute(delete(breakers).where(breakers.c.key == key))
+    values = {"failures": one.failures, "opened": one.opened, "locked": one.locked, "prober": one.prober}
+    writing.execute(insert(breakers).values(key=key, **values))
+
+
+def _tell(writing: Writing, event: str, key: str, reason: str | None, actor: str = "pacing") -> None:
+    what, _, name = key.partition(":")
+    source_id = None
+    if what == "source":
+        source_id = writing.execute(select(sources.c.id).where(sources.c.name == name)).scalar()
+    writing.record(event, actor=actor, source_id=source_id, reason=f"{key}: {reason}" if reason else key)

@@ -1,0 +1,253 @@
+"""Buckets, places and breakers of hosts, shared by all processes: the storage around the arithmetic of `catchment.pacing`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import insert, select, update
+
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_micros
+from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.schema import buckets
+from catchment.ledger.limits import breakers, host_slots, throttles
+from catchment.pacing.adaptive import EVERY, Adaptive
+from catchment.pacing.bucket import TOKEN, Bucket, Budget
+from catchment.pacing.limits import Limits, Profile
+from catchment.pacing.metered import Answer, Ask, Lot, Report
+from catchment.runtime import process
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRow:
+    """How one host is asked, as it stands. `left` of `allowed` requests may be made until `until`; moments are aware UTC."""
+
+    key: str
+    rate: int
+    burst: int
+    tokens: float
+    multiplier: float
+    not_before: datetime | None
+    allowed: int | None
+    left: int | None
+    until: datetime | None
+
+
+class Pacing:
+    """What `catchment.pacing.metered.Meter` asks for. `alive` tells whether a process still runs."""
+
+    def __init__(self, store: Store, timeline: Timeline, alive: Callable[[str], bool] = process.alive) -> None:
+        self._store = store
+        self._timeline = timeline
+        self._alive = alive
+
+    # Requests
+
+    def take(self, ask: Ask, report: Report, fill: Callable[[], float] | None) -> Answer:
+        """Heed the report and grant a lot, if there is one to have; one transaction."""
+        with self._store.write() as writing:
+            now = self._timeline.now(writing)
+            rule = throttles.rule_of(writing, ask.source)
+            if (until := throttles.blocked_until(rule, writing.now)) is not None:
+                self._heed(writing, ask.limits, report, now)
+                return Answer(None, (until - writing.now) / TOKEN, "rule")
+            limits = rule.on(ask.limits)
+            bucket, mood = self._heed(writing, limits, report, now)
+            if now - mood.since >= EVERY:
+                mood = mood.judged(now, fill() if fill else None)
+            wait, failing = breakers.ask(writing, now, (ask.source, limits.host), ask.owner, self._alive)
+            if wait is not None:
+                _save(writing, limits, bucket, mood)
+                return Answer(None, wait / TOKEN, "breaker")
+            rate, price = mood.rate(limits.profile.rate), mood.price(intake=ask.intake)
+            most = min(ask.most, max(ask.cost, limits.profile.rate // 4))
+            bucket, grant = bucket.take(ask.cost, most, price, rate, limits.profile.burst)
+            _save(writing, limits, bucket, mood)
+            if grant.number:
+                return Answer(Lot(grant.number, price, grant.until), failing=failing)
+            return Answer(None, ((grant.until or now) - now) / TOKEN, "rate" if grant.of_rate else "host", failing)
+
+    def report(self, limits: Limits, report: Report) -> None:
+        """Heed the report."""
+        with self._store.write() as writing:
+            _save(writing, limits, *self._heed(writing, limits, report, self._timeline.now(writing)))
+
+    def _heed(self, writing: Writing, limits: Limits, report: Report, now: int) -> tuple[Bucket, Adaptive]:
+        bucket, mood = _load(writing, limits, now)
+        bucket = bucket.settled(now, mood.rate(limits.profile.rate), limits.profile.burst)
+        for lot in report.back:
+            bucket = bucket.put_back(lot.number, lot.price, limits.profile.burst, lot.window)
+        for said in report.said:
+            bucket = bucket.told(said)
+        return bucket, mood.noted(report.answers, report.slow, report.throttled)
+
+    def room(self, limits: Limits) -> tuple[int | None, datetime | None]:
+        """How many requests the host still allows in this hour (None: it sets no number), and when more where it is none."""
+        with self._store.read() as reading:
+            bucket, _ = _load(reading, limits, self._timeline.now(reading))
+            said = self._bucket_says(reading, limits)
+            left = bucket.settled(self._timeline.now(reading), 0, limits.profile.burst).budget
+            return (0, said[0]) if said else (left.left if left else None, None)
+
+    # Places
+
+    def ask(self, limits: Limits, source: str, owner: str) -> tuple[int, bool]:
+        """A ticket for a place at the host for this source, and whether it has its place already."""
+        with self._store.write() as writing:
+            at_once = throttles.rule_of(writing, source).on(limits).at_once
+            return host_slots.ask(writing, limits.host, at_once, owner, self._alive)
+
+    def granted(self, ticket: int) -> bool:
+        """Whether the place has come. Writes only where a process died."""
+        with self._store.read() as reading:
+            held = host_slots.look(reading, ticket, self._alive)
+        if held is None:
+            with self._store.write() as writing:
+                held = host_slots.clear_and_look(writing, ticket, self._alive)
+        return held
+
+    def wanted(self, host: str) -> bool:
+        """Whether anybody waits for a place."""
+        with self._store.read() as reading:
+            return any(not one.held for one in host_slots.standings(reading, host))
+
+    def release(self, ticket: int) -> None:
+        """Give up a place, or the wish for one; may be called again."""
+        with self._store.write() as writing:
+            host_slots.release(writing, ticket)
+
+    # Breakers
+
+    def failed(self, limits: Limits, source: str, *, login: bool) -> None:
+        """The host failed; or it refused the login, which is the source's failure and no other's."""
+        with self._store.write() as writing:
+            now = self._timeline.now(writing)
+            breakers.failed(writing, now, breakers.of_source(source), login=login)
+            if login:
+                breakers.succeeded(writing, now, breakers.of_host(limits.host))
+            else:
+                breakers.failed(writing, now, breakers.of_host(limits.host))
+
+    def succeeded(self, limits: Limits, source: str) -> None:
+        """The host answers again."""
+        with self._store.write() as writing:
+            now = self._timeline.now(writing)
+            for key in (breakers.of_source(source), breakers.of_host(limits.host)):
+                breakers.succeeded(writing, now, key)
+
+    def reset(self, key: str, actor: str) -> bool:
+        """Close a breaker, and forget its failures; whether it had any. `key` is "source:NAME" or "host:HOST"."""
+        with self._store.write() as writing:
+            return breakers.reset(writing, key, actor)
+
+    # Looking
+
+    def not_before(self, source: str, limits: Limits | None, owner: str) -> tuple[datetime, str] | None:
+        """Until when a sync of this source had better not begin, and why; None when it may.
+
+        Of a breaker that is half open, `owner` becomes the one process that tries.
+        """
+        with self._store.read() as reading:
+            found = self._open_breakers(reading, source, limits)
+            if not found:
+                return self._bucket_says(reading, limits)
+        with self._store.write() as writing:
+            now = self._timeline.now(writing)
+            names = (source, limits.host if limits else None)
+            wait, _ = breakers.ask(writing, now, names, owner, self._alive)
+            if wait is None:
+                return self._bucket_says(writing, limits)
+            who = "its host" if any(key.startswith("host:") for key in found) else "it"
+            return from_micros(writing.now + wait), f"{who} failed several times in a row"
+
+    def breakers(self) -> list[breakers.BreakerRow]:
+        """Every breaker that has counted a failure."""
+        with self._store.read() as reading:
+            return breakers.every(reading, self._timeline.now(reading), self._timeline)
+
+    def places(self) -> list[host_slots.Standing]:
+        """Every transfer that goes on or waits for its place."""
+        with self._store.read() as reading:
+            return host_slots.standings(reading)
+
+    def buckets(self) -> list[BucketRow]:
+        """Every host that was ever asked, as it stands."""
+        with self._store.read() as reading:
+            now = self._timeline.now(reading)
+            return [self._row(reading, row, now) for row in reading.execute(select(buckets).order_by(buckets.c.key))]
+
+    def _open_breakers(self, reading: Reading, source: str, limits: Limits | None) -> list[str]:
+        mine = {breakers.of_source(source), breakers.of_host(limits.host) if limits else None}
+        rows = breakers.every(reading, self._timeline.now(reading), self._timeline)
+        return [row.key for row in rows if row.key in mine and row.opened]
+
+    def _bucket_says(self, reading: Reading, limits: Limits | None) -> tuple[datetime, str] | None:
+        if limits is None:
+            return None
+        now = self._timeline.now(reading)
+        bucket, _ = _load(reading, limits, now)
+        bucket = bucket.settled(now, 0, limits.profile.burst)
+        _, grant = bucket.take(1, 1, TOKEN, 1, limits.profile.burst)
+        if grant.number or grant.of_rate or grant.until is None:
+            return None
+        why = "the host asked to wait" if bucket.not_before > now else "what the host allows in an hour is used up"
+        return from_micros(self._timeline.wall(grant.until, reading)), why
+
+    def _row(self, reading: Reading, row: AnyRow, now: int) -> BucketRow:
+        bucket, mood = _of_row(row)
+        bucket = bucket.settled(now, mood.rate(row.rate), row.burst)
+        budget = bucket.budget
+        until = budget.until if budget else None
+        return BucketRow(
+            row.key,
+            row.rate,
+            row.burst,
+            bucket.tokens / TOKEN,
+            mood.multiplier,
+            from_micros(self._timeline.wall(bucket.not_before, reading)) if bucket.not_before > now else None,
+            budget.limit if budget else None,
+            budget.left if budget else None,
+            from_micros(self._timeline.wall(until, reading)) if until else None,
+        )
+
+
+def _load(reading: Reading, limits: Limits, now: int) -> tuple[Bucket, Adaptive]:
+    """A bucket that nobody has used yet is full."""
+    row = reading.execute(select(buckets).where(buckets.c.key == limits.key)).first()
+    if row is None:
+        budget = Budget(limits.per_hour) if limits.per_hour else None
+        return Bucket(limits.profile.burst * TOKEN, now, budget=budget), Adaptive(since=now)
+    bucket, mood = _of_row(row)
+    if bucket.budget is None and limits.per_hour:
+        bucket = Bucket(bucket.tokens, bucket.at, bucket.not_before, Budget(limits.per_hour))
+    return bucket, mood
+
+
+def _of_row(row: AnyRow) -> tuple[Bucket, Adaptive]:
+    budget = None if row.allowed is None else Budget(row.allowed, row.used, row.until, row.sure)
+    mood = Adaptive(row.multiplier, row.since, row.answers, row.slow, row.throttled)
+    return Bucket(row.tokens, row.at, row.not_before, budget), mood
+
+
+def _save(writing: Writing, limits: Limits, bucket: Bucket, mood: Adaptive) -> None:
+    budget = bucket.budget or Budget(0)
+    profile: Profile = limits.profile
+    values = {
+        "tokens": bucket.tokens,
+        "at": bucket.at,
+        "not_before": bucket.not_before,
+        "allowed": budget.limit if bucket.budget else None,
+        "used": budget.used,
+        "until": budget.until,
+        "sure": budget.sure,
+        "multiplier": mood.multiplier,
+        "since": mood.since,
+        "answers": mood.answers,
+        "slow": mood.slow,
+        "throttled": mood.throttled,
+        "rate": profile.rate,
+        "burst": profile.burst,
+    }
+    if not writing.execute(update(buckets).where(buckets.c.key == limits.key).values(values)).rowcount:
+        writing.execute(insert(buckets).values(key=limits.key, **values))

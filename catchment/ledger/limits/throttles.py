@@ -1,0 +1,195 @@
+"""The rules of the operator, by their scope (a source, a kind, all), and the count of jobs that they bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sqlalchemy import delete, func, insert, select, update
+
+from catchment.ledger.db.database import Reading, Store, Writing, from_json, from_micros, to_json, to_micros
+from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.schema import jobs, sources, throttles
+from catchment.ledger.jobs.states import RUNNING
+from catchment.pacing.bucket import HOUR
+from catchment.pacing.rules import ALL, Rule, scope, strictest, windows_of
+from catchment.pacing.windows import blocked_until as in_window
+from catchment.pacing.windows import parse
+
+_SOON = 60_000_000
+"""When too many jobs are at work, it is looked again after so many microseconds; and a pause, which has no end, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """A rule and its scope. `begun` is how many jobs were begun in the hour that ends at `until`; moments are aware UTC."""
+
+    scope: str
+    rule: Rule
+    changed: datetime
+    begun: int
+    until: datetime | None
+
+
+class Throttles:
+    """What an operator ruled. A scope is "all", "kind:KIND" or "source:NAME"."""
+
+    def __init__(self, store: Store, timeline: Timeline) -> None:
+        self._store = store
+        self._timeline = timeline
+
+    def all(self) -> list[RuleRow]:
+        """Every rule, by scope."""
+        with self._store.read() as reading:
+            now = self._timeline.now(reading)
+            rows = reading.execute(select(throttles).order_by(throttles.c.scope)).all()
+            result = []
+            for row in rows:
+                runs = row.hour is not None and row.hour > now
+                until = from_micros(self._timeline.wall(row.hour, reading)) if runs else None
+                rule, changed = Rule.of_json(from_json(row.rule)), from_micros(row.changed_at)
+                result.append(RuleRow(row.scope, rule, changed, row.began if runs else 0, until))
+            return result
+
+    def get(self, where: str) -> Rule:
+        """The rule of exactly this scope; one that rules nothing where there is none."""
+        with self._store.read() as reading:
+            return _rules(reading, [where]).get(where, Rule())
+
+    def put(self, where: str, rule: Rule, actor: str, reason: str) -> None:
+        """Let this rule count from now on in place of the one there was; may be called again. Raises BadInput."""
+        for window in rule.blackouts:
+            parse(window)
+        with self._store.write() as writing:
+            before = _rules(writing, [where]).get(where, Rule())
+            if rule == before:
+                return
+            _tell(writing, where, before, rule, actor, reason)
+            if rule == Rule():
+                writing.execute(delete(throttles).where(throttles.c.scope == where))
+                return
+            values = {"rule": to_json(rule.as_json()), "changed_at": writing.now}
+            if not writing.execute(update(throttles).where(throttles.c.scope == where).values(values)).rowcount:
+                writing.execute(insert(throttles).values(scope=where, began=0, **values))
+
+    def of(self, source: str) -> Rule:
+        """What counts for a source, of all scopes together."""
+        with self._store.read() as reading:
+            return rule_of(reading, source)
+
+    def blocked(self, source: str) -> tuple[datetime | None, str] | None:
+        """Why a rule forbids a sync of this source now and until when (None: until it is resumed); None when none does."""
+        with self._store.read() as reading:
+            rule = rule_of(reading, source)
+            if rule.paused:
+                return None, "a pause"
+            until = blocked_until(rule, reading.now)
+            return None if until is None else (from_micros(until), "a blackout window")
+
+    def next_allowed(self, source_id: int) -> datetime | None:
+        """When the quotas let another job of this source begin; None when they do now."""
+        with self._store.read() as reading:
+            now = self._timeline.now(reading)
+            waits = [
+                count.hour if count.over else now + _SOON
+                for count in _counts(reading, source_id, self._timeline)
+                if count.left <= 0
+            ]
+            return from_micros(self._timeline.wall(max(waits), reading)) if waits else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """One scope's count: `left` jobs may begin; `over` is whether it is the hour that is used up, which ends at `hour`."""
+
+    where: str
+    left: int
+    over: bool
+    began: int
+    hour: int
+
+
+class Quota:
+    """The quotas of one source, within the transaction that claims jobs, and so never exceeded."""
+
+    def __init__(self, writing: Writing, timeline: Timeline, source_id: int) -> None:
+        self._writing = writing
+        self._counts = _counts(writing, source_id, timeline) if _any(writing) else []
+
+    def left(self, limit: int) -> int:
+        """How many of `limit` jobs may begin."""
+        return max(0, min([limit, *(count.left for count in self._counts)]))
+
+    def spend(self, number: int) -> None:
+        """Count jobs that begin."""
+        for count in self._counts if number else ():
+            mine = throttles.c.scope == count.where
+            self._writing.execute(update(throttles).where(mine).values(began=count.began + number, hour=count.hour))
+
+
+def rule_of(reading: Reading, source: str) -> Rule:
+    """What counts for a source, of all scopes together."""
+    if not _any(reading):
+        return Rule()
+    kind = reading.execute(select(sources.c.kind).where(sources.c.name == source)).scalar()
+    return strictest(_rules(reading, _scopes(kind, source)).values())
+
+
+def blocked_until(rule: Rule, now: int) -> int | None:
+    """Until when the rule lets nothing be read, in microseconds since 1970; None when it does. A pause is looked at again."""
+    if rule.paused:
+        return now + _SOON
+    until = in_window(windows_of(rule), from_micros(now)) if rule.blackouts else None
+    return None if until is None else to_micros(until)
+
+
+def _any(reading: Reading) -> bool:
+    return reading.execute(select(throttles.c.scope).limit(1)).first() is not None
+
+
+def _scopes(kind: str | None, source: str) -> list[str]:
+    return [ALL, scope(source=source), *([scope(kind=kind)] if kind else [])]
+
+
+def _rules(reading: Reading, scopes: Iterable[str]) -> dict[str, Rule]:
+    rows = reading.execute(select(throttles.c.scope, throttles.c.rule).where(throttles.c.scope.in_(list(scopes))))
+    return {where: Rule.of_json(from_json(rule)) for where, rule in rows}
+
+
+def _counts(reading: Reading, source_id: int, timeline: Timeline) -> list[_Count]:
+    now = timeline.now(reading)
+    source = reading.execute(select(sources.c.name, sources.c.kind).where(sources.c.id == source_id)).one()
+    mine = throttles.c.scope.in_(_scopes(source.kind, source.name))
+    counts = []
+    for row in reading.execute(select(throttles).where(mine)).all():
+        rule = Rule.of_json(from_json(row.rule))
+        if rule.active is None and rule.per_hour is None:
+            continue
+        began, hour = (row.began, row.hour) if row.hour is not None and row.hour > now else (0, now + HOUR)
+        hourly = rule.per_hour - began if rule.per_hour is not None else None
+        active = rule.active - _running(reading, row.scope) if rule.active is not None else None
+        left = min(number for number in (hourly, active) if number is not None)
+        counts.append(_Count(row.scope, left, hourly is not None and hourly <= 0, began, hour))
+    return counts
+
+
+def _running(reading: Reading, where: str) -> int:
+    statement = select(func.count()).select_from(jobs).where(jobs.c.state == RUNNING.value)
+    what, _, name = where.partition(":")
+    if name:
+        column = sources.c.name if what == "source" else sources.c.kind
+        statement = statement.join(sources, sources.c.id == jobs.c.source_id).where(column == name)
+    return int(reading.execute(statement).scalar_one())
+
+
+def _tell(writing: Writing, where: str, before: Rule, after: Rule, actor: str, reason: str) -> None:
+    what, _, name = where.partition(":")
+    source_id = None
+    if what == "source":
+        source_id = writing.execute(select(sources.c.id).where(sources.c.name == name)).scalar()
+    event = "throttle cleared" if after == Rule() else "throttle set"
+    if replace(before, paused=after.paused) == after:
+        event = "paused" if after.paused else "resumed"
+    told = f"{where}: {after}, before: {before}" + (f"; {reason}" if reason else "")
+    writing.record(event, actor=actor, source_id=source_id, reason=told)

@@ -1,0 +1,1 @@
+"""Process-level services: the home folder, process identity, atomic files, heartbeats, secret references and redaction."""

@@ -1,0 +1,96 @@
+"""Where state lives. Apart from the other settings, so that a command that only looks for the ledger is quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from catchment.errors import BadInput
+from catchment.runtime import atomic_files
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder that holds all state; deleting it removes every trace. Folders are 0700, files 0600."""
+
+    path: Path
+
+    @classmethod
+    def default(cls) -> Home:
+        """`CATCHMENT_HOME`, or the platform's data folder. Raises BadInput where no database could be."""
+        configured = os.environ.get("CATCHMENT_HOME")
+        if configured and "?" in configured:
+            # What follows it would be taken for options, and the database be another file.
+            raise BadInput("CATCHMENT_HOME has a question mark, after which no database is found; rename the folder")
+        try:
+            if configured:
+                return cls(Path(configured).expanduser().absolute())
+            if sys.platform == "darwin":
+                return cls(Path.home() / "Library" / "Application Support" / "catchment")
+            return cls(base_folder("XDG_DATA_HOME", ".local/share") / "catchment")
+        except RuntimeError:
+            raise BadInput(
+                "the home folder of this user, or of the one after the ~, is not known; set CATCHMENT_HOME to a full path"
+            ) from None
+
+    def make(self) -> Home:
+        """Make the folders; may be called again. Raises HomeUnavailable."""
+        with atomic_files.explained():
+            for folder in (self.path, self.prefect, self.run, self.logs):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self
+
+    @property
+    def database_url(self) -> str:
+        """Where the ledger is: `CATCHMENT_DATABASE_URL`, or a SQLite file here."""
+        return os.environ.get("CATCHMENT_DATABASE_URL") or f"sqlite:///{self.path / 'ledger.db'}"
+
+    @property
+    def cache(self) -> Path:
+        """The cache of parsed content; may be deleted at any time."""
+        return self.path / "cache.db"
+
+    @property
+    def sources_file(self) -> Path:
+        """The sources, in the format of prefect.yaml."""
+        return self.path / "sources.yaml"
+
+    @property
+    def plans(self) -> Path:
+        """Plans that syncs were asked to follow."""
+        return self.path / "plans"
+
+    @property
+    def prefect(self) -> Path:
+        """Prefect's own state: its database, its profile, its results."""
+        return self.path / "prefect"
+
+    def copies(self, source: str) -> Path:
+        """Where a source keeps what it copied; it goes with the source, and is made again when it is missing."""
+        return self.path / "copies" / source
+
+    @property
+    def run(self) -> Path:
+        """Process files: who runs, on which port."""
+        return self.path / "run"
+
+    @property
+    def logs(self) -> Path:
+        """Log files of the server and the worker."""
+        return self.path / "logs"
+
+
+def expanded(path: Path) -> Path:
+    """The path with `~` as the home folder of its user; as it is where there is no such user."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
+def base_folder(variable: str, usual: str) -> Path:
+    """A base folder of this user by the XDG specification: as the variable says, where it is a full path, or the usual one."""
+    configured = Path(os.environ.get(variable, "")).expanduser()
+    return configured if configured.is_absolute() else Path.home() / usual

@@ -1,0 +1,135 @@
+"""Secrets by reference: where one is kept, as a person says it, and how it is read there. None is ever stored, logged or shown.
+
+A secret is resolved in the process that needs it, when it needs it. Prefect's blocks are read by whoever knows Prefect: that
+one says how, by `read_blocks_with`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, StringConstraints
+
+from catchment.errors import LoginFailed
+from catchment.runtime import atomic_files
+from catchment.runtime.home import expanded
+
+
+def _from_the_top(reference: str) -> str:
+    scheme, _, place = reference.partition(":")
+    if scheme == "file" and not expanded(Path(place)).is_absolute():
+        # Each process would look for it from another folder.
+        raise ValueError("a secret's file is named by its full path, such as file:/home/me/password or file:~/password")
+    return reference
+
+
+SecretReference = Annotated[
+    str, StringConstraints(pattern=r"^(env|file|keyring|block):.+$"), AfterValidator(_from_the_top)
+]
+"""`env:VARIABLE`, `file:PATH` (a full one, mode 0600), `keyring:service/user` or `block:NAME`."""
+
+_LONGEST = 64 * 1024
+
+
+def resolve(reference: str) -> str:
+    """The secret that the reference leads to. Raises LoginFailed, with the remedy, where there is none."""
+    scheme, _, place = reference.partition(":")
+    secret = _READERS[scheme](place)
+    if not secret:
+        raise LoginFailed(f"the secret {scheme}:… is empty; put it where its reference leads to")
+    return secret
+
+
+def replace(reference: str, secret: str) -> bool:
+    """Put a secret in the place of the one that the reference leads to; whether it is kept there.
+
+    A file keeps the old one or the new one, whatever happens. Nothing can be kept by `env:` and `block:`.
+    """
+    scheme, _, place = reference.partition(":")
+    if scheme == "file":
+        return _replace_file(expanded(Path(place)).resolve(), secret)
+    return scheme == "keyring" and _replace_in_keyring(place, secret)
+
+
+@contextmanager
+def alone(reference: str) -> Iterator[None]:
+    """Within this block nobody else on this machine who asks for it too is about to replace this secret.
+
+    Raises LoginFailed, with the remedy, where there is none.
+    """
+    resolve(reference)
+    scheme, _, place = reference.partition(":")
+    with atomic_files.alone(expanded(Path(place)).resolve().parent if scheme == "file" else Path.home()):
+        yield
+
+
+def read_blocks_with(read: Callable[[str], str]) -> None:
+    """Have `block:NAME` read by this function from now on."""
+    _READERS["block"] = read
+
+
+def _variable(name: str) -> str:
+    try:
+        return os.environ[name]
+    except KeyError:
+        remedy = "set it before `catchment up`, so that every sync has it"
+        raise LoginFailed(f"the variable {name} is not set where the source is read; {remedy}") from None
+
+
+def _file(place: str) -> str:
+    path = expanded(Path(place))
+    try:
+        with path.open(encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise LoginFailed(f"others may read the file of the secret; chmod 600 {path.name}")
+            return file.read(_LONGEST).strip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LoginFailed(f"the file of the secret, {path.name}, cannot be read; correct its path or mode") from error
+
+
+def _replace_file(path: Path, secret: str) -> bool:
+    with suppress(OSError):
+        atomic_files.write(path, secret.encode())
+        return True
+    return False
+
+
+def _library() -> Any:
+    try:
+        return import_module("keyring")
+    except ModuleNotFoundError:
+        raise LoginFailed("keyring: needs the package keyring; pip install keyring, or use env: or file:") from None
+
+
+def _replace_in_keyring(place: str, secret: str) -> bool:
+    service, _, user = place.partition("/")
+    keyring = _library()
+    try:
+        keyring.set_password(service, user, secret)
+    except keyring.errors.KeyringError:
+        return False
+    return True
+
+
+def _keyring(place: str) -> str:
+    service, _, user = place.partition("/")
+    keyring = _library()
+    try:
+        found: str | None = keyring.get_password(service, user)
+    except keyring.errors.KeyringError as error:
+        raise LoginFailed("the keyring cannot be opened; unlock it, or use env: or file:") from error
+    if found is None:
+        raise LoginFailed("the keyring has no such entry; keyring set SERVICE USER")
+    return found
+
+
+def _block(_place: str) -> str:
+    raise LoginFailed("block: is known to a running sync only; use env:, file: or keyring: to check a source by hand")
+
+
+_READERS: dict[str, Callable[[str], str]] = {"env": _variable, "file": _file, "keyring": _keyring, "block": _block}

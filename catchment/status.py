@@ -1,0 +1,254 @@
+"""The probes of `catchment health`: each is one question, answered ok, warn or fail in one line with its remedy.
+
+They judge what they are passed. Who asks the server, the worker and the watcher is `deployments.health.checks`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from catchment.errors import CatchmentError, NotFound
+from catchment.ledger import Consent, Ledger
+from catchment.places import Places
+from catchment.runtime import atomic_files
+from catchment.runtime.home import Home
+
+_LITTLE = 5_000_000_000
+_FULL = 100_000_000
+"""Bytes: below, a sync has no room to write."""
+_LATE = timedelta(minutes=1)
+_SOON = timedelta(days=7)
+_SILENT = timedelta(seconds=90)
+"""A worker reports every 30 s."""
+_RESTART = "catchment down, then catchment up --detach"
+
+
+class Verdict(StrEnum):
+    """How a probe was answered."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer of one probe; `remedy` is what to do, "" where nothing is to be done. Neither names a path."""
+
+    probe: str
+    verdict: Verdict
+    said: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheck:
+    """When the invariants of the ledger were last proved, aware, and how many did not hold."""
+
+    at: datetime
+    broken: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the scheduler has before it: schedules that are on, runs to come and the next of them, and runs overdue."""
+
+    schedules: int
+    planned: int
+    next: datetime | None
+    late: tuple[datetime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one source stands. `trouble` is why it cannot be read now; `watch` and `remedy` why it is not watched well.
+
+    `unset`: the variable with its secret, where that is not set for who asks: then it was not tried to be read.
+    """
+
+    name: str
+    state: str
+    reason: str | None
+    trouble: CatchmentError | None
+    last_good: datetime | None
+    failed: str | None
+    watch: str = ""
+    remedy: str = ""
+    unset: str | None = None
+
+
+def worst(findings: Iterable[Finding]) -> Verdict:
+    """The verdict over all."""
+    order = list(Verdict)
+    return max((finding.verdict for finding in findings), key=order.index, default=Verdict.OK)
+
+
+def disk(path: Path) -> Finding:
+    """Whether there is room where the state is."""
+    try:
+        free = shutil.disk_usage(path).free
+    except FileNotFoundError:
+        remedy = "catchment up --detach makes it; if it was there before, mount its disk first"
+        return Finding("disk", Verdict.FAIL, "the home folder is not there", remedy)
+    except OSError as error:
+        return Finding("disk", Verdict.FAIL, f"the home folder cannot be read: {error.strerror}", "mount its disk")
+    said = f"{free / 1e9:.1f} GB free where Catchment keeps its state"
+    if free < _FULL:
+        return Finding("disk", Verdict.FAIL, said, "make room; nothing can be written")
+    if free < _LITTLE:
+        return Finding("disk", Verdict.WARN, said, "make room before it is full; `catchment doctor` says what is large")
+    return Finding("disk", Verdict.OK, said)
+
+
+def ledger(url: str, checked: LastCheck | None, now: datetime) -> Finding:
+    """Whether the ledger opens, is of this program's revision, and held what it promises when it was last checked."""
+    try:
+        opened = Ledger.inspect(url)
+        try:
+            opened.sources.all()
+        finally:
+            opened.close()
+    except NotFound:
+        return Finding("ledger", Verdict.OK, "there is none yet; the first source makes it")
+    except CatchmentError as error:
+        said, _, remedy = str(error).partition("; ")
+        return Finding("ledger", Verdict.FAIL, said, remedy)
+    if checked is None:
+        return Finding("ledger", Verdict.OK, "opens; not checked yet (upkeep does it once a day)")
+    ago = f"{_span(now - checked.at)} ago"
+    if checked.broken:
+        said = f"opens; {checked.broken} of its invariants did not hold {ago}"
+        return Finding("ledger", Verdict.FAIL, said, "see which: catchment ledger check --deep")
+    return Finding("ledger", Verdict.OK, f"opens; every invariant held {ago}")
+
+
+def server(running: bool, answers: bool) -> Finding:
+    """Whether the Prefect server is there and answers."""
+    if not running:
+        return Finding("server", Verdict.FAIL, "nothing is running", "catchment up --detach")
+    if not answers:
+        said = "Catchment is running and the Prefect server does not answer"
+        return Finding("server", Verdict.FAIL, said, f"wait a minute, for it is started again; else {_RESTART}")
+    return Finding("server", Verdict.OK, "the Prefect server answers")
+
+
+def scheduler(plan: Plan, now: datetime) -> Finding:
+    """Whether runs are planned, and begin when they should."""
+    late = sorted(moment for moment in plan.late if now - moment > _LATE)
+    if late:
+        runs = "run is" if len(late) == 1 else "runs are"
+        said = f"{len(late)} {runs} late, the oldest by {_span(now - late[0])}"
+        return Finding("scheduler", Verdict.WARN, said, "see what the worker is busy with: catchment status")
+    if plan.schedules and not plan.planned:
+        said = f"{plan.schedules} schedules are on and no run is planned"
+        return Finding("scheduler", Verdict.WARN, said, f"wait a minute after a change; else {_RESTART}")
+    if plan.next is None:
+        return Finding("scheduler", Verdict.OK, "keeps up; no run is planned")
+    return Finding("scheduler", Verdict.OK, f"keeps up; the next run is in {_span(plan.next - now)}")
+
+
+def worker(heard: datetime | None, places: Places | None, now: datetime) -> Finding:
+    """Whether a worker takes runs, and how many at once."""
+    if heard is None or now - heard > _SILENT:
+        said = "no worker is online" if heard is None else f"the worker was last heard of {_span(now - heard)} ago"
+        remedy = f"it is started again by itself; if it stays away, logs/worker.log tells why, and {_RESTART}"
+        return Finding("worker", Verdict.FAIL, said, remedy)
+    if places is None:
+        return Finding("worker", Verdict.OK, "online")
+    said = f"online; {places.running} running, {places.waiting} waiting, {places.limit} at once"
+    if places.limit < places.cap:
+        said += f" (of {places.cap}: processor {places.cpu:.0%}, memory {places.memory:.0%} in use)"
+    return Finding("worker", Verdict.OK, said)
+
+
+def watcher(wanted: int, alive: bool) -> Finding:
+    """Whether there is a watcher, where a source wants one; how well it watches is said of each source."""
+    if not wanted:
+        return Finding("watcher", Verdict.OK, "no source asks to be watched")
+    if not alive:
+        remedy = (
+            "it is started again by itself; if it stays away, logs/watcher.log tells why. Schedules go on meanwhile"
+        )
+        return Finding("watcher", Verdict.WARN, "no watcher is alive", remedy)
+    return Finding("watcher", Verdict.OK, f"watches {wanted} source" + ("" if wanted == 1 else "s"))
+
+
+def source(standing: Standing, now: datetime) -> Finding:
+    """Whether a source can be read, is synced, and is watched as it should be."""
+    probe = f"source {standing.name}"
+    good = "never synced" if standing.last_good is None else f"last good sync {_span(now - standing.last_good)} ago"
+    again = f"catchment sources resume {standing.name}"
+    if standing.state == "paused":
+        return Finding(probe, Verdict.OK, f"paused; {good}", again)
+    if standing.trouble is not None:
+        said, _, remedy = str(standing.trouble).partition("; ")
+        return Finding(probe, Verdict.FAIL, f"{said}; {good}", remedy or f"catchment sources test {standing.name}")
+    if standing.state == "held":
+        return Finding(probe, Verdict.FAIL, f"held: {standing.reason or 'it kept failing'}; {good}", again)
+    if standing.failed:
+        remedy = f"catchment sync {standing.name} --wait"
+        return Finding(probe, Verdict.WARN, f"the last sync did not finish ({standing.failed}); {good}", remedy)
+    if standing.watch:
+        return Finding(probe, Verdict.WARN, f"{good}; {standing.watch}", standing.remedy)
+    # Whether it is set where the source is read is told by its syncs.
+    can = f"not tried, for {standing.unset} is not set here" if standing.unset else "can be read"
+    return Finding(probe, Verdict.OK, f"{can}; {good}")
+
+
+def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
+    """Whether what is to be read may be, and for how long yet: a finding for each source where there is something to say."""
+    findings: dict[str, Finding] = {}
+    for consent in found:
+        probe, give = f"consent {consent.source}", f"catchment consent give {consent.source}"
+        said = {
+            "asked": (Verdict.WARN, f"nobody has agreed to {consent.scope}, so nothing is read", give),
+            "expired": (Verdict.WARN, f"ended for {consent.scope}, so nothing is read", give),
+            "withdrawn": (Verdict.OK, f"{consent.scope} was withdrawn and deleted; nothing is read", ""),
+            "purging": (
+                Verdict.FAIL,
+                f"{consent.scope} was withdrawn and is not all deleted",
+                f"catchment consent revoke {consent.source}",
+            ),
+        }.get(consent.state)
+        if said is None and consent.expires is not None:
+            left = consent.expires - now
+            soon = left < _SOON
+            said = (Verdict.WARN if soon else Verdict.OK, f"ends in {_span(left)}", give if soon else "")
+        if said is not None:
+            finding = Finding(probe, *said)
+            findings[probe] = max(findings.get(probe, finding), finding, key=lambda f: list(Verdict).index(f.verdict))
+    return list(findings.values())
+
+
+def last_check(home: Home) -> LastCheck | None:
+    """What the last check of the ledger found; None when there was none."""
+    try:
+        said = json.loads(_checked(home).read_text(encoding="utf-8"))
+        return LastCheck(datetime.fromisoformat(said["at"]), int(said["broken"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def record_check(home: Home, broken: int) -> None:
+    """Remember that the ledger was checked now, and how many invariants did not hold."""
+    file = _checked(home)
+    text = json.dumps({"at": datetime.now(UTC).isoformat(), "broken": broken})
+    atomic_files.write(file, text.encode())
+
+
+def _checked(home: Home) -> Path:
+    return home.run / "ledger-check.json"
+
+
+def _span(length: timedelta) -> str:
+    seconds = max(0.0, length.total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"

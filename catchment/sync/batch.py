@@ -1,0 +1,333 @@
+"""A claimed batch on its way into the library: read, parsed, taken apart, handed over; what fails leaves it alone."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import random
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+from catchment.content.cache import Cache
+from catchment.content.codec import decode_document, decode_extraction
+from catchment.content.normalize import NORMALIZER
+from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, read, take_apart
+from catchment.content.secret_masking import tells_of_secrets
+from catchment.contracts import Connected, Connector
+from catchment.errors import ItemError, Skipped, SourceError, StaleLease
+from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
+from catchment.model import FailureClass, SkipReason
+from catchment.runtime.heartbeat import Pulse
+from catchment.runtime.redaction import redact
+from catchment.sandbox import STARTING_SECONDS, Failed, Sandbox
+from catchment.settings import Policy
+from catchment.sync import backoff
+from catchment.sync.progress import Progress, Trouble
+
+_WORTH_HASHING_FIRST = 64 * 1024
+_FETCHED_AHEAD = 16 * 1024 * 1024
+"""Bytes that wait in this process for the parsers, where only this process can fetch them."""
+_PATIENCE = 5
+"""So many times as long as an item may stall, a run that reads only this machine's files may get nowhere."""
+_PATIENCE_WITH_HOSTS = 3_600.0
+"""Seconds that a host, or the pace that it asks for, may keep a run waiting."""
+_KEPT_AT_HAND = 32 * 1024
+"""A larger document waits in the cache's file for its delivery, not in memory."""
+
+
+T = TypeVar("T")
+
+
+class Bench:
+    """What the batches of one sync share. `progress` and `troubles` may be changed by several threads."""
+
+    def __init__(self, ledger: Ledger, cache: Cache, sandbox: Sandbox, connector: Connector, policy: Policy) -> None:
+        self.ledger = ledger
+        self.cache = cache
+        self.sandbox = sandbox
+        self.connector = connector
+        self.pickled = pickle.dumps(connector)
+        self.policy = policy
+        self.progress = Progress()
+        self.troubles: dict[int, Trouble] = {}
+        self.pulse = Pulse(
+            _PATIENCE * policy.limits.stall_seconds if connector.fetch_in_sandbox else _PATIENCE_WITH_HOSTS
+        )
+        self._counting = threading.Lock()
+
+    def add(self, **figures: int) -> None:
+        """Count on."""
+        self.pulse.beat()
+        with self._counting:
+            for name, n in figures.items():
+                setattr(self.progress, name, getattr(self.progress, name) + n)
+
+    def parsed(self, function: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[tuple[int, bytes | Failed]]:
+        """What the sandbox makes of each task; it stops what stalls, so that a run that hears nothing for long is stuck."""
+        limits = self.policy.limits
+        with self.pulse.patient(_PATIENCE * limits.stall_seconds + STARTING_SECONDS):
+            yield from self.sandbox.run(function, tasks, limits, self.pulse.beat)
+
+    def report(self, trouble: Trouble) -> None:
+        """Note an item that left its batch."""
+        with self._counting:
+            self.troubles[trouble.job_id] = trouble
+
+
+class OpenBatch:
+    """Each step does the steps before it that are not done, and is safe to repeat; none reads or parses anything twice."""
+
+    def __init__(self, bench: Bench, batch: Batch) -> None:
+        self.token = batch.token
+        self.jobs = batch.jobs
+        self._bench = bench
+        self._keys = {job.id: _key(job) for job in batch.jobs}
+        self._reads: dict[int, Read] = {}
+        self._extractions: dict[Content, bytes] = {}
+        self._failed: set[int] = set()
+        self.seconds_each: float | None = None
+        """What reading and parsing took for each job that was not known yet."""
+        self._stopped: SourceError | None = None
+        """Why no more of the batch can be fetched now; what was fetched before is delivered all the same."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A key for the content of the batch: the same item versions give the same key, in any run."""
+        versions = "\n".join(f"{job.item_id}:{job.item.version}" for job in self.jobs)
+        return hashlib.sha256(versions.encode()).hexdigest()
+
+    def normalize(self) -> dict[str, int]:
+        """Read and parse what was not; what an earlier run has parsed is found again."""
+        before = len(self._reads)
+        self._reads |= self._remembered(self._unread())
+        found, todo = len(self._reads) - before, self._unread()
+        begun = time.monotonic()
+        for portion in self._portions(todo):
+            self._parse(portion)
+        # What could not be fetched any more is not read.
+        done = len(todo) - len(self._unread())
+        if done:
+            self.seconds_each = (time.monotonic() - begun) / done
+        self._bench.add(read=done)
+        return {"jobs": len(self.jobs), "found_again": found, "read": done}
+
+    def extract(self) -> dict[str, int]:
+        """Take the documents apart."""
+        self.normalize()
+        documents = {r.content: d for r, d in self._documents() if r.content not in self._extractions}
+        todo = list(documents)
+        for index, outcome in self._bench.parsed(take_apart, list(documents.values())):
+            if not isinstance(outcome, Failed):
+                self._extractions[todo[index]] = outcome
+                continue
+            for job in self.jobs:
+                if (reading := self._reads.get(job.id)) and reading.content == todo[index]:
+                    self._fail(job, outcome)
+        return {"extracted": len(todo)}
+
+    def deliver(self) -> dict[str, int]:
+        """Put the batch into the library and acknowledge its jobs, all in one transaction of the ledger.
+
+        Raises SourceError when not all of it could be fetched; the rest is still claimed then.
+        """
+        self.extract()
+        outcomes = self._outcomes()
+        acks = self._bench.ledger.queue.deliver(self.token, outcomes)
+        self._bench.cache.drop([self._keys[job_id] for job_id in self._reads])
+        unchanged, ours = len(acks.skipped), set(acks.succeeded)
+        documents = [one.document for one in outcomes if isinstance(one, Delivered) and one.job_id in ours]
+        secretive = sum(document is not None and tells_of_secrets(document) for document in documents)
+        self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged, masked=secretive)
+        if self._stopped is not None:
+            raise self._stopped
+        return {
+            "extracted": len(self._extractions),
+            "delivered": len(acks.succeeded),
+            "unchanged": unchanged,
+            "stale": len(acks.stale),
+        }
+
+    # Reading
+
+    def _unread(self) -> list[ClaimedJob]:
+        return [job for job in self.jobs if job.id not in self._reads and job.id not in self._failed]
+
+    def _remembered(self, jobs: Sequence[ClaimedJob]) -> dict[int, Read]:
+        return {job_id: Read.decode(entry) for job_id, entry in self._cached([job.id for job in jobs]).items()}
+
+    def _cached(self, jobs: Sequence[int]) -> dict[int, bytes]:
+        entries = self._bench.cache.get(self._keys[job_id] for job_id in jobs)
+        return {job_id: entries[self._keys[job_id]] for job_id in jobs if self._keys[job_id] in entries}
+
+    def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
+        """What is read at a time: all where parsers read for themselves, else as much as may wait for them in memory."""
+        if self._bench.connector.fetch_in_sandbox:
+            yield jobs
+            return
+        portion, size = [], 0
+        for job in jobs:
+            portion.append(job)
+            size += job.item.size or 0
+            if size >= _FETCHED_AHEAD:
+                yield portion
+                portion, size = [], 0
+        yield portion
+
+    def _parse(self, jobs: Sequence[ClaimedJob]) -> None:
+        """A large item is hashed first, to be parsed only if its content is new."""
+        tasks = list(self._tasks(jobs))
+        large = [(job, task) for job, task in tasks if (job.item.size or 0) > _WORTH_HASHING_FIRST]
+        reads = self._known_content(dict(self._run(digest, large)))
+        out = reads.keys() | self._failed
+        reads |= self._run(read, [(job, task) for job, task in tasks if job.id not in out])
+        fates = Counter(reading.fate for reading in reads.values())
+        self._bench.add(parsed=fates["parsed"], reused=fates["stored"])
+        for job_id, reading in reads.items():
+            aside = reading.document is not None and len(reading.document) > _KEPT_AT_HAND
+            self._reads[job_id] = replace(reading, document=None) if aside else reading
+
+    def _tasks(self, jobs: Sequence[ClaimedJob]) -> Iterator[tuple[ClaimedJob, ReadTask]]:
+        if self._stopped is not None or not jobs:
+            return
+        connector = self._bench.connector
+        seen_before = [job.item_id for job in jobs if job.content_hash is not None]
+        normalizers = self._bench.ledger.library.normalizers(seen_before)
+        if isinstance(connector, Connected):
+            connector.expect([job.item for job in jobs])
+        for job in jobs:
+            try:
+                raw = None if connector.fetch_in_sandbox else connector.fetch(job.item)
+            except ItemError as error:
+                self._fail(job, Failed(error, ""))
+            except SourceError as error:
+                self._stopped = error
+                return
+            else:
+                known = (job.content_hash, normalizers.get(job.item_id, "")) if job.content_hash else None
+                yield job, ReadTask(job.item, self._bench.pickled, raw, known)
+
+    def _run(
+        self, function: Callable[[ReadTask], bytes], tasks: Sequence[tuple[ClaimedJob, ReadTask]]
+    ) -> Iterator[tuple[int, Read]]:
+        """What the sandbox made of each task, kept in the cache; what failed leaves the batch."""
+        entries: dict[str, bytes] = {}
+        bench = self._bench
+        for index, outcome in bench.parsed(function, [task for _, task in tasks]):
+            job = tasks[index][0]
+            if isinstance(outcome, Failed):
+                if isinstance(outcome.error, SourceError):
+                    # Its root is gone: that is no failure of the item.
+                    self._stopped = self._stopped or outcome.error
+                else:
+                    self._fail(job, outcome)
+                continue
+            reading = Read.decode(outcome)
+            if reading.fate == "parsed":
+                entries[self._keys[job.id]] = outcome
+            yield job.id, reading
+        bench.cache.put(entries)
+
+    def _known_content(self, hashed: Mapping[int, Read]) -> dict[int, Read]:
+        """Of the items that were only hashed, those that need no parsing, with what a parser would say of them."""
+        by_normalizer: defaultdict[str, set[str]] = defaultdict(set)
+        for reading in hashed.values():
+            by_normalizer[reading.normalizer].add(reading.content_hash)
+        stored = {
+            (content_hash, normalizer): said
+            for normalizer, hashes in by_normalizer.items()
+            for content_hash, said in self._bench.ledger.library.contents(hashes, normalizer).items()
+        }
+        known = {
+            job_id: replace(r, fate="stored", title=r.title or said.title or "", modified=said.modified or r.modified)
+            for job_id, r in hashed.items()
+            if (said := stored.get(r.content))
+        }
+        return known | {job_id: reading for job_id, reading in hashed.items() if reading.fate == "unchanged"}
+
+    # Handing over
+
+    def _documents(self) -> Iterator[tuple[Read, bytes]]:
+        """The encoded documents that the batch brings; what the cache has lost is parsed again."""
+        parsed = {job_id: reading for job_id, reading in self._reads.items() if reading.fate == "parsed"}
+        aside = [job_id for job_id, reading in parsed.items() if reading.document is None]
+        entries = self._cached(aside)
+        parsed |= {job_id: Read.decode(entry) for job_id, entry in entries.items()}
+        lost = set(aside) - entries.keys()
+        parsed |= self._run(read, list(self._tasks([job for job in self.jobs if job.id in lost])))
+        yield from ((r, r.document) for r in parsed.values() if r.document is not None)
+
+    def _outcomes(self) -> list[Delivered | SkippedOutcome]:
+        """Of several jobs with the same content the first brings the document."""
+        documents = {reading.content: document for reading, document in self._documents()}
+        outcomes: list[Delivered | SkippedOutcome] = []
+        for job_id, reading in self._reads.items():
+            if reading.fate == "unchanged":
+                outcomes.append(SkippedOutcome(job_id, SkipReason.UNCHANGED, reading.content_hash))
+                continue
+            document = documents.pop(reading.content, None)
+            outcomes.append(
+                Delivered(
+                    job_id=job_id,
+                    content_hash=reading.content_hash,
+                    normalizer=reading.normalizer,
+                    document=None if document is None else decode_document(document),
+                    extraction=None if document is None else decode_extraction(self._extractions[reading.content]),
+                    title=reading.title or reading.name,
+                    modified=reading.modified,
+                    metadata=reading.metadata,
+                )
+            )
+        return outcomes
+
+    def _fail(self, job: ClaimedJob, failed: Failed) -> None:
+        """Take a job out of the batch: skipped, to be retried, or quarantined."""
+        # Who has lost the job meanwhile, as to the removal of its source, has nothing to say of it.
+        with suppress(StaleLease):
+            self._say_failed(job, failed)
+        # Not before: where the ledger was busy the step is done again.
+        self._reads.pop(job.id, None)
+        self._failed.add(job.id)
+
+    def _say_failed(self, job: ClaimedJob, failed: Failed) -> None:
+        error, queue = failed.error, self._bench.ledger.queue
+        if isinstance(error, Skipped):
+            queue.deliver(self.token, [SkippedOutcome(job.id, error.skip_reason, None)])
+            self._bench.add(skipped=1)
+            return
+        failure = FailureInfo(
+            reason=error.reason,
+            failure_class=error.failure_class,
+            error=type(error).__name__,
+            message=redact(str(error)),
+            traceback=failed.traceback,
+            retry_helps=error.failure_class is not FailureClass.PERMANENT,
+        )
+        wait = backoff.delay(self._bench.policy.retry, failure.failure_class, job.attempt, random.random)
+        retry_at = None if wait is None else self._bench.ledger.now() + timedelta(seconds=wait)
+        queue.fail(self.token, job.id, failure, retry_at=retry_at)
+        self._bench.report(Trouble(job.id, job.attempt, failure, retry_at))
+
+
+def _key(job: ClaimedJob) -> str:
+    """Not the job's number alone: a ledger that was brought back, or is another one now, gives it to another item."""
+    item = hashlib.blake2b(f"{job.item.locator}\n{job.item.version}".encode(errors="surrogatepass"), digest_size=12)
+    return f"{job.id}:{item.hexdigest()}:{FORMAT}:{NORMALIZER}"
+
+
+def forget_done(cache: Cache, ledger: Ledger) -> int:
+    """Drop what the cache has for jobs that nobody will work on any more; how many entries.
+
+    A run drops what it has delivered, unless it is killed in between; and a job may end before it is read again.
+    """
+    keys = cache.keys()
+    jobs = {key: int(key.partition(":")[0]) for key in keys}
+    wanted = set(ledger.queue.unfinished(set(jobs.values())))
+    done = [key for key, job in jobs.items() if job not in wanted]
+    cache.drop(done)
+    return len(done)

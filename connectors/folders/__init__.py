@@ -1,0 +1,1 @@
+"""Trees of files, shared by the kinds that read folders: scan, diff, patterns, single files."""

@@ -1,0 +1,1 @@
+"""Repositories read by the git program: mirrors, local clones, file listings."""

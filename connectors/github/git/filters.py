@@ -1,0 +1,130 @@
+"""Which files of a commit are wanted: the settings' patterns, what `.gitattributes` says, and what is never read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pathspec import GitIgnoreSpec
+
+from catchment.model import SkipReason
+from connectors.folders import patterns
+from connectors.folders.file import to_path
+from connectors.github.git.git import Entry, Objects
+
+_LARGEST_ATTRIBUTES = 100_000
+_WORDS = re.compile(r"[^ \t\r]+")
+_MADE_BY_PROGRAMS = (
+    "*.min.js *.min.css *.bundle.js *.js.map *.css.map *.pb.go *_pb2.py *_pb2_grpc.py *.pb.cc *.pb.h *.g.dart *.designer.cs "
+    "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock Cargo.lock Gemfile.lock composer.lock "
+    "poetry.lock Pipfile.lock uv.lock pdm.lock flake.lock go.sum Package.resolved"
+)
+_FROM_ELSEWHERE = (
+    "node_modules/ bower_components/ vendor/ third_party/ third-party/ thirdparty/ Pods/ .yarn/releases/ .yarn/plugins/"
+)
+
+
+class Unwanted(NamedTuple):
+    """Why a file that is there becomes no document: the reason, and what the file is."""
+
+    reason: SkipReason
+    what: str
+
+
+class Rules:
+    """What the settings say. `digest` is another one whenever another file may be wanted."""
+
+    def __init__(self, paths: Sequence[str], exclude: Sequence[str], *, generated: bool, max_bytes: int) -> None:
+        self._paths = patterns.compiled(paths) if paths else None
+        self._exclude = patterns.compiled(exclude) if exclude else None
+        self.leaves_out_generated = not generated
+        self._max_bytes = max_bytes
+        said = repr((tuple(paths), tuple(exclude), generated, max_bytes, _MADE_BY_PROGRAMS, _FROM_ELSEWHERE))
+        self.digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=6).hexdigest()
+
+    def selects(self, path: str) -> bool:
+        """Whether the patterns want a file; one that they do not is passed over in silence."""
+        if self._exclude is not None and self._exclude.match_file(path):
+            return False
+        return self._paths is None or self._paths.match_file(path)
+
+    def unwanted(self, entry: Entry, attributes: Attributes) -> Unwanted | None:
+        """Why a file that the patterns want is not read all the same."""
+        if entry.is_submodule:
+            return Unwanted(SkipReason.UNSUPPORTED, "submodule")
+        if entry.is_link:
+            return Unwanted(SkipReason.EXCLUDED, "symbolic link")
+        if not {"", ".", "..", ".git"}.isdisjoint(entry.path.split("/")):
+            return Unwanted(SkipReason.EXCLUDED, "path that leads out of the repository")
+        if entry.size is None:
+            return Unwanted(SkipReason.TOO_LARGE, "content that was not copied")
+        if entry.size > self._max_bytes:
+            return Unwanted(SkipReason.TOO_LARGE, "file")
+        if self.leaves_out_generated and (what := attributes.origin(entry.path)) is not None:
+            return Unwanted(SkipReason.EXCLUDED, what)
+        return None
+
+
+class Attributes:
+    """What a commit says of its files in `.gitattributes`, read folder by folder as it is asked for."""
+
+    def __init__(self, objects: Objects, commit: str) -> None:
+        self._objects = objects
+        self._commit = commit
+        self._folders: dict[str, dict[str, GitIgnoreSpec]] = {}
+
+    def origin(self, path: str) -> str | None:
+        """What a file is that nobody wrote here: `generated` or `vendored`; None for any other."""
+        for what, spec in _DEFAULTS.items():
+            said = self._said(path, what)
+            if said or (said is None and spec.match_file(path)):
+                return what
+        return None
+
+    def _said(self, path: str, what: str) -> bool | None:
+        """What the nearest file says; None where none does."""
+        for folder in _above(path):
+            spec = self._of(folder).get(what)
+            if spec is not None:
+                found = spec.check_file(path.removeprefix(folder).lstrip("/")).include
+                if found is not None:
+                    return found
+        return None
+
+    def _of(self, folder: str) -> dict[str, GitIgnoreSpec]:
+        if folder not in self._folders:
+            place = to_path(f"{folder}/.gitattributes" if folder else ".gitattributes")
+            data = self._objects.read(f"{self._commit}:{place}", _LARGEST_ATTRIBUTES)
+            self._folders[folder] = _specs(data.decode("utf-8", "replace")) if data else {}
+        return self._folders[folder]
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders that a file is in, the nearest first; "" is the top."""
+    folder = path
+    while folder:
+        folder = folder.rpartition("/")[0]
+        yield folder
+
+
+def _specs(text: str) -> dict[str, GitIgnoreSpec]:
+    """The patterns of an attributes file, for each thing that a file can be; one that is unset is taken out again."""
+    found: dict[str, list[str]] = {}
+    for line in patterns.lines_of(text):
+        pattern, *attributes = _WORDS.findall(line)[:20] or [""]
+        if not pattern or pattern[0] in '#!"[':
+            continue
+        for attribute in attributes:
+            name, _, value = attribute.lstrip("-!").partition("=")
+            if name.startswith("linguist-"):
+                on = attribute[0] not in "-!" and value.lower() not in ("false", "0")
+                found.setdefault(name.removeprefix("linguist-"), []).append(pattern if on else f"!{pattern}")
+    return {what: patterns.those_in(lines) for what, lines in found.items()}
+
+
+_DEFAULTS = {
+    "generated": patterns.compiled(_MADE_BY_PROGRAMS.split()),
+    "vendored": patterns.compiled(_FROM_ELSEWHERE.split()),
+}

@@ -1,0 +1,1 @@
+"""Commands about stored data: backup, restore, ledger and configuration checks."""

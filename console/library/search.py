@@ -1,0 +1,189 @@
+"""Commands that read the library: `search`, `show`, `related`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.model import EntityKind, LinkKind
+from console import arguments, render, session
+from console.library import message, vault
+
+if TYPE_CHECKING:
+    from catchment.ledger import Hit, Named, Shown
+
+Document = Annotated[str, typer.Argument(metavar="DOCUMENT|LOCATOR", help="A document's number, or an item's path.")]
+
+
+def search(
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORDS...", help='Words; "a phrase" in quotes, prefix*, -without.')
+    ],
+    source: Annotated[
+        str | None, typer.Option(help="Only in this source.", autocompletion=session.source_names)
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many hits.")] = 20,
+    threads: Annotated[bool, typer.Option("--threads", help="Of each conversation only the best hit.")] = False,
+    as_json: arguments.Json = False,
+) -> None:
+    """Find documents by their words, best first.
+
+    To search for what is NOT there, put `--` before the words: catchment search -- garden -winter
+    """
+    with session.reading() as ledger:
+        if source:
+            ledger.sources.get(source)
+        hits = ledger.library.search(" ".join(words), source=source, limit=limit, by_thread=threads)
+    if as_json:
+        render.show_json([_hit(hit) for hit in hits])
+    elif hits:
+        for hit in hits:
+            _print_hit(hit)
+    else:
+        render.note("nothing found")
+
+
+def show(
+    document: Document,
+    full: Annotated[
+        bool, typer.Option("--full", help="Of a message also what it quotes, and how it is signed.")
+    ] = False,
+    as_json: arguments.Json = False,
+) -> None:
+    """Show a document: its text and what is known of it.
+
+    Of a message: who wrote it to whom, the writer's own words, what is attached, and its place in the conversation.
+    """
+    with session.reading() as ledger:
+        shown = ledger.library.show(document)
+    if as_json:
+        render.show_json(_shown(shown))
+        return
+    content = shown.content
+    is_message = message.is_message(shown)
+    said = content.properties if is_message else {}
+    render.show_fields(
+        {
+            "title": shown.title,
+            "from": "; ".join(said.get("from", ())),
+            "to": "; ".join(said.get("to", ())),
+            "copy to": "; ".join(said.get("cc", ())),
+            "document": shown.document,
+            "attached to": shown.carrier,
+            "found in": "; ".join(f"{source}: {item}" for source, item in shown.places),
+            "type": content.media_type,
+            "language": content.language,
+            "author": None if is_message else content.author,
+            "sent" if is_message else "created": content.created,
+            "received" if is_message else "modified": shown.modified or content.modified,
+            "also called": ", ".join(shown.aliases),
+            "tags": ", ".join(sorted({e.value for e in shown.entities if e.kind is EntityKind.TAG})),
+            "links": len(shown.links) or None,
+            "odd": "; ".join(content.warnings),
+        }
+    )
+    render.say()
+    if full or not is_message:
+        render.say(render.clean_block(content.text))
+    else:
+        message.show_words(content.text)
+    message.show_attached(shown)
+    message.show_thread(shown)
+
+
+def related(document: Document, as_json: arguments.Json = False) -> None:
+    """Show what a document links to and what links to it.
+
+    Also the conversation that a message belongs to, what is attached to it, and where else the same content lies.
+    """
+    with session.reading() as ledger:
+        shown = ledger.library.show(document)
+        relations = [*message.relations(shown), *_same(shown)]
+        if shown.mentions or any(link.kind is not LinkKind.URL for link in shown.links):
+            source = ledger.sources.get(shown.source).id
+            named = {name.locator: name for name in ledger.library.names(source)}
+            relations = [*_linked(shown, named, vault.files(ledger, source)), *relations]
+    if as_json:
+        render.show_json(relations)
+    elif relations:
+        headers = ("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM")
+        render.show_table(headers, [tuple(relation.values()) for relation in relations])
+    else:
+        render.note("nothing is related")
+
+
+def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> list[dict[str, Any]]:
+    from catchment.content.extract.vault import VaultIndex
+
+    index = VaultIndex(paths)
+    written = [link for link in shown.links if link.kind is not LinkKind.URL and link.target]
+    targets = dict.fromkeys(path for link in written if (path := index.resolve(link.target, shown.item)))
+    sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)
+    found = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
+    return [
+        message.relation(how, named[item].document, named[item].title, shown.source, item)
+        for how, item in found
+        if item in named and item != shown.item
+    ]
+
+
+def _same(shown: Shown) -> list[dict[str, Any]]:
+    same = [place for place in shown.places if place != (shown.source, shown.item)]
+    return [message.relation("same content", None, shown.title, source, item) for source, item in same]
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "document": hit.document,
+        "title": hit.title,
+        "source": hit.source,
+        "item": hit.item,
+        "snippet": hit.snippet,
+        "score": round(hit.score, 4),
+        "places": [{"source": source, "item": item} for source, item in hit.places],
+        "thread": hit.thread,
+        "alike": hit.alike,
+    }
+
+
+def _print_hit(hit: Hit) -> None:
+    place = f"{hit.source}: {hit.item}"
+    if hit.alike > 1:
+        place += f"  and {render.count(hit.alike - 1, 'more message')} of this conversation"
+    render.say(
+        f"{render.paint(render.clean(hit.title) or '(no title)', 'bold')}  {render.paint(str(hit.document), 'dim')}"
+    )
+    render.say(f"  {render.paint(render.clean(place), 'dim')}")
+    render.show_paragraph(hit.snippet, indent=2)
+
+
+def _shown(shown: Shown) -> dict[str, Any]:
+    content = shown.content
+    return {
+        "document": shown.document,
+        "title": shown.title,
+        "source": shown.source,
+        "item": shown.item,
+        "places": [{"source": source, "item": item} for source, item in shown.places],
+        "media_type": content.media_type,
+        "language": content.language,
+        "author": content.author,
+        "created": content.created,
+        "modified": shown.modified or content.modified,
+        "content_hash": shown.content_hash,
+        "properties": content.properties,
+        "metadata": shown.metadata,
+        "aliases": shown.aliases,
+        "warnings": content.warnings,
+        "links": [
+            {"kind": link.kind, "target": link.target, "anchor": link.anchor, "label": link.label}
+            for link in shown.links
+        ],
+        "entities": [
+            {"kind": entity.kind, "value": entity.value, "detail": entity.detail} for entity in shown.entities
+        ],
+        "text": content.text,
+        **message.as_json(shown),
+    }

@@ -1,0 +1,1 @@
+"""Commands that steer how Catchment works."""

@@ -1,0 +1,1 @@
+"""Commands about sources: add, consent, log in, sync, plan."""

@@ -1,0 +1,46 @@
+"""`catchment sources next`: when a source runs next, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from catchment.errors import NotFound, TryAgain
+from console import arguments, render, session
+from console.sources import source_lifecycle
+
+
+def preview(
+    name: session.SourceName,
+    most: Annotated[int, typer.Option("--limit", min=1, max=100, help="How many runs at most.")] = 5,
+    as_json: arguments.Json = False,
+) -> None:
+    """Show when a source runs next, and why.
+
+    As the server has planned it: by the schedule, to try items again, or because somebody asked for it.
+    """
+    entry = source_lifecycle.entry(name)
+    from deployments.server.planned import planned
+
+    runs = planned(session.needs_server(), name, most)
+    if runs is None:
+        raise TryAgain("the Prefect server does not answer at the moment; try again")
+    if as_json:
+        render.show_json([run.told() for run in runs])
+    elif runs:
+        rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
+        render.show_table(("WHEN", "", "WHY"), rows)
+    else:
+        render.note(_why_none(name, arguments.timing(entry.schedules, entry.watch, entry.quiet)))
+
+
+def _why_none(name: str, timing: str) -> str:
+    try:
+        with session.reading() as ledger:
+            state = ledger.sources.get(name).state
+    except NotFound:
+        state = "active"
+    if state != "active":
+        return f"no run of {name} is planned: it is {state}; go on with `catchment sources resume {name}`"
+    return f"no run of {name} is planned ({timing}); start one with `catchment sync {name}`"

@@ -1,0 +1,1 @@
+"""Commands that start and stop Catchment and show whether it runs."""

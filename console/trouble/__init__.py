@@ -1,0 +1,1 @@
+"""Commands for trouble: health, doctor, quarantine, jobs, deletions, undo, prove."""

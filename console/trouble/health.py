@@ -1,0 +1,47 @@
+"""`catchment health`: whether everything that has to work does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from console import arguments, render, session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catchment.status import Finding
+
+
+def health(as_json: arguments.Json = False) -> int:
+    """Ask everything that has to work whether it does.
+
+    Disk, ledger, server, scheduler, worker, watcher, every source. Exits with 1 when something fails; a warning is no failure.
+    """
+    from deployments.health.checks import examine
+
+    return show(examine(session.home()), as_json)
+
+
+def show(findings: Sequence[Finding], as_json: bool) -> int:
+    """Print what was found, what fails or warns with its remedy; the exit code."""
+    from catchment.status import Verdict, worst
+
+    verdict = worst(findings)
+    if as_json:
+        render.show_json({"verdict": verdict, "findings": [_plain(finding) for finding in findings]})
+        return int(verdict is Verdict.FAIL)
+    rows = [
+        (finding.probe, finding.verdict.value, finding.said + (f" → {finding.remedy}" if finding.remedy else ""))
+        for finding in findings
+    ]
+    render.show_table(("PROBE", "VERDICT", "WHAT"), rows, states={"VERDICT"})
+    return int(verdict is Verdict.FAIL)
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    return {
+        "probe": finding.probe,
+        "verdict": finding.verdict,
+        "said": finding.said,
+        "remedy": finding.remedy,
+    }

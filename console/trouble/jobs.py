@@ -1,0 +1,109 @@
+"""`catchment jobs`: the work on each version of each item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.model import JobState
+from console import arguments, render, session
+
+if TYPE_CHECKING:
+    from catchment.ledger import Event, JobRow
+
+app = typer.Typer(help="See the work on each version of each item.", rich_markup_mode=None)
+
+
+@app.command("list")
+def list_jobs(
+    *,
+    state: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Only jobs of this source.", autocompletion=session.source_names)
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Only jobs enqueued since: 2h, 7d, or a date.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="At most so many.")] = 100,
+    as_json: arguments.Json = False,
+    ndjson: Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per line.")] = False,
+) -> None:
+    """List jobs, the latest first."""
+    after = arguments.moment(since) if since else None
+    with session.reading() as ledger:
+        if source:
+            ledger.sources.get(source)
+        rows = ledger.queue.jobs(source=source, state=state, limit=limit, since=after)
+    if ndjson:
+        render.show_ndjson(map(_job, rows))
+    elif as_json:
+        render.show_json([_job(row) for row in rows])
+    elif rows:
+        headers = ("JOB", "STATE", "REASON", "TRIED", "ENQUEUED", "SOURCE", "ITEM")
+        table = [(r.id, r.state, r.reason, r.attempt, r.enqueued, r.source, r.item) for r in rows]
+        render.show_table(headers, table, states={"STATE"})
+    else:
+        render.note("no such jobs")
+
+
+@app.command("show")
+def show_job(
+    job: Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="The number of the job.")],
+    as_json: arguments.Json = False,
+) -> None:
+    """Show one job and its history."""
+    with session.reading() as ledger:
+        row = ledger.queue.job(job)
+        history = [event_json(event) for event in ledger.history.of_job(job)]
+    told = _job(row)
+    if as_json:
+        render.show_json({**told, "history": history})
+        return
+    render.show_fields(
+        {
+            "job": row.id,
+            "item": row.item,
+            "source": row.source,
+            "state": row.state,
+            "reason": row.reason,
+            "error": row.error,
+            "tried": row.attempt,
+            "enqueued": row.enqueued,
+            "next attempt": told["next_attempt"],
+            "finished": row.finished,
+        }
+    )
+    render.say()
+    show_events(history)
+
+
+def show_events(history: Sequence[Mapping[str, Any]]) -> None:
+    """Print a history, the oldest event first."""
+    headers = ("WHEN", "WHAT", "BY", "WHY")
+    render.show_table(headers, [(event["at"], event["event"], event["actor"], event["reason"]) for event in history])
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """One event of a history, as scripts see it."""
+    return {
+        "at": event.at,
+        "event": event.event,
+        "actor": event.actor,
+        "reason": event.reason,
+        "attempt": event.attempt,
+    }
+
+
+def _job(row: JobRow) -> dict[str, Any]:
+    return {
+        "job": row.id,
+        "source": row.source,
+        "item": row.item,
+        "state": row.state,
+        "reason": row.reason,
+        "attempts": row.attempt,
+        "error": row.error,
+        "enqueued": row.enqueued,
+        "next_attempt": row.not_before if row.state is JobState.RETRYING else None,
+        "finished": row.finished,
+    }

@@ -1,0 +1,1 @@
+"""Health checks, the health artifact, and the examination behind `catchment doctor`."""

@@ -1,0 +1,215 @@
+"""The health of this home: asks the server, the worker, the watcher and the sources; the answer as a page of the UI."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import httpx
+
+from catchment import status
+from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
+from catchment.ledger import Ledger, Source
+from catchment.places import Places
+from catchment.runtime.home import Home
+from catchment.status import Finding, Plan, Standing, Verdict
+from catchment.sync.preflight import scopes_of
+from deployments.server.blocks import read_blocks_of
+from deployments.server.client import api, everything
+from deployments.server.environment import POOL
+from deployments.server.running import Running, running
+from deployments.sources.sources_file import SourceEntry, SourcesFile
+from deployments.watch import status as watch_status
+from deployments.watch.status import Watching, WatchState
+
+_PROBE_SECONDS = 10.0
+_KEY = "health"
+_PAGE = 200
+_MARKS = {Verdict.OK: "✅ ok", Verdict.WARN: "⚠️ warn", Verdict.FAIL: "❌ fail"}
+_VARIABLE = "env:"
+
+T = TypeVar("T")
+
+
+def examine(home: Home) -> list[Finding]:
+    """Ask every probe. Takes ten seconds at most for each source that does not answer, all of them at once."""
+    now = datetime.now(UTC)
+    findings = [status.disk(home.path), status.ledger(home.database_url, status.last_check(home), now)]
+    state = running(home)
+    findings += _served(home, state, now) if state else [status.server(False, False)]
+    try:
+        entries = SourcesFile.load(home.sources_file).entries
+    except CatchmentError as error:
+        said, _, remedy = str(error).partition("; ")
+        return [*findings, Finding("sources", Verdict.FAIL, said, remedy or "catchment config validate")]
+    watched = watch_status.read(home) if state else None
+    if state:
+        findings.append(status.watcher(sum(entry.watch for entry in entries), watched is not None))
+        read_blocks_of(state)
+    standings = _standings(home, entries, watched, elsewhere=state is not None and state.pid != os.getpid())
+    return findings + [status.source(standing, now) for standing in standings]
+
+
+def publish(state: Running, findings: list[Finding]) -> None:
+    """Show the findings in the UI, in place of those before: one artifact, however often. Raises TryAgain."""
+    shown = {"data": table(findings, datetime.now(UTC)), "description": f"Health: {status.worst(findings)}"}
+    with api(state) as client:
+        before = {"artifacts": {"key": {"any_": [_KEY]}}, "sort": "CREATED_DESC", "limit": 1}
+        if found := _filter(client, "artifacts", before):
+            client.patch(f"/artifacts/{found[0]['id']}", json=shown).raise_for_status()
+        else:
+            client.post("/artifacts/", json={"key": _KEY, "type": "markdown", **shown}).raise_for_status()
+
+
+def table(findings: list[Finding], now: datetime) -> str:
+    """The findings as a Markdown table, and when they were made."""
+    lines = ["| probe | | what | what to do |", "|---|---|---|---|"]
+    for finding in findings:
+        cells = (finding.probe, _MARKS[finding.verdict], finding.said, finding.remedy)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    looked = f"Looked at {now:%Y-%m-%d %H:%M:%S} UTC; again after five minutes, or one while something is wrong."
+    return "\n".join([*lines, "", looked])
+
+
+def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
+    """What only a server that answers can tell."""
+    try:
+        with api(state, timeout=5) as client:
+            plan, heard = _plan(client, now), _heard(client)
+    except TryAgain:
+        return [status.server(True, False)]
+    return [status.server(True, True), status.scheduler(plan, now), status.worker(heard, Places.read(home), now)]
+
+
+def _plan(client: httpx.Client, now: datetime) -> Plan:
+    deployments = everything(client, "deployments", {})
+    schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
+    query = {
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "work_pools": {"name": {"any_": [POOL]}},
+        "sort": "EXPECTED_START_TIME_ASC",
+        "limit": _PAGE,
+    }
+    runs = _filter(client, "flow_runs", query)
+    # Two runs of one source never go on at once: the second waits by design, and is not late.
+    due = [_moment(run["next_scheduled_start_time"]) for run in runs if run["state_name"] in ("Scheduled", "Late")]
+    moments = [moment for moment in due if moment is not None]
+    coming = [moment for moment in moments if moment > now]
+    return Plan(len(schedules), len(runs), min(coming, default=None), tuple(m for m in moments if m <= now))
+
+
+def _heard(client: httpx.Client) -> datetime | None:
+    """When a worker of our pool last reported."""
+    workers = _filter(client, f"work_pools/{POOL}/workers", {})
+    beats = [_moment(worker["last_heartbeat_time"]) for worker in workers]
+    return max((beat for beat in beats if beat is not None), default=None)
+
+
+def _filter(client: httpx.Client, what: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.post(f"/{what}/filter", json=query).raise_for_status().json()
+    return found
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _standings(
+    home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None, *, elsewhere: bool
+) -> list[Standing]:
+    # What is set for `up` need not be set for who asks, a cron line for one.
+    unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
+    unasked: dict[str, CatchmentError | None] = dict.fromkeys((*_unread(home, entries), *unset))
+    probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unasked}
+    reached = unasked | within(_PROBE_SECONDS, probers)
+    # A ledger that cannot be read is told by its own probe.
+    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
+        known = {source.name: source for source in ledger.sources.all()}
+        return [_standing(entry, known.get(entry.name), ledger, reached, watched, unset) for entry in entries]
+    return [_standing(entry, None, None, reached, watched, unset) for entry in entries]
+
+
+def _unset(entry: SourceEntry) -> str | None:
+    """The variable with a secret of the source that is not set in this process; None if there is none."""
+    kept = (value for value in entry.settings.model_dump().values() if isinstance(value, str))
+    names = (value.removeprefix(_VARIABLE) for value in kept if value.startswith(_VARIABLE))
+    return next((name for name in names if name not in os.environ), None)
+
+
+def _unread(home: Home, entries: tuple[SourceEntry, ...]) -> set[str]:
+    """The sources that may not even be asked whether they answer; `catchment doctor` says why."""
+    from connectors import connector_class
+
+    said: dict[str, list[bool]] = {}
+    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
+        for consent in ledger.consents.all():
+            said.setdefault(consent.source, []).append(consent.state == "given")
+    return {
+        entry.name
+        for entry in entries
+        if not all(said.get(entry.name) or [not scopes_of(connector_class(entry.kind)(entry.settings))])
+    }
+
+
+def _standing(
+    entry: SourceEntry,
+    source: Source | None,
+    ledger: Ledger | None,
+    reached: Mapping[str, CatchmentError | None],
+    watched: Mapping[str, WatchState] | None,
+    unset: Mapping[str, str],
+) -> Standing:
+    recent = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
+    syncs = [sync for sync in recent if not sync.is_undo]
+    last_good = next((sync.ended for sync in syncs if sync.outcome == "completed"), None)
+    ended = next((sync for sync in syncs if sync.outcome is not None), None)
+    fine = ended is None or ended.outcome in ("completed", "yielded", "cancelled")
+    failed = None if ended is None or fine else ended.error or ended.outcome
+    watch = watched.get(entry.name) if watched and entry.watch else None
+    badly = watch is not None and watch.state is not Watching.WATCHING
+    silent = SourceUnavailable(f"it does not answer within {_PROBE_SECONDS:.0f} s; see whether its disk is there")
+    return Standing(
+        entry.name,
+        source.state if source else "paused" if entry.paused else "active",
+        source.state_reason if source else None,
+        reached.get(entry.name, silent),
+        last_good,
+        failed,
+        watch.reason if watch and badly else "",
+        watch.remedy if watch and badly else "",
+        unset.get(entry.name),
+    )
+
+
+def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:
+    def probe() -> CatchmentError | None:
+        from connectors import connector_class
+
+        try:
+            connector_class(entry.kind)(entry.settings).probe()
+        except CatchmentError as error:
+            return error
+        return None
+
+    return probe
+
+
+def within(seconds: float, calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+    """What calls that were made side by side returned in time; one that hangs is left behind, and left out."""
+    answers: dict[str, T] = {}
+
+    def take(name: str, call: Callable[[], T]) -> None:
+        answers[name] = call()
+
+    threads = [threading.Thread(target=take, args=pair, daemon=True) for pair in calls.items()]
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return dict(answers)

@@ -1,0 +1,260 @@
+"""What the machine gives Catchment, examined for `catchment doctor`: limits, disks, clocks, room, versions, the port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from catchment.errors import CatchmentError, SchemaMismatch, TryAgain
+from catchment.ledger import Ledger
+from catchment.runtime.home import Home
+from catchment.status import Finding, Verdict
+from connectors.local_files import FolderSettings
+from deployments.server.client import api
+from deployments.server.environment import TRIED_PREFECT
+from deployments.server.ports import is_free, kept_port
+from deployments.server.running import Running
+from deployments.sources.sources_file import SourceEntry
+from deployments.watch.disks import network_disk
+from deployments.watch.rules import FolderRules
+
+_INOTIFY = Path("/proc/sys/fs/inotify")
+_COUNTED_SECONDS = 5.0
+_SKEW = 2.0
+"""Seconds that two clocks may differ: some file systems keep whole seconds."""
+_LARGE_WAL = 1_000_000_000
+_LARGE_PREFECT = 2_000_000_000
+_LOCK = Path(__file__).parents[2] / "requirements.lock"
+_SET_CLOCK = "sudo timedatectl set-ntp true"
+
+
+def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[str, int]) -> Finding:
+    """Whether this user may watch every folder of the sources.
+
+    `needed` folders are to be watched, of which the watcher watches `ours`; `used` watches and `instances` has this user in
+    all. `limits` are what the system allows (`max_user_watches`, `max_user_instances`).
+    """
+    watches, most = limits.get("max_user_watches"), limits.get("max_user_instances")
+    if watches is None or most is None:
+        return Finding("inotify", Verdict.OK, "this system has no inotify; schedules find what changed")
+    others = max(0, used - ours)
+    if needed + others > watches:
+        enough = 1 << (2 * (needed + others)).bit_length()
+        said = f"{needed} folders are to be watched, others watch {others}, and this user may watch {watches}"
+        return Finding("inotify", Verdict.WARN, said, f"sudo sysctl fs.inotify.max_user_watches={enough}")
+    if instances >= most and not ours:
+        said = f"all {most} inotify instances of this user are taken"
+        return Finding("inotify", Verdict.WARN, said, f"sudo sysctl fs.inotify.max_user_instances={4 * most}")
+    return Finding("inotify", Verdict.OK, f"watches needed {needed}, taken by others {others}, allowed {watches}")
+
+
+def inotify_limits() -> dict[str, int]:
+    """What this system allows each user; empty where it has no inotify."""
+    limits = {}
+    for name in ("max_user_watches", "max_user_instances"):
+        with contextlib.suppress(OSError, ValueError):
+            limits[name] = int((_INOTIFY / name).read_text())
+    return limits
+
+
+def inotify_used() -> tuple[int, int]:
+    """How many folders and files the processes of this user watch, and with how many instances."""
+    watches = instances = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        # Processes end meanwhile, and those of others may not be looked into.
+        with contextlib.suppress(OSError):
+            if process.stat().st_uid != os.getuid():
+                continue
+            for link in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    if str(link.readlink()) == "anon_inode:inotify":
+                        instances += 1
+                        told = (process / "fdinfo" / link.name).read_text()
+                        watches += sum(line.startswith("inotify wd:") for line in told.splitlines())
+    return watches, instances
+
+
+def folders(home: Home, entries: Iterable[SourceEntry]) -> int:
+    """How many folders the watched sources have; of a tree too large to walk in seconds, those that were counted."""
+    deadline = time.monotonic() + _COUNTED_SECONDS
+    counted = 0
+    for entry in entries:
+        settings = entry.settings
+        if not entry.watch or not isinstance(settings, FolderSettings):
+            continue
+        for _ in _watched(settings.root, FolderRules(entry.kind, settings, home)):
+            counted += 1
+            if time.monotonic() > deadline:
+                return counted
+    return counted
+
+
+def _watched(root: Path, rules: FolderRules) -> Iterator[None]:
+    for folder, inner, _ in os.walk(root):
+        yield
+        relative = os.path.relpath(folder, root)
+        above = "" if relative == "." else f"{relative}/"
+        inner[:] = [name for name in inner if rules.watches(above + name)]
+
+
+def disks(home: Home, entries: Iterable[SourceEntry]) -> list[Finding]:
+    """Whether the state, or a watched source, is on another computer's disk."""
+    found = []
+    if kind := network_disk(home.path):
+        said = f"the state is on {kind}; a database there is damaged sooner or later"
+        remedy = "catchment down; move the home folder to a disk of this machine and set CATCHMENT_HOME to it"
+        found.append(Finding("disks", Verdict.FAIL, said, remedy))
+    for entry in entries:
+        if not isinstance(entry.settings, FolderSettings) or not entry.watch or entry.schedules:
+            continue
+        if kind := network_disk(entry.settings.root):
+            said = f"{entry.name} is on {kind}, which does not tell what other computers change"
+            remedy = f"give it a schedule: catchment sources remove {entry.name}, then add it with --every 15m --watch"
+            found.append(Finding("disks", Verdict.WARN, said, remedy))
+    return found or [
+        Finding("disks", Verdict.OK, "the state and the watched sources are on disks that tell of changes")
+    ]
+
+
+def clocks(home: Home, state: Running | None) -> Finding:
+    """Whether the clocks of this process, its disk and the server agree, and time has not gone back."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=home.run) as file:
+            skew = os.fstat(file.fileno()).st_mtime - time.time()
+    except FileNotFoundError:
+        skew = 0.0  # There is no home yet.
+    except OSError as error:
+        said = f"the disk of the state takes no file: {error.strerror}"
+        return Finding("clock", Verdict.FAIL, said, "make room, or give back the right to write there")
+    if abs(skew) > _SKEW:
+        said = f"the clock of the disk differs by {skew:+.0f} s; a changed file may seem unchanged"
+        return Finding("clock", Verdict.WARN, said, f"{_SET_CLOCK}, here and where the disk is")
+    if state is not None and abs(skew := _server_skew(state)) > _SKEW:
+        said = f"the clock of the server differs by {skew:+.0f} s; runs begin at the wrong time"
+        return Finding("clock", Verdict.WARN, said, f"{_SET_CLOCK}; catchment down; catchment up --detach")
+    if (ahead := _ahead(home)) > _SKEW:
+        said = f"the last sync began {ahead:.0f} s in the future: the clock was set back since, or is wrong now"
+        return Finding("clock", Verdict.WARN, said, _SET_CLOCK)
+    return Finding("clock", Verdict.OK, "the clocks of this machine, its disk and the server agree")
+
+
+def _server_skew(state: Running) -> float:
+    """How many seconds the server's clock is ahead, to the second; 0 when it does not say."""
+    with contextlib.suppress(TryAgain), api(state) as client:
+        if date := client.get("/health").headers.get("date"):
+            return (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
+    return 0.0
+
+
+def _ahead(home: Home) -> float:
+    """How many seconds the newest sync began after now."""
+    with contextlib.suppress(CatchmentError):
+        ledger = Ledger.inspect(home.database_url)
+        try:
+            for sync in ledger.syncs.recent(limit=1):
+                return (sync.began - datetime.now(UTC)).total_seconds()
+        finally:
+            ledger.close()
+    return 0.0
+
+
+def growth(home: Home) -> list[Finding]:
+    """How large what is kept has become, beside the room that is left."""
+    sizes = {
+        "ledger": _size(home.path.glob("ledger*.db*")),
+        "Prefect": _size(home.prefect.rglob("*")),
+        "cache": _size(home.path.glob("cache.db*")),
+        "logs": _size(home.logs.rglob("*")),
+    }
+    there = next(folder for folder in (home.path, *home.path.parents) if folder.exists())
+    free = shutil.disk_usage(there).free
+    found = []
+    for name, file in (("ledger", home.path / "ledger.db-wal"), ("Prefect", home.prefect / "prefect.db-wal")):
+        if _size([file]) > _LARGE_WAL:
+            said = f"the write-ahead log of {name}'s database has {_size([file]) / 1e9:.1f} GB: something reads without end"
+            found.append(Finding("growth", Verdict.WARN, said, "catchment down; catchment up --detach"))
+    if sizes["Prefect"] > _LARGE_PREFECT:
+        said = f"what Prefect keeps has {sizes['Prefect'] / 1e9:.1f} GB; the daily upkeep should keep it smaller"
+        found.append(Finding("growth", Verdict.WARN, said, "see the runs of upkeep in the UI; run it there now"))
+    if sizes["cache"] > max(free, _LARGE_WAL):
+        remedy = f"catchment down; rm {home.cache.name}* in the home folder; catchment up --detach"
+        found.append(Finding("growth", Verdict.WARN, "the cache takes more than what is free", remedy))
+    told = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
+    return found or [Finding("growth", Verdict.OK, f"{told}; {free / 1e9:.1f} GB free")]
+
+
+def _size(files: Iterable[Path]) -> int:
+    size = 0
+    for file in files:
+        # Files come and go while this looks.
+        with contextlib.suppress(OSError):
+            size += file.stat().st_size if file.is_file() else 0
+    return size
+
+
+def versions(home: Home) -> list[Finding]:
+    """Whether what is installed is what Catchment needs and was tested with, and of one version with the ledger."""
+    found = []
+    try:
+        Ledger.inspect(home.database_url).close()
+    except SchemaMismatch as error:
+        said, _, remedy = str(error).partition("; ")
+        found.append(Finding("versions", Verdict.FAIL, said, remedy))
+    except CatchmentError:
+        # `catchment health` says what is wrong with it.
+        pass
+    if not (installed := version("prefect")).startswith(TRIED_PREFECT):
+        said = f"the worker was tried with Prefect {TRIED_PREFECT}x, and {installed} is installed"
+        remedy = "make setup; or give the deployments a pool of type process, which is slower"
+        found.append(Finding("versions", Verdict.WARN, said, remedy))
+    locked = _locked()
+    for name, wanted in _needed().items():
+        try:
+            installed = version(name)
+        except PackageNotFoundError:
+            installed = "none"
+        if installed == "none" or installed not in wanted.specifier:
+            said = f"{name} {installed} is installed, and {wanted.specifier} is needed"
+            found.append(Finding("versions", Verdict.FAIL, said, "make setup; catchment down; catchment up --detach"))
+        elif locked.get(name, installed) != installed:
+            said = f"{name} {installed} is installed, and {locked[name]} was tested"
+            found.append(Finding("versions", Verdict.WARN, said, "make setup; catchment down; catchment up --detach"))
+    return found or [Finding("versions", Verdict.OK, f"Prefect {version('prefect')}, and all else that is needed")]
+
+
+def _needed() -> dict[str, Requirement]:
+    wanted = (Requirement(line) for line in requires("catchment") or ())
+    return {one.name: one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})}
+
+
+def _locked() -> dict[str, str]:
+    """The versions that are pinned, where the project lies beside its lock."""
+    if not _LOCK.exists():
+        return {}
+    pairs = (line.split(" ")[0].partition("==") for line in _LOCK.read_text(encoding="utf-8").splitlines())
+    return {name: pinned for name, sign, pinned in pairs if sign and name[:1].isalnum()}
+
+
+def port(home: Home, is_up: bool, others: Mapping[Path, Any]) -> Finding:
+    """Whether the port of this home is its own. `others` are the homes that are up besides this one."""
+    number = kept_port(home)
+    if number is None:
+        return Finding("port", Verdict.OK, "this home had none yet; it takes a free one")
+    if is_up or is_free(number):
+        return Finding("port", Verdict.OK, f"port {number} is this home's" if is_up else f"port {number} is free")
+    if any(kept_port(Home(other)) == number for other in others):
+        said = f"another home's Catchment is on port {number}, which this home had before"
+    else:
+        said = f"another program is on port {number}, which this home had before"
+    return Finding("port", Verdict.WARN, said, "catchment up --detach: it takes a free port; or choose one with --port")

@@ -1,0 +1,1 @@
+"""Flow runs on the server: their states, recovery after a crash, and the work pool."""

@@ -1,0 +1,150 @@
+"""What an end that nobody expected left behind: files and processes, runs and slots in Prefect. Found, and cleared away."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from catchment.places import Places
+from catchment.runtime.home import Home
+from catchment.status import Finding, Verdict
+from deployments.runs.recovery import settle
+from deployments.server.client import api, everything
+from deployments.server.environment import POOL
+from deployments.server.running import Running, running, starting, state_file
+from deployments.supervisor.processes import executing_flow_runs
+from deployments.watch import status
+
+STILL_FOR = 60.0
+"""Seconds after which a run without a process is no longer one that is about to begin or has just ended."""
+
+_MEND = "catchment doctor --mend"
+_ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
+_SLOT = "deployment:"
+_OURS = ("deployments.", "catchment.sandbox")
+"""How the modules begin that run as processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A limit of the server that counts more runs than there are."""
+
+    id: str
+    taken: int
+    used: int
+
+
+def files(home: Home) -> Finding:
+    """Whether a file in `run` speaks of a process that is gone."""
+    if stale := _stale(home):
+        said = f"{', '.join(path.name for path in stale)}: left by a process that is gone; harmless"
+        return Finding("locks", Verdict.WARN, said, _MEND)
+    return Finding("locks", Verdict.OK, "no lock and no file of a process that is gone")
+
+
+def remove_files(home: Home) -> None:
+    """Remove the files of processes that are gone; may be called again."""
+    for path in _stale(home):
+        path.unlink(missing_ok=True)
+
+
+def _stale(home: Home) -> list[Path]:
+    if starting(home) is not None:
+        return []
+    said = {
+        state_file(home): running(home),
+        status.report_file(home): status.read(home),
+        home.run / "worker.json": Places.read(home),
+    }
+    return [path for path, found in said.items() if found is None and path.exists()]
+
+
+def processes(home: Home, pids: Iterable[int]) -> Finding:
+    """Whether processes of this home live although nothing is up. `pids` are those of this home."""
+    left = sorted(pids)
+    if running(home) is not None or not left:
+        return Finding("processes", Verdict.OK, "none is left over")
+    kill = f"kill {' '.join(map(str, left))}"
+    if starting(home) is not None:
+        said = "Catchment is being started, or hangs while it starts"
+        return Finding("processes", Verdict.WARN, said, f"wait two minutes; if nothing happens: {kill}")
+    return Finding("processes", Verdict.WARN, f"{len(left)} live on although nothing is up", kill)
+
+
+def by_home() -> dict[Path, list[int]]:
+    """The processes of this user that serve a home, by the home: supervisors, servers, workers, watchers and runs."""
+    found: dict[Path, list[int]] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            home = process.environ().get("CATCHMENT_HOME")
+            if home and process.pid != os.getpid() and any(word.startswith(_OURS) for word in process.cmdline()):
+                found.setdefault(Path(home), []).append(process.pid)
+    return found
+
+
+def in_prefect(state: Running) -> list[Finding]:
+    """Whether the server counts runs that no process executes, or slots that no run holds. Raises TryAgain."""
+    with api(state) as client:
+        lost, leaks = _lost(client), _leaks(client)
+    found = []
+    if lost:
+        states = Counter(run["state_name"] for run in lost)
+        said = f"no process executes {', '.join(f'{number} {name}' for name, number in states.items())}"
+        found.append(Finding("runs", Verdict.FAIL, f"{said}; they are corrected within a minute", _MEND))
+    else:
+        found.append(Finding("runs", Verdict.OK, "every run that seems active has its process"))
+    if leaks:
+        slots = "slot is" if len(leaks) == 1 else "slots are"
+        said = f"{len(leaks)} concurrency {slots} held by no run: what needs it waits for ever"
+        found.append(Finding("slots", Verdict.FAIL, said, _MEND))
+    else:
+        found.append(Finding("slots", Verdict.OK, "no concurrency slot is leaked"))
+    return found
+
+
+def correct(state: Running) -> None:
+    """End what no process executes, and give back the slots that no run holds; may be called again. Raises TryAgain."""
+    settle(state, still_for=STILL_FOR)
+    with api(state) as client:
+        for leak in _leaks(client):
+            client.patch(f"/v2/concurrency_limits/{leak.id}", json={"active_slots": leak.used}).raise_for_status()
+
+
+def _lost(client: httpx.Client) -> list[dict[str, Any]]:
+    executing = executing_flow_runs()
+    before = datetime.now(UTC) - timedelta(seconds=STILL_FOR)
+    waiting = {"operator": "or_", "type": {"any_": list(_ACTIVE)}, "name": {"any_": ["AwaitingRetry"]}}
+    query = {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}}
+    return [
+        run
+        for run in everything(client, "flow_runs", query)
+        if run["id"] not in executing and datetime.fromisoformat(run["state"]["timestamp"]) < before
+    ]
+
+
+def _leaks(client: httpx.Client) -> list[Leak]:
+    """Looks twice: between the two questions of one look a run may end."""
+    first, second = _counted(client), _counted(client)
+    return [leak for id_, leak in second.items() if id_ in first and leak.taken > leak.used]
+
+
+def _counted(client: httpx.Client) -> dict[str, Leak]:
+    """The limits that count too many, by their ids."""
+    limits = [limit for limit in everything(client, "v2/concurrency_limits", {}) if limit["name"].startswith(_SLOT)]
+    active = everything(client, "flow_runs", {"flow_runs": {"state": {"type": {"any_": list(_ACTIVE)}}}})
+    used = Counter(run["deployment_id"] for run in active)
+    counted = [
+        Leak(limit["id"], limit["active_slots"], used[limit["name"].removeprefix(_SLOT)])
+        for limit in limits
+        if limit["active_slots"]
+    ]
+    return {leak.id: leak for leak in counted if leak.taken > leak.used}

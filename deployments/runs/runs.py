@@ -1,0 +1,141 @@
+"""The runs of a source's deployment: start one, wait for it; pause and resume. Imports no Prefect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from catchment.errors import NotFound, TryAgain
+from deployments.server.client import api
+from deployments.server.running import Running
+
+_FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
+"""Seconds between two looks for an end: what takes longer is looked at less often, for each look costs the server 15 ms."""
+
+_SILENCE = 60.0
+"""Seconds for which a server may say nothing to who waits for a run: what was killed is back by then, and the run goes on."""
+
+HANDED_ON = "Handed on"
+"""The state of a run that another one stands for, as `tasks.handing_on` names it; its message ends with the id of that one."""
+
+_FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A flow run as the server sees it. `state_name` says more than `state_type`: "Quarantined" is a FAILED."""
+
+    id: str
+    name: str
+    state_type: str
+    state_name: str
+    message: str
+    ui_url: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.state_type in _FINAL
+
+
+def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
+    """Ask for a sync of a source now, that follows a plan if one is named; the id of its run.
+
+    Raises NotFound when it is not deployed.
+    """
+    body: dict[str, Any] = {"state": {"type": "SCHEDULED"}}
+    parameters: dict[str, Any] = {"deep": True} if deep else {}
+    if plan is not None:
+        parameters["plan"] = plan
+    if parameters:
+        body["parameters"] = parameters
+    with api(running) as client:
+        deployment = _deployment(client, kind, name)
+        answer = client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()
+        return str(answer.json()["id"])
+
+
+def view(running: Running, run_id: str) -> RunView:
+    """A run as it is now. Raises NotFound."""
+    with api(running) as client:
+        return _view(running, client, run_id)
+
+
+def wait(
+    running: Running, run_id: str, on_progress: Callable[[RunView], None] | None = None, timeout: float | None = None
+) -> RunView:
+    """Wait until a run has ended, telling how it is at each look; after `timeout` seconds raises TryAgain, and the run goes on.
+
+    Where another run stands for it, that one is waited for. A server that does not answer for a while, or answers that it
+    cannot, is asked again, as long as its supervisor lives.
+    """
+    heard = time.monotonic()
+    deadline = None if timeout is None else heard + timeout
+    pause = _FIRST_PAUSE
+    with api(running) as client:
+        while True:
+            try:
+                now = _view(running, client, run_id)
+            except httpx.HTTPError as error:
+                import psutil
+
+                # Who is told that there is no such run, or may not ask, hears nothing else another time.
+                is_refusal = isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error
+                if is_refusal or time.monotonic() - heard > _SILENCE or not psutil.pid_exists(running.pid):
+                    raise
+                time.sleep(0.5)
+                continue
+            heard = time.monotonic()
+            if on_progress is not None:
+                on_progress(now)
+            if now.ended and now.state_name == HANDED_ON:
+                run_id = now.message.rpartition(" ")[2]
+            elif now.ended:
+                return now
+            if deadline is not None and time.monotonic() > deadline:
+                raise TryAgain(f"the sync is still going on; see it at {now.ui_url}")
+            time.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * _LONGER)
+
+
+def pause(running: Running, kind: str, name: str) -> None:
+    """Stop a source's schedules until `resume`; a run that goes on is not touched. May be called again."""
+    _switch(running, kind, name, "pause_deployment")
+
+
+def resume(running: Running, kind: str, name: str) -> None:
+    """Let a source's schedules run again. May be called again."""
+    _switch(running, kind, name, "resume_deployment")
+
+
+def _switch(running: Running, kind: str, name: str, action: str) -> None:
+    with api(running) as client:
+        client.post(f"/deployments/{_deployment(client, kind, name)['id']}/{action}").raise_for_status()
+
+
+def _deployment(client: httpx.Client, kind: str, name: str) -> dict[str, Any]:
+    answer = client.get(f"/deployments/name/sync-{kind}/{name}")
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        raise NotFound(f"{name} is not deployed; deploy it with `catchment down` and `catchment up --detach`")
+    found: dict[str, Any] = answer.raise_for_status().json()
+    return found
+
+
+def _view(running: Running, client: httpx.Client, run_id: str) -> RunView:
+    answer = client.get(f"/flow_runs/{run_id}")
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        raise NotFound("that run is not on the server any more")
+    run = answer.raise_for_status().json()
+    state = run["state"] or {}
+    return RunView(
+        run_id,
+        run["name"],
+        state.get("type", "PENDING"),
+        state.get("name", "Pending"),
+        state.get("message") or "",
+        running.run_url(run_id),
+    )

@@ -1,0 +1,31 @@
+"""Our work pool on the Prefect server: made, kept up to date, and whether a worker serves it."""
+
+from __future__ import annotations
+
+import httpx
+
+from deployments.server.client import api
+from deployments.server.environment import POOL
+from deployments.server.running import Running
+from deployments.warm.variables import base_job_template
+
+
+def ensure_pool(state: Running) -> None:
+    """Make the work pool, or bring it up to date; may be called again."""
+    template = base_job_template()
+    with api(state) as client:
+        found = client.get(f"/work_pools/{POOL}")
+        if found.status_code == httpx.codes.NOT_FOUND:
+            # No limit: the worker keeps one that adapts, and sees what waits only as long as the server keeps nothing back.
+            pool = {"name": POOL, "type": "warm", "base_job_template": template}
+            client.post("/work_pools/", json=pool).raise_for_status()
+        elif found.raise_for_status().json()["base_job_template"] != template:
+            client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()
+
+
+def worker_online(state: Running) -> bool:
+    """Whether a worker has served our pool since this start; the server calls one of before online for a minute."""
+    with api(state) as client:
+        since = {"workers": {"last_heartbeat_time": {"after_": state.started.isoformat()}}}
+        answer = client.post(f"/work_pools/{POOL}/workers/filter", json=since).raise_for_status()
+        return bool(answer.json())

@@ -1,0 +1,28 @@
+"""Secrets that are kept in blocks of the Prefect server, read without loading Prefect."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import quote
+
+import httpx
+
+from catchment.errors import LoginFailed
+from catchment.runtime.secret_references import read_blocks_with
+from deployments.server.client import api
+from deployments.server.running import Running
+
+
+def read_blocks_of(running: Running) -> None:
+    """Have `block:NAME` mean the Secret block of this name on this server, in this process."""
+    read_blocks_with(partial(_read, running))
+
+
+def _read(running: Running, name: str) -> str:
+    with api(running) as client:
+        address = f"/block_types/slug/secret/block_documents/name/{quote(name, safe='')}"
+        answer = client.get(address, params={"include_secrets": True})
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise LoginFailed(f"the server has no Secret block {name}; make it in the UI, under Blocks")
+        # Of a server that is in trouble nobody knows whether it has the block.
+        return str(answer.raise_for_status().json()["data"]["value"])

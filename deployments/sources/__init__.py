@@ -1,0 +1,1 @@
+"""The sources file, its schedules, and deploying its entries."""

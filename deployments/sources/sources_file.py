@@ -1,0 +1,307 @@
+"""The sources, as they are written in `sources.yaml` in the home folder: prefect.yaml's format and a version, read strictly.
+
+Adding and removing edit the text and leave the rest of it, comments included, as a person wrote it.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from catchment.errors import BadInput, ConfigError, NotFound
+from catchment.runtime import atomic_files
+from catchment.settings import SourceName, SourceSettings
+from deployments.server.environment import POOL
+from deployments.sources.prefect_file import (
+    Deployment,
+    Outline,
+    PrefectFile,
+    Schedule,
+    checked,
+    complaint,
+    find,
+    outline,
+)
+from deployments.sources.schedules import local_zone, seconds
+from deployments.sources.sources_version import KEY, VERSION, kept, led_forward, version_of
+
+_HEADER = """\
+# The sources of Catchment, in the format of prefect.yaml. `catchment sources add` writes here, and so may you:
+# check an edit with `catchment config validate`, and put it into force with `catchment down` and `catchment up`.
+
+# Of the format; a newer Catchment leads the file forward, and keeps it as it was.
+version: 1
+
+# Runs use the installed program; there is no code to fetch.
+pull: []
+
+deployments: []
+"""
+_WATCH = "watch"
+_QUIET = re.compile(r"watch:(\d{1,4}(?:\.\d{1,3})?)s")
+QUIET_AT_MOST = 120.0
+_SOURCE = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """One source as it is written down. `paused` is how it begins; later the pause in the UI or by command counts.
+
+    `quiet`: for a watched source, the seconds without a change that are waited for, 0 to 120; None: what is usual.
+    """
+
+    name: str
+    kind: str
+    settings: SourceSettings
+    schedules: tuple[Schedule, ...] = ()
+    watch: bool = False
+    paused: bool = False
+    quiet: float | None = None
+
+
+class SourcesFile:
+    """The file of the sources; what is added or removed is in force after `save`.
+
+    A file of an older version is read as one of this program's; `save` leads it forward and keeps it as it was beside it.
+    """
+
+    def __init__(self, path: Path, text: str) -> None:
+        """Raises ConfigError with the line of what is wrong, and the remedy."""
+        before = outline(text, path.name)
+        self._path = path
+        self._before = before
+        self._file = _checked(led_forward(before))
+        self._entries = _entries(self._file)
+
+    @classmethod
+    def load(cls, path: Path) -> SourcesFile:
+        """Read the file, or begin a new one. Raises ConfigError with the line of what is wrong, and the remedy."""
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            text = _HEADER
+        except UnicodeDecodeError:
+            raise ConfigError(f"{path.name} is not UTF-8 text; save it as UTF-8") from None
+        except OSError as error:
+            raise ConfigError(
+                f"{path.name} cannot be read: {error.strerror}; check the disk and the file's owner"
+            ) from error
+        return cls(path, text)
+
+    @classmethod
+    @contextmanager
+    def changing(cls, path: Path) -> Iterator[SourcesFile]:
+        """The file as it is now, saved if the block changes it, or if it is older; who else changes it so waits meanwhile."""
+        with atomic_files.alone(path.parent):
+            yield (file := cls.load(path))
+            if file._file.text != file._before.text:
+                file.save()
+
+    @property
+    def entries(self) -> tuple[SourceEntry, ...]:
+        """The sources, in the order of the file."""
+        return self._entries
+
+    def add(self, entry: SourceEntry) -> None:
+        """Append a source. Raises BadInput when the name is taken or cannot be one."""
+        try:
+            TypeAdapter(SourceName).validate_python(entry.name)
+        except ValidationError:
+            raise BadInput(
+                "a source's name has lower-case letters, digits, - and _, and begins with a letter or digit"
+            ) from None
+        if any(known.name == entry.name for known in self._entries):
+            raise BadInput(f"there is a source {entry.name} already; choose another name, or remove that one first")
+        self._become(_with_entry(self._file, _written(entry)), (*self._entries, entry))
+
+    def remove(self, name: str) -> None:
+        """Take a source out of the file. Raises NotFound."""
+        index = next((index for index, entry in enumerate(self._entries) if entry.name == name), None)
+        if index is None:
+            raise NotFound(f"there is no source {name}; see `catchment sources list`")
+        rest = tuple(entry for entry in self._entries if entry.name != name)
+        self._become(_without_entry(self._file, index), rest)
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the file is there, and of an older version than this program's."""
+        return version_of(self._before) < VERSION and self._path.exists()
+
+    def save(self) -> None:
+        """Write the file as a whole: after a crash it is the old one or the new one."""
+        if self.is_older:
+            atomic_files.write(kept(self._path, version_of(self._before)), self._path.read_bytes())
+        # A person may keep the file elsewhere, and have a link to it here.
+        atomic_files.write(self._path.resolve(), self._file.text.encode())
+        self._before = self._file
+
+    def _become(self, text: str, expected: tuple[SourceEntry, ...]) -> None:
+        """Take the edited text, but only if it says what was meant: an anchor may be used beyond its entry."""
+        try:
+            file = _checked(outline(text, self._file.name))
+            entries = _entries(file)
+        except ConfigError:
+            entries = ()
+        if entries != expected:
+            raise ConfigError(f"{self._file.name} cannot be edited by this command as it is written; edit it by hand")
+        self._file, self._entries = file, entries
+
+
+def schedule_of(every: str | None = None, cron: str | None = None, rrule: str | None = None) -> tuple[Schedule, ...]:
+    """The schedules that were asked for, in this machine's time zone: one, or none. Raises BadInput with the remedy."""
+    if sum(value is not None for value in (every, cron, rrule)) > 1:
+        raise BadInput("give one of --every, --cron and --rrule")
+    if every is None and cron is None and rrule is None:
+        return ()
+    # One slug whatever the times: a schedule that is changed stays the same one, with its switch.
+    fields: dict[str, Any] = {"slug": "main", "timezone": local_zone(), "cron": cron, "rrule": rrule}
+    try:
+        fields["interval"] = None if every is None else seconds(every)
+        return (Schedule.model_validate(fields),)
+    except ValidationError as error:
+        raise BadInput(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def entrypoint(kind: str) -> str:
+    """The flow that syncs sources of this kind."""
+    return f"flows.{kind}.sync_{kind}"
+
+
+def _checked(file: Outline) -> PrefectFile:
+    return checked(file, besides=(KEY,))
+
+
+def _entries(file: PrefectFile) -> tuple[SourceEntry, ...]:
+    return tuple(_entry(file, index, deployment) for index, deployment in enumerate(file.deployments))
+
+
+def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry:
+    from connectors import connector_class, kinds
+
+    here = ("deployments", index)
+    kind = deployment.entrypoint.rpartition(".sync_")[2]
+    if kind not in kinds() or deployment.entrypoint != entrypoint(kind):
+        known = ", ".join(entrypoint(kind) for kind in kinds())
+        raise file.error((*here, "entrypoint"), f"this is no sync flow; use one of {known}")
+    if deployment.work_pool.name != POOL:
+        raise file.error((*here, "work_pool", "name"), f"the pool of a source is {POOL}")
+    try:
+        TypeAdapter(SourceName).validate_python(deployment.name)
+    except ValidationError:
+        raise file.error((*here, "name"), "a name has lower-case letters, digits, - and _") from None
+    given = deployment.parameters
+    for key in given:
+        if key not in ("name", "settings", "deep"):
+            raise file.error((*here, "parameters", key), f"unknown key {key}; the parameters are name, settings, deep")
+    if given.get("name") != deployment.name:
+        raise file.error((*here, "parameters", "name"), "parameters.name differs from name; make them equal")
+    model = connector_class(kind).settings
+    try:
+        settings = model.model_validate(given.get("settings", {}))
+    except ValidationError as error:
+        raise complaint(file, error, model, (*here, "parameters", "settings")) from error
+    watch, quiet = _watching(file, index, deployment.tags)
+    return SourceEntry(
+        deployment.name,
+        kind,
+        settings,
+        deployment.schedules,
+        watch,
+        bool(deployment.paused),
+        quiet,
+    )
+
+
+def _watching(file: PrefectFile, index: int, tags: Sequence[str]) -> tuple[bool, float | None]:
+    """What the tags say: `watch`, or `watch:5s` for a quiet of the source's own."""
+    said = [tag for tag in tags if tag.partition(":")[0] == _WATCH]
+    if not said or said == [_WATCH]:
+        return bool(said), None
+    match = _QUIET.fullmatch(said[0])
+    if len(said) > 1 or match is None or float(match[1]) > QUIET_AT_MOST:
+        here = ("deployments", index, "tags", tags.index(said[-1]))
+        raise file.error(here, f"write watch, or watch:5s for a quiet of 0 to {QUIET_AT_MOST:.0f} seconds")
+    return True, float(match[1])
+
+
+def _written(entry: SourceEntry) -> dict[str, Any]:
+    settings = entry.settings.model_dump(mode="json", exclude_defaults=True)
+    written: dict[str, Any] = {
+        "name": entry.name,
+        "entrypoint": entrypoint(entry.kind),
+        "tags": [_SOURCE, entry.kind, *_watch_tag(entry)],
+        "parameters": {"name": entry.name, "settings": settings},
+    }
+    if entry.schedules:
+        written["schedules"] = [_schedule(schedule) for schedule in entry.schedules]
+    if entry.paused:
+        written["paused"] = True
+    # One sync of a source at a time; another that is asked for meanwhile waits.
+    written["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
+    written["work_pool"] = {"name": POOL}
+    return written
+
+
+def _watch_tag(entry: SourceEntry) -> list[str]:
+    if not entry.watch:
+        return []
+    return [_WATCH if entry.quiet is None else f"{_WATCH}:{entry.quiet:g}s"]
+
+
+def _schedule(schedule: Schedule) -> dict[str, Any]:
+    fields = schedule.model_dump(exclude_none=True)
+    if schedule.interval is not None:
+        fields["interval"] = int(schedule.interval.total_seconds())
+    return fields
+
+
+def _with_entry(file: PrefectFile, entry: dict[str, Any]) -> str:
+    block = yaml.safe_dump([entry], sort_keys=False, allow_unicode=True, width=10_000)
+    text = file.text if not file.text or file.text.endswith("\n") else file.text + "\n"
+    key, node = find(file.root, ("deployments",))
+    if key is None:
+        return f"{text}deployments:\n{textwrap.indent(block, '  ')}"
+    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
+        lines = text.splitlines(keepends=True)
+        after = _last_line(node) + 1
+        indent = " " * node.start_mark.column
+        return "".join([*lines[:after], textwrap.indent(block, indent), *lines[after:]])
+    # `deployments: []`, or nothing after the colon: the entry takes its place on the lines below.
+    start, end = key.end_mark.index, node.end_mark.index
+    head = file.text[start:end].partition(":")[0] + ":"
+    rest = file.text[end:].partition("\n")
+    return f"{file.text[:start]}{head}{rest[0]}\n{textwrap.indent(block, '  ')}{rest[2]}"
+
+
+def _without_entry(file: PrefectFile, index: int) -> str:
+    key, node = find(file.root, ("deployments",))
+    lines = file.text.splitlines(keepends=True)
+    item = node.value[index]
+    del lines[item.start_mark.line : _last_line(item) + 1]
+    if len(node.value) == 1 and key is not None:
+        line = key.start_mark.line
+        lines[line] = lines[line].replace(":", ": []", 1)
+    return "".join(lines)
+
+
+def _last_line(node: yaml.Node) -> int:
+    """The last line that belongs to a value; YAML's own end of a block lies after the comments that follow it."""
+    inner: Sequence[yaml.Node] = ()
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style:
+        inner = node.value
+    elif isinstance(node, yaml.MappingNode) and not node.flow_style:
+        inner = [part for pair in node.value for part in pair]
+    if inner:
+        return max(_last_line(part) for part in inner if part.start_mark.line >= node.start_mark.line)
+    end: int = node.end_mark.line
+    return end - 1 if node.end_mark.column == 0 and end > node.start_mark.line else end

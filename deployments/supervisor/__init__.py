@@ -1,0 +1,1 @@
+"""`up` and `down`: the processes that run, and their supervision."""

@@ -1,0 +1,83 @@
+"""`up --detach`: runs `up` in a process of its own, and returns when it is ready, or has ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from catchment.errors import TryAgain
+from catchment.runtime.home import Home
+from deployments.server.logs import put_aside_when_long
+from deployments.server.ports import is_free
+from deployments.server.running import running
+
+_START_SECONDS = 230.0
+"""Longer than the server and the worker are waited for, each."""
+_STOP_SECONDS = 35.0
+
+
+def start_in_background(home: Home, port: int | None, announce: Callable[[str], None]) -> int:
+    """Start `up` and wait until it is ready; 0. Raises TryAgain when it is not: then nothing of it is left running."""
+    if port is not None and not is_free(port):
+        raise TryAgain(f"port {port} is taken by another program; choose another with --port, or leave it out")
+    log = home.logs / "up.log"
+    put_aside_when_long(log)
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "deployments.supervisor.detached",
+        *([str(port)] if port is not None else []),
+    ]
+    # Several may be started at once, of which one is to run: none cuts off what another has said.
+    with open(log, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
+        before = output.tell()
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, "CATCHMENT_HOME": str(home.path)},
+            cwd=home.path,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    # It outlives this call, and is no zombie should it end before the caller does.
+    threading.Thread(target=process.wait, daemon=True).start()
+    try:
+        is_late = not _is_up_or_ended(home, process)
+    except BaseException:
+        # Ctrl-C, for one: who gave up has nothing to stop.
+        _end(process)
+        raise
+    said = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
+    if is_late:
+        _end(process)
+        raise TryAgain("Catchment did not start in time and was ended; try again when this machine is less busy")
+    if running(home) is None:
+        raise TryAgain(said[-1] if said else "Catchment did not start; try again without --detach to see why")
+    for line in said:
+        announce(line)
+    return 0
+
+
+def _is_up_or_ended(home: Home, process: subprocess.Popen[bytes]) -> bool:
+    deadline = time.monotonic() + _START_SECONDS
+    while running(home) is None and process.poll() is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have an `up` stop, and kill it if it does not; what it has started ends with it."""
+    process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

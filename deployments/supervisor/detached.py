@@ -1,0 +1,27 @@
+"""`up` in a process of its own: `python -m deployments.supervisor.detached [PORT]`, started by `up --detach`."""
+
+from __future__ import annotations
+
+import sys
+
+from catchment.errors import CatchmentError
+from catchment.settings import Home
+from deployments.supervisor.supervisor import up
+
+
+def main(arguments: list[str]) -> int:
+    """Run `up` and leave one line for whoever started it."""
+    try:
+        return up(Home.default(), port=int(arguments[0]) if arguments else None, announce=_say)
+    except CatchmentError as error:
+        _say(str(error))
+        return error.exit_code
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

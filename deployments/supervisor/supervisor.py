@@ -1,0 +1,343 @@
+"""`up` and `down`: keeps the Prefect server and the worker running, and ends them with everything below them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from catchment.errors import CatchmentError, TryAgain
+from catchment.runtime.process import alive, identity, pid_of
+from catchment.settings import Home
+from deployments.runs.recovery import cancel_active, drop_overdue, follow_clock, replan, settle
+from deployments.runs.work_pool import ensure_pool, worker_online
+from deployments.server.client import api
+from deployments.server.environment import auth_string, child_environment
+from deployments.server.logs import BoundedLog
+from deployments.server.ports import listen
+from deployments.server.prefect_database import note_block_types, prepare
+from deployments.server.running import Running, lock_file, record, running, starting, state_file, ui_login
+from deployments.sources.deploy import deploy, is_deployed
+from deployments.supervisor.background import start_in_background
+from deployments.supervisor.clock import WallClock
+from deployments.supervisor.service import READY_SECONDS, Service, Zygote
+from deployments.supervisor.silence import Silence
+from deployments.supervisor.sweep import Sweep
+
+__all__ = ["Running", "down", "running", "ui_login", "up"]
+
+_SHIPPED = Path(__file__).parents[2] / "prefect.yaml"
+_STOP_SECONDS = 35.0
+_LOOKED_AT_SECONDS = 0.2
+_AWAY_SECONDS = 3.0
+_LOOK_SECONDS = 0.25
+
+Announce = Callable[[str], None]
+
+
+def up(home: Home, *, port: int | None = None, detach: bool = False, announce: Announce) -> int:
+    """Start the server and the worker and keep them running until a signal or `down`; the exit code.
+
+    With `detach` returns as soon as both are ready. When they run already, says so and returns 0. Raises TryAgain when
+    the port asked for is taken, or when they do not become ready. One that is being stopped is waited for.
+    """
+    home.make()
+    if state := running(home):
+        if not state.stopping:
+            announce(f"Catchment is running already: {state.url}")
+            return 0
+        with contextlib.suppress(ProcessLookupError):
+            _end_of(identity(state.pid))
+    if detach:
+        return start_in_background(home, port, announce)
+    end = _End()
+    # Who sees the lock may ask for the end at once.
+    with _signals(end.ask), _only_one(home) as alone:
+        if not alone:
+            announce("Catchment is being started already")
+            return 0
+        with listen(home, port) as listening:
+            _Supervisor(home, listening, announce, end).supervise()
+    return 0
+
+
+def down(home: Home) -> bool:
+    """Stop what `up` runs, or is starting, and wait until it is gone; False when nothing was running."""
+    state = running(home)
+    # It may end by itself meanwhile.
+    with contextlib.suppress(ProcessLookupError):
+        if not (supervisor := identity(state.pid) if state else starting(home)):
+            return False
+        pid = pid_of(supervisor)
+        if state is None or not state.stopping:
+            # A second signal would be understood as being in a hurry.
+            os.kill(pid, signal.SIGTERM)
+        if not _end_of(supervisor):
+            # Its children end with it.
+            os.kill(pid, signal.SIGKILL)
+            _end_of(supervisor)
+    return True
+
+
+def _end_of(supervisor: str) -> bool:
+    """Wait for the end of a supervisor; whether it came."""
+    return _until(lambda: not alive(supervisor), _STOP_SECONDS)
+
+
+class _End:
+    """The wish for the end; where it is asked for again, it is to come at once."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def ask(self) -> None:
+        """May be called in the midst of anything, as a signal comes."""
+        self._asked += 1
+
+    def is_wanted(self) -> bool:
+        return self._asked > 0
+
+    def is_urgent(self) -> bool:
+        return self._asked > 1
+
+
+class _Supervisor:
+    def __init__(self, home: Home, listening: socket.socket, announce: Announce, end: _End) -> None:
+        port = listening.getsockname()[1]
+        self._home = home
+        self._announce = announce
+        self._end = end
+        login = auth_string(home)
+        environment = child_environment(home, port=port, auth=login)
+        # The server alone needs it; the worker would hand it down to every run.
+        del environment["PREFECT_SERVER_API_AUTH_STRING"]
+        logs = {role: BoundedLog(home.logs / f"{role}.log") for role in ("server", "worker", "watcher", "reclaim")}
+        self._zygote = Zygote(environment, listening, logs)
+        self._server, self._worker, self._watcher, self._reclaiming = (Service(role, self._zygote) for role in logs)
+        self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
+        self._sweep = Sweep(home, announce, self._reclaim)
+        self._clock = WallClock()
+        self._silence = Silence(self._answers)
+
+    def supervise(self) -> None:
+        if line := prepare(self._home):
+            self._announce(line)
+        try:
+            self._zygote.begin()
+            self._await(self._zygote.ready, "the Prefect server", "server", self._zygote.died)
+            if not self._end.is_wanted():
+                self._start_server()
+                self._reclaim()
+                self._open()
+            while not self._end.is_wanted() and not self._is_homeless():
+                self._revive()
+                self._end_silence()
+                if set_by := self._clock.set_by():
+                    self._follow_clock(set_by)
+                self._sweep.now_and_then(self._state)
+                time.sleep(_LOOK_SECONDS)
+        finally:
+            try:
+                self._close()
+            finally:
+                self._zygote.end()
+
+    def _is_homeless(self) -> bool:
+        """Whether the home was removed, or moved, and does not come back: nothing could be written down any more."""
+        if _until(self._home.run.exists, _AWAY_SECONDS):
+            return False
+        self._announce("the home folder is gone; all that runs for it ends")
+        return True
+
+    def _open(self) -> None:
+        """Wait for the server, make what it remembers true, and only then let the worker take runs."""
+        self._await_service(self._answers, "the Prefect server", self._server)
+        if self._end.is_wanted():
+            return
+        note_block_types(self._home)
+        ensure_pool(self._state)
+        if back := follow_clock(self._state):
+            self._announce(f"the clock was set back by {back:.0f} s or more while nothing ran")
+        self._sweep.settle(self._state)
+        drop_overdue(self._state)
+        self._worker.start()
+        self._await_service(lambda: worker_online(self._state), "the worker", self._worker)
+        if not self._end.is_wanted():
+            self._deploy()
+            self._announce(f"Catchment is running: {self._state.url}")
+            self._sweep.resume(self._state)
+            self._record()
+            if sys.platform.startswith("linux"):  # the watcher stands on inotify; elsewhere the schedules do the work
+                self._watcher.start()
+
+    def _deploy(self) -> None:
+        """Put the sources file into force; one that is wrong is no reason not to run what is deployed already."""
+        try:
+            deploy(self._home, self._state)
+            self._deploy_shipped()
+        except CatchmentError as error:
+            self._announce(f"the sources are not deployed: {error}")
+
+    def _deploy_shipped(self) -> None:
+        """Deploy what everyone gets, once; a person may switch it off in the UI."""
+        if _SHIPPED.exists() and not is_deployed(self._state, "upkeep"):
+            deploy(self._home, self._state, ["upkeep"], file=_SHIPPED)
+
+    def _await_service(self, ready: Callable[[], bool], what: str, service: Service) -> None:
+        self._await(ready, what, service.role, service.died)
+
+    def _await(self, ready: Callable[[], bool], what: str, log: str, died: Callable[[], str | None]) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while not self._end.is_wanted() and not ready():
+            how = died()
+            if how or time.monotonic() > deadline:
+                raise TryAgain(
+                    f"{what} did not start ({how or 'no answer'}); its log is logs/{log}.log in the home folder"
+                )
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            with api(self._state, timeout=1) as client:
+                return client.get("/health").is_success
+        except TryAgain:
+            return False
+
+    def _revive(self) -> None:
+        self._reclaiming.died()
+        for child in (self._server, self._worker, self._watcher):
+            if how := child.died():
+                self._announce(f"the {child.role} stopped ({how}); starting it again in {child.delay:.0f} s")
+            if child.process or not child.begun or time.monotonic() < child.due:
+                continue
+            try:
+                self._again(child)
+            except CatchmentError as error:
+                self._announce(str(error))
+
+    def _again(self, child: Service) -> None:
+        if child is self._worker and not self._answers():
+            return
+        if child is self._server:
+            self._start_server()
+            self._await_service(self._answers, "the Prefect server", child)
+        elif child is self._watcher:
+            child.start()
+        else:
+            self._sweep.settle(self._state)
+            child.start()
+            self._sweep.resume(self._state)
+        # On a full disk others have the pids of before; whatever runs goes on.
+        with contextlib.suppress(OSError):
+            self._record()
+
+    def _end_silence(self) -> None:
+        """Kill a server that lives and answers nothing: it is started again like one that died."""
+        if self._server.process and self._silence.is_long():
+            self._announce("the server lives and answers nothing; it is killed")
+            self._server.process.kill()
+            self._silence.end()
+
+    def _follow_clock(self, seconds: float) -> None:
+        """Make good what Prefect does not bear: the clock was set by so many seconds, back when negative."""
+        self._announce(f"the clock was set {'forward' if seconds > 0 else 'back'} by {abs(seconds):.0f} s")
+        self._sweep.soon()
+        if seconds < 0:
+            # The server's own services sleep until the old time is reached again.
+            self._server.end(grace=4)
+            with contextlib.suppress(CatchmentError):
+                self._again(self._server)
+                replan(self._state, -seconds)
+
+    def _start_server(self) -> None:
+        self._silence.end()
+        # A server that was killed may have left it, and its pid may be another's by now: then nobody could ever take it.
+        (self._home.prefect / "concurrency_leases" / "expirations.lock").unlink(missing_ok=True)
+        self._server.start()
+
+    def _reclaim(self) -> None:
+        """Have the ledger hand back what dead processes hold, unless that is going on."""
+        if self._reclaiming.process is None:
+            try:
+                self._reclaiming.start()
+            except TryAgain as error:
+                self._announce(str(error))
+
+    def _record(self) -> None:
+        self._state = replace(self._state, server_pid=self._server.pid, worker_pid=self._worker.pid)
+        record(self._home, self._state, identity())
+
+    def _close(self) -> None:
+        """Hand back what runs, then end the worker, then the server; what does not end is killed."""
+        # Others can wait for the end without knowing that it has begun, should the disk be full.
+        with contextlib.suppress(OSError):
+            if state_file(self._home).exists():
+                self._state = replace(self._state, stopping=True)
+                self._record()
+        self._watcher.end(grace=2)
+        self._reclaiming.end(grace=2)
+        was_idle = False
+        with contextlib.suppress(CatchmentError):
+            if self._server.process and self._worker.process and self._answers():
+                was_idle = not cancel_active(self._state, patience=12, hurry=self._end.is_urgent)
+        self._worker.end(grace=0 if self._end.is_urgent() else 4)
+        if not was_idle and self._zygote.ready():
+            # A run that had to be killed could hand nothing back.
+            self._reclaim()
+        with contextlib.suppress(CatchmentError):
+            if self._server.process and self._answers():
+                settle(self._state)
+        self._server.end(grace=6)
+        self._reclaiming.finish(patience=0 if self._end.is_urgent() else 4)
+        state_file(self._home).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _only_one(home: Home) -> Iterator[bool]:
+    """Hold the home's lock; the system drops it when this process ends, however it ends."""
+    # Who does not get it must not empty it.
+    with open(lock_file(home), "a", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="utf-8") as file:
+        # Who only looks whether it is held has it for a moment.
+        if not _until(lambda: _locked(file.fileno()), _LOOKED_AT_SECONDS):
+            yield False
+            return
+        file.truncate(0)
+        file.write(identity())
+        file.flush()
+        yield True
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {name: signal.signal(name, lambda *_: stop()) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _until(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

@@ -1,0 +1,101 @@
+"""The watcher's side of the server: how a source stands there, and the event that asks for a sync."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from catchment.errors import TryAgain
+from catchment.runtime.home import Home
+from deployments.server.client import api
+from deployments.server.running import Running, running
+from deployments.sources.sources_file import SourceEntry
+from deployments.watch import automation
+from deployments.watch.debounce import Standing
+
+# A worker may take a run up this long before its time.
+_AHEAD = timedelta(seconds=2)
+# One source has one run that goes on and few that wait; an older one is none of them.
+_RUNS = 10
+_WAITING = frozenset({"SCHEDULED", "PENDING"})
+_GOES_ON = frozenset({"RUNNING", "CANCELLING", "PAUSED"})
+
+
+class Server:
+    """The server of a home, over one connection that is kept. Every call raises TryAgain when it does not answer."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._client: httpx.Client | None = None
+        self._open = contextlib.ExitStack()
+
+    def look(self, kind: str, name: str) -> Standing:
+        """How a source stands."""
+        answer = self._ask("GET", f"/deployments/name/sync-{kind}/{name}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return Standing(None)
+        deployment = self._read(answer)
+        query = {
+            "deployments": {"id": {"any_": [deployment["id"]]}},
+            "flow_runs": {"expected_start_time": {"before_": (datetime.now(UTC) + _AHEAD).isoformat()}},
+            "sort": "EXPECTED_START_TIME_DESC",
+            "limit": _RUNS,
+        }
+        runs = self._read(self._ask("POST", "/flow_runs/filter", query))
+        states = {run["state_type"] for run in runs}
+        return Standing(
+            deployment["id"],
+            paused=deployment["paused"],
+            newest=runs[0]["id"] if runs else None,
+            waiting=not states.isdisjoint(_WAITING),
+            running=not states.isdisjoint(_GOES_ON),
+        )
+
+    def emit(self, name: str) -> None:
+        """Say that a source changed; no path is said."""
+        event = {
+            "id": str(uuid4()),
+            "occurred": datetime.now(UTC).isoformat(),
+            "event": automation.EVENT,
+            "resource": {"prefect.resource.id": automation.resource(name), "prefect.resource.name": name},
+        }
+        self._read(self._ask("POST", "/events", [event]))
+
+    def ensure(self, entries: Collection[SourceEntry]) -> dict[str, str]:
+        """As `automation.ensure`."""
+        return automation.ensure(self._state(), entries)
+
+    def close(self) -> None:
+        """Give up the connection; the next call makes another."""
+        self._client = None
+        self._open.close()
+
+    def _ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        try:
+            return self._connection().request(method, path, json=body)
+        except httpx.TransportError as error:
+            # The server may come back on another port.
+            self.close()
+            raise TryAgain("the Prefect server does not answer at the moment") from error
+
+    def _connection(self) -> httpx.Client:
+        if self._client is None:
+            self._client = self._open.enter_context(api(self._state()))
+        return self._client
+
+    def _state(self) -> Running:
+        state = running(self._home)
+        if state is None:
+            raise TryAgain("no server is running; start it with `catchment up`")
+        return state
+
+    def _read(self, answer: httpx.Response) -> Any:
+        if answer.is_error:
+            self.close()
+            raise TryAgain(f"the Prefect server answered the watcher with status {answer.status_code}; see its log")
+        return answer.json() if answer.content else None

@@ -1,0 +1,292 @@
+"""Hears from GitHub that something happened, and has the sources that read that repository synced: by the watcher's own event.
+
+What is heard is a hint and nothing more: a sync finds out what happened by itself. So what is lost here (a full queue, a
+restart, a delivery that never came) costs time until the next scheduled sync, and never an item.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import socket
+import socketserver
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from catchment.errors import CatchmentError, Refused, TryAgain
+from catchment.runtime import atomic_files
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive, identity
+from connectors.github.settings import GitHubSettings
+from deployments.sources.sources_file import SourceEntry, SourcesFile
+from deployments.watch.debounce import Debounce
+from deployments.watch.server import Server
+
+PATH = "/github"
+_QUEUE = 1_000
+_REMEMBERED = 10_000
+"""Deliveries that are known again; a repeated one that is older has one sync begin, which finds nothing."""
+_LONGEST = 5_000_000
+"""Bytes of a delivery. GitHub sends up to 25 MB, for pushes of thousands of commits: those are left to the schedule."""
+_SECONDS = 10.0
+"""For which a delivery may take, from the first byte to the last; GitHub itself waits no longer."""
+_AT_ONCE = 8
+_RELOAD_SECONDS = 5.0
+_TELLING = frozenset(
+    {
+        *("create", "delete", "gollum", "issue_comment", "issues", "public", "pull_request", "pull_request_review"),
+        *("pull_request_review_comment", "push", "release", "repository"),
+    }
+)
+
+Announce = Callable[[str], None]
+
+
+class Gate:
+    """Lets in what whoever knows the secret has sent, once."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def status(self, headers: Mapping[str, str], body: bytes) -> int:
+        """The HTTP status that a delivery is due: 202 if it is let in. Names of headers are in small letters.
+
+        A delivery is known again by its id and by its signature, for the signature does not cover the id.
+        """
+        told = headers.get("x-hub-signature-256", "")
+        due = "sha256=" + hmac.new(self._secret, body, hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(told.encode("utf-8", "replace"), due.encode()):
+            return 401
+        delivery = headers.get("x-github-delivery", "")
+        if not delivery:
+            return 400
+        with self._lock:
+            if delivery in self._known or due in self._known:
+                return 409
+            self._known |= {delivery: None, due: None}
+            while len(self._known) > 2 * _REMEMBERED:
+                self._known.popitem(last=False)
+        return 202
+
+
+def repository_of(event: str, body: bytes) -> str | None:
+    """The repository that a delivery is about; None where it tells nothing that a sync would find. Raises ValueError."""
+    told = json.loads(body)
+    if event not in _TELLING:
+        return None
+    name = told["repository"]["full_name"] if isinstance(told, dict) else None
+    if not isinstance(name, str):
+        raise ValueError("no repository")
+    return name.lower()
+
+
+class Receiver:
+    """Hears deliveries on a port of this machine's own address, from `serve` until `stop`."""
+
+    def __init__(self, home: Home, secret: str, port: int, announce: Announce) -> None:
+        """Raises Refused when the port is taken."""
+        self._home = home
+        self._announce = announce
+        self._gate = Gate(secret)
+        self._heard: SimpleQueue[str | None] = SimpleQueue()
+        self._server = Server(home)
+        self._sources: dict[str, SourceEntry] = {}
+        self._debounces: dict[str, Debounce] = {}
+        self._reload_at = 0.0
+        self._complaint = ""
+        try:
+            self._http = _Listener(("127.0.0.1", port), _handler(self.deliver))
+        except PermissionError as error:
+            raise Refused(f"port {port} is for the system only; give one from 1024 on by --port") from error
+        except OSError as error:
+            raise Refused(f"port {port} is taken; give another by --port") from error
+        self.port = int(self._http.server_address[1])
+
+    def deliver(self, headers: Mapping[str, str], body: bytes) -> int:
+        """Take a delivery; the HTTP status for it. 503 when too many wait."""
+        if self._heard.qsize() >= _QUEUE:
+            return 503  # Before it is remembered: the host may deliver it again.
+        if (status := self._gate.status(headers, body)) != 202:
+            return status
+        try:
+            name = repository_of(headers.get("x-github-event", ""), body)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return 400
+        if name is None:
+            return 204
+        self._heard.put(name)
+        return status
+
+    def serve(self) -> None:
+        """Hear deliveries, and ask for syncs when it is quiet for a moment."""
+        threading.Thread(target=self._http.serve_forever, args=(0.2,), name="webhook", daemon=True).start()
+        with _reported(self._home, self.port):
+            try:
+                while self._take():
+                    for name, debounce in self._debounces.items():
+                        if debounce.wants_look(time.monotonic()):
+                            self._ask(name, debounce)
+            finally:
+                self._http.shutdown()
+                self._http.server_close()
+                self._server.close()
+
+    def stop(self) -> None:
+        """End `serve` soon; may be called from a signal handler."""
+        self._heard.put(None)
+
+    # The loop
+
+    def _take(self) -> bool:
+        """Take what was heard, waiting for it until something else is due; False when it is time to end."""
+        now = time.monotonic()
+        if now >= self._reload_at:
+            self._reload(now)
+        wakes = [debounce.wake_at() for debounce in self._debounces.values()]
+        try:
+            heard = self._heard.get(timeout=max(0.0, min([self._reload_at, *wakes]) - now))
+        except Empty:
+            return True
+        if heard is None:
+            return False
+        for name, entry in self._sources.items():
+            if _reads(entry, heard):
+                self._debounces[name].changed(time.monotonic(), heard)
+        return True
+
+    def _reload(self, now: float) -> None:
+        """Look at the sources file; one that is wrong changes nothing."""
+        self._reload_at = now + _RELOAD_SECONDS
+        try:
+            entries = SourcesFile.load(self._home.sources_file).entries
+        except CatchmentError as error:
+            before, self._complaint = self._complaint, str(error)
+            if self._complaint != before:
+                self._announce(f"the sources are served as before: {error}")
+            return
+        self._complaint = ""
+        found = {entry.name: entry for entry in entries if isinstance(entry.settings, GitHubSettings)}
+        for name in found.keys() - self._sources.keys():
+            hint = "" if found[name].watch else "; but it is not watched: add it with --watch, else nothing answers"
+            self._announce(f"{name} is synced when a delivery tells of its repositories{hint}")
+        self._sources = found
+        self._debounces = {name: self._debounces.get(name) or Debounce(found[name].quiet) for name in found}
+
+    def _ask(self, name: str, debounce: Debounce) -> None:
+        try:
+            standing = self._server.look(self._sources[name].kind, name)
+            if debounce.looked(time.monotonic(), standing):
+                self._server.emit(name)
+                debounce.emitted(time.monotonic(), standing)
+        except TryAgain:
+            debounce.failed(time.monotonic())
+
+
+def is_served(home: Home) -> bool:
+    """Whether a receiver of this home lives."""
+    return any(map(_lives, home.run.glob("webhook-*.json")))
+
+
+def _lives(report: Path) -> bool:
+    try:
+        return alive(json.loads(report.read_text(encoding="utf-8"))["receiver"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return False
+
+
+@contextmanager
+def _reported(home: Home, port: int) -> Iterator[None]:
+    # There may be several receivers, each with the secret of another host.
+    report = home.run / f"webhook-{port}.json"
+    atomic_files.write(report, json.dumps({"receiver": identity()}).encode())
+    try:
+        yield
+    finally:
+        report.unlink(missing_ok=True)
+
+
+def _reads(entry: SourceEntry, repository: str) -> bool:
+    """Whether a source reads a repository; GitHub's names are the same in capitals."""
+    assert isinstance(entry.settings, GitHubSettings)
+    wanted = {name.lower() for name in entry.settings.repositories}
+    return not wanted.isdisjoint({repository, f"{repository.partition('/')[0]}/*"})
+
+
+class _Listener(socketserver.ThreadingMixIn, HTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """With a thread of its own, of a few; who comes when none is free is hung up on."""
+        if self._places.acquire(blocking=False):
+            try:
+                super().process_request(request, client_address)
+            except RuntimeError:
+                # The machine has no more threads.
+                self._places.release()
+                raise
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Gives its place back, and soon: one who trickles is hung up on too."""
+        hang_up = threading.Timer(_SECONDS, _hang_up, (request,))
+        hang_up.daemon = True
+        try:
+            hang_up.start()
+            super().process_request_thread(request, client_address)
+        finally:
+            hang_up.cancel()
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that was lost is no news."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _handler(deliver: Callable[[Mapping[str, str], bytes], int]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        server_version = "catchment"
+        sys_version = ""
+
+        def do_POST(self) -> None:
+            self.send_response(self._status())
+            self.send_header("Content-Length", "0")
+            self.send_header("Connection", "close")
+            self.end_headers()
+
+        def _status(self) -> int:
+            announced = self.headers.get("Content-Length", "")
+            if self.path.partition("?")[0] != PATH:
+                return 404
+            if not announced.isdecimal():
+                return 411
+            if (length := int(announced)) > _LONGEST:
+                return 413
+            body = self.rfile.read(length)
+            if len(body) < length:
+                return 400
+            return deliver({name.lower(): value for name, value in self.headers.items()}, body)
+
+        def log_message(self, *_: Any) -> None:
+            """What is delivered is nobody's business."""
+
+    return Handler
