@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -40,7 +41,11 @@ async def showing_progress(sync: SourceSync) -> AsyncIterator[None]:
 async def _show_progress(sync: SourceSync, shown: list[UUID], over: asyncio.Event) -> None:
     while not await _happens(over, _EVERY_SECONDS):
         if not shown:
-            shown.append(await acreate_progress_artifact(0.0, key=_key(sync, "progress"), description=sync.source.name))
+            shown.append(
+                await acreate_progress_artifact(
+                    0.0, key=artifact_key(sync.source.name, "progress"), description=sync.source.name
+                )
+            )
         await aupdate_progress_artifact(shown[0], sync.progress.share() * 100, description=await described(sync))
 
 
@@ -63,7 +68,7 @@ async def report(sync: SourceSync, more: str = "") -> None:
     """Name the run after what it did, and what `more` there is to say, and leave a table of its figures."""
     await name_run(f"{sync.source.name}: {sync.progress.sentence()} {more}".rstrip())
     table = [{"what": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items() if n]
-    await acreate_table_artifact(table, key=_key(sync, "summary"), description=_headline(sync))
+    await acreate_table_artifact(table, key=artifact_key(sync.source.name, "summary"), description=_headline(sync))
 
 
 def _headline(sync: SourceSync) -> str:
@@ -99,5 +104,11 @@ async def schedule_next(name: str, moment: datetime | None) -> None:
     await ask_for_another(f"{name}: retries", second, f"{name}:{second.isoformat()}", {})
 
 
-def _key(sync: SourceSync, what: str) -> str:
-    return f"{sync.source.name.replace('_', '-')}-{what}"
+def artifact_key(source: str, what: str) -> str:
+    """Return the key of a source's artifact in lowercase letters, digits and dashes; no two sources share one."""
+    name = source
+    if "_" in source:
+        # Prefect allows no underscore. The digest distinguishes `my_notes` from `my-notes`.
+        digest = hashlib.sha256(source.encode()).hexdigest()[:8]
+        name = f"{source.replace('_', '-')}-{digest}"
+    return f"{name}-{what}"
