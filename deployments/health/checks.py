@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ _KEY = "health"
 _PAGE = 200
 _MARKS = {Verdict.OK: "✅ ok", Verdict.WARN: "⚠️ warn", Verdict.FAIL: "❌ fail"}
 _VARIABLE = "env:"
+_MARKUP = re.compile(r"[\\`*_\[\]<>|~&!#]")
 
 T = TypeVar("T")
 
@@ -70,10 +72,15 @@ def table(findings: list[Finding], now: datetime) -> str:
     """The findings as a Markdown table, and when they were made."""
     lines = ["| probe | | what | what to do |", "|---|---|---|---|"]
     for finding in findings:
-        cells = (finding.probe, _MARKS[finding.verdict], finding.said, finding.remedy)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+        cells = map(_as_text, (finding.probe, _MARKS[finding.verdict], finding.said, finding.remedy))
+        lines.append("| " + " | ".join(cells) + " |")
     looked = f"Looked at {now:%Y-%m-%d %H:%M:%S} UTC; again after five minutes, or one while something is wrong."
     return "\n".join([*lines, "", looked])
+
+
+def _as_text(cell: str) -> str:
+    """Return a cell in which Markdown finds no markup: a message may contain the name of a folder."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(cell.splitlines()))
 
 
 def _served(home: Home, state: Running, now: datetime) -> list[Finding]:

@@ -152,6 +152,15 @@ def test_the_artifact_is_made_once_and_then_replaced(server: Standin, filled: Pa
     assert "| disk | ⚠️ warn | 3 GB \\| free | make room |" in sent[1][2]["data"]
 
 
+def test_names_in_the_health_artifact_are_no_markdown() -> None:
+    name = r"*a* _b_ [c](javascript:d) ![e](f) <img src=x> `g` h|i \| &amp; ~~j~~"
+    finding = Finding("source x_y", Verdict.FAIL, f"the folder '{name}'\nis not there", "")
+    shown = checks.table([finding], datetime.now(UTC))
+    assert r"| source x\_y | ❌ fail |" in shown
+    expected = r"\*a\* \_b\_ \[c\](javascript:d) \!\[e\](f) \<img src=x\> \`g\` h\|i \\\| \&amp; \~\~j\~\~"
+    assert f"the folder '{expected}' is not there" in shown
+
+
 def test_the_artifact_names_no_path(cli: Cli, server: Standin, filled: Path, vault: Path) -> None:
     def shown() -> str:
         return checks.table(checks.examine(Home(filled)), datetime.now(UTC))
