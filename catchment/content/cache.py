@@ -1,11 +1,14 @@
 """The cache of finished steps: what was read and parsed but is not in the library yet.
 
 It exists so that a failure downstream, or a kill, reads and parses nothing twice. It is only a cache: it may be deleted at
-any time, it is not fsynced, and a damaged file is thrown away. Keys are content hashes or jobs, never names.
+any time, it is not fsynced, and a damaged file is thrown away. A power cut may also alter an entry of a file that SQLite can
+read: each entry carries a digest of its key and value, and an entry that does not match counts as absent. Keys are content
+hashes or jobs, never names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -17,11 +20,15 @@ from catchment.runtime import atomic_files
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL)"
 _AT_ONCE = 500
+_DIGEST_BYTES = 16
+"""The size of the digest in front of each stored value."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MEANINGS = {
     sqlite3.SQLITE_FULL: "The disk is full, so nothing was written; make room and try again",
     sqlite3.SQLITE_BUSY: "The cache is in use by another process; try again",
 }
+
+_KEYS = "SELECT CAST(key AS BLOB) FROM entries"
 
 T = TypeVar("T")
 
@@ -43,13 +50,13 @@ class Cache:
             self._done(lambda database: _put(database, entries))
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """The entries that are there."""
+        """Return the entries that are there and unaltered."""
         wanted = list(keys)
         return self._done(lambda database: _get(database, wanted))
 
     def keys(self) -> list[str]:
         """The keys of all entries."""
-        return self._done(lambda database: [key for (key,) in database.execute("SELECT key FROM entries")])
+        return self._done(lambda database: [_text(key) for (key,) in database.execute(_KEYS)])
 
     def drop(self, keys: Collection[str]) -> None:
         """Forget the entries."""
@@ -112,7 +119,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _put(database: sqlite3.Connection, entries: Mapping[str, bytes]) -> None:
     with database:
-        database.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", entries.items())
+        signed = ((key, _digest(key, value) + value) for key, value in entries.items())
+        database.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", signed)
 
 
 def _get(database: sqlite3.Connection, keys: list[str]) -> dict[str, bytes]:
@@ -120,13 +128,29 @@ def _get(database: sqlite3.Connection, keys: list[str]) -> dict[str, bytes]:
     for start in range(0, len(keys), _AT_ONCE):
         part = keys[start : start + _AT_ONCE]
         marks = ",".join("?" * len(part))
-        found.update(database.execute(f"SELECT key, value FROM entries WHERE key IN ({marks})", part))
+        # A type may be altered as well as a value; SQLite raises an error for text that is not UTF-8, unless it is cast.
+        statement = f"SELECT CAST(key AS BLOB), CAST(value AS BLOB) FROM entries WHERE key IN ({marks})"
+        for name, signed in database.execute(statement, part):
+            key, value = _text(name), signed[_DIGEST_BYTES:]
+            if signed[:_DIGEST_BYTES] == _digest(key, value):
+                found[key] = value
     return found
+
+
+def _digest(key: str, value: bytes) -> bytes:
+    digest = hashlib.blake2b(f"{key}\0".encode(errors="surrogateescape"), digest_size=_DIGEST_BYTES)
+    digest.update(value)
+    return digest.digest()
+
+
+def _text(key: bytes) -> str:
+    return key.decode(errors="surrogateescape")
 
 
 def _drop(database: sqlite3.Connection, keys: Collection[str]) -> None:
     with database:
-        database.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in keys])
+        raw = [(key.encode(errors="surrogateescape"),) for key in keys]
+        database.executemany("DELETE FROM entries WHERE key = CAST(? AS TEXT)", raw)
 
 
 def _clear(database: sqlite3.Connection) -> None:

@@ -37,8 +37,8 @@ class ReadTask:
     known: Content | None = None
 
 
-FORMAT = 2
-"""Changes whenever an encoded `Read` has other parts."""
+FORMAT = 3
+"""The version of the cache's entries: changes with the parts of an encoded `Read`, and with how the cache keeps it."""
 
 Fate = Literal["hashed", "parsed", "unchanged", "stored"]
 

@@ -326,8 +326,9 @@ def forget_done(cache: Cache, ledger: Ledger) -> int:
     A run drops what it has delivered, unless it is killed in between; and a job may end before it is read again.
     """
     keys = cache.keys()
-    jobs = {key: int(key.partition(":")[0]) for key in keys}
+    jobs = {key: int(number) for key in keys if (number := key.partition(":")[0]).isdecimal() and len(number) < 19}
     wanted = set(ledger.queue.unfinished(set(jobs.values())))
-    done = [key for key, job in jobs.items() if job not in wanted]
+    # No job is known of a key that a power cut has altered.
+    done = [key for key in keys if jobs.get(key) not in wanted]
     cache.drop(done)
     return len(done)

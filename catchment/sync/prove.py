@@ -1,28 +1,40 @@
 """Proving a source: what it has, what the ledger says, and what the library holds, compared item by item; and mending it.
 
 A rehearsal that compares contents (`catchment.sync.plan`) checks the source, `catchment.ledger.admin.proof` the ledger, and a
-second extraction the passages of each content.
+second extraction the passages of each content. A deep proof also parses a sample of the items afresh and compares
+their texts: the text of a content may be altered while its hash, which is that of the bytes at the source, is not.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
+import random
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 from catchment import __version__
+from catchment.content.codec import decode_document
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER
-from catchment.contracts import Connector
+from catchment.content.parsing import Read, ReadTask, read
+from catchment.contracts import Connected, Connector
+from catchment.errors import ItemError, SourceError
 from catchment.ledger import Ledger, Source
 from catchment.ledger.admin.plan import Deed, Step
-from catchment.ledger.admin.proof import Kept, Standing, Stored, digest
+from catchment.ledger.admin.proof import Kept, Sample, Standing, Stored, digest
+from catchment.ledger.jobs.states import in_parts
+from catchment.ledger.library.contents import storable_text
 from catchment.model import Root, Tombstone, fingerprint
 from catchment.runtime import process
+from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Home, Policy
 from catchment.sync.discovery import recordable
 from catchment.sync.plan import Plan, make_plan
+from catchment.sync.preflight import paced
 
 _PRESENT = f"{NORMALIZER}.{EXTRACTOR} "
 """How the normalizer of a content begins that the present code has made."""
@@ -54,6 +66,12 @@ _FLAWS = {
 
 
 _QUEUED = "it is in the queue"
+_WHY_LOST = "the library does not have what the ledger says"
+_WHY_DAMAGED = "its passages are not those of its text"
+_WHY_ALTERED = "its text is not that of a fresh parse"
+_SAMPLE = 200
+_SAMPLE_AT_ONCE = 20
+"""Items whose texts and bytes are in memory together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +112,9 @@ class Proven:
     unsound: frozenset[int]
     """The items that have to be read again."""
     damaged: frozenset[int]
-    """The contents whose passages are not those of their text."""
+    """The contents whose passages are not those of their text, or whose text is not that of a fresh parse."""
+    texts: int = 0
+    """How many texts were compared with a fresh parse."""
 
     @property
     def holds(self) -> bool:
@@ -102,8 +122,13 @@ class Proven:
         return not self.findings and not self.index
 
 
-def prove(home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy) -> Proven:
-    """Compare a source with the ledger and the library. Reads all of it, changes nothing. Raises as `make_plan`."""
+def prove(
+    home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy, *, deep: bool = False
+) -> Proven:
+    """Compare a source with the ledger and the library. Reads all of it, changes nothing. Raises as `make_plan`.
+
+    `deep`: also parse a random sample of up to 200 items afresh, and compare their texts.
+    """
     plan = make_plan(home, ledger, source, connector, policy, deep=True)
     stored = ledger.proof.items(source.id)
     damaged = frozenset(one.id for part in ledger.proof.contents(source.id) for one in part if not _is_sound(one))
@@ -115,20 +140,23 @@ def prove(home: Home, ledger: Ledger, source: Source, connector: Connector, poli
     different = {step.item: step for step in steps} | {step.was: step for step in steps if step.was is not None}
     waiting = {item.locator for item in stored if item.standing is Standing.WAITING}
     findings = [_different(step, waiting) for step in steps]
+    whole = [item.id for item in stored if item.standing is Standing.STORED and item.locator not in different]
+    sample = random.sample(whole, min(_SAMPLE, len(whole))) if deep else []
+    texts, altered = _parsed_afresh(ledger, source, connector, policy, sample)
     unsound = set()
     for item in stored:
         if item.locator in different:
             continue
-        if item.standing is Standing.LOST or item.content_id in damaged:
+        if item.standing is Standing.LOST or item.content_id in damaged | altered:
             unsound.add(item.id)
             lost = item.standing is Standing.LOST
-            why = "the library does not have what the ledger says" if lost else "its passages are not those of its text"
+            why = _WHY_LOST if lost else _WHY_ALTERED if item.content_id in altered else _WHY_DAMAGED
             findings.append(Finding(Flaw.LOST if lost else Flaw.DAMAGED, item.locator, why))
         elif item.standing is Standing.WAITING:
             findings.append(Finding(Flaw.WAITING, item.locator, _QUEUED))
     folders = tuple(_folders(stored, plan.steps, findings))
     index = tuple(ledger.proof.index(source.id))
-    return Proven(source.name, folders, tuple(findings), index, plan, frozenset(unsound), damaged)
+    return Proven(source.name, folders, tuple(findings), index, plan, frozenset(unsound), damaged | altered, texts)
 
 
 def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
@@ -165,6 +193,43 @@ def _different(step: Step, waiting: Collection[str]) -> Finding:
         return Finding(Flaw.WAITING, step.item, _QUEUED)
     flaw, why = _FLAWS[step.deed]
     return Finding(flaw, step.item, f"{why} ({step.why or step.was})" if step.why or step.was else why)
+
+
+def _parsed_afresh(
+    ledger: Ledger, source: Source, connector: Connector, policy: Policy, item_ids: Sequence[int]
+) -> tuple[int, frozenset[int]]:
+    """Parse items afresh; return how many texts were compared, and the contents whose text is another one.
+
+    An item that cannot be read now, or has other bytes now, is not compared: a sync finds that by itself.
+    """
+    compared, altered = 0, set()
+    pickled = pickle.dumps(connector)
+    with paced(connector, ledger, source), Sandbox(min(policy.parsers, os.cpu_count() or 1)) as sandbox:
+        for part in in_parts(item_ids, _SAMPLE_AT_ONCE):
+            samples = ledger.proof.samples(part)
+            tasks = list(_fetched(connector, pickled, samples))
+            parsed = sandbox.run(read, [task for _, task in tasks], policy.limits)
+            for index, outcome in parsed:
+                if isinstance(outcome, Failed):
+                    if isinstance(outcome.error, SourceError):
+                        raise outcome.error
+                    continue
+                sample, fresh = tasks[index][0], Read.decode(outcome)
+                if fresh.document is None or fresh.content != (sample.content_hash, sample.normalizer):
+                    continue
+                compared += 1
+                if storable_text(decode_document(fresh.document).text) != sample.text:
+                    altered.add(sample.content_id)
+    return compared, frozenset(altered)
+
+
+def _fetched(connector: Connector, pickled: bytes, samples: Sequence[Sample]) -> Iterator[tuple[Sample, ReadTask]]:
+    if isinstance(connector, Connected):
+        connector.expect([sample.item for sample in samples])
+    for sample in samples:
+        with suppress(ItemError):
+            raw = None if connector.fetch_in_sandbox else connector.fetch(sample.item)
+            yield sample, ReadTask(sample.item, pickled, raw)
 
 
 def _is_sound(kept: Kept) -> bool:

@@ -21,6 +21,9 @@ _ITEMS_SHOWN = 50
 
 def prove(
     name: session.SourceName,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also parse a random sample of 200 items afresh and compare their texts.")
+    ] = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="Queue what is missing or stale again, and let go of what is gone.")
     ] = False,
@@ -33,12 +36,14 @@ def prove(
     """
     entry = source_lifecycle.entry(name)
     with session.writing() as ledger:
-        found, held = _proven(ledger, entry, repair=repair)
-    told = _json(found) | ({"held": held} if repair else {})
+        found, held = _proven(ledger, entry, deep=deep, repair=repair)
+    told = _json(found) | ({"texts_compared": found.texts} if deep else {}) | ({"held": held} if repair else {})
     if as_json:
         render.show_json(told)
     else:
         _show(found)
+        if deep:
+            render.say(f"{render.count(found.texts, 'text')} compared with a fresh parse")
     if found.holds:
         return 0
     if not repair:
@@ -54,7 +59,7 @@ def prove(
     return 1 if held else 0
 
 
-def _proven(ledger: Ledger, entry: SourceEntry, *, repair: bool) -> tuple[Proven, int]:
+def _proven(ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> tuple[Proven, int]:
     from catchment.sync import prove
     from connectors import connector_class
 
@@ -62,7 +67,7 @@ def _proven(ledger: Ledger, entry: SourceEntry, *, repair: bool) -> tuple[Proven
     connector = connector_class(entry.kind)
     policy = entry.settings.policy(connector.policy)
     source = source_lifecycle.known(ledger, entry.name)
-    found = prove.prove(session.home(), ledger, source, connector(entry.settings), policy)
+    found = prove.prove(session.home(), ledger, source, connector(entry.settings), policy, deep=deep)
     held = prove.repair(ledger, source, found, session.operator()) if repair and not found.holds else 0
     return found, held
 

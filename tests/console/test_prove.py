@@ -24,6 +24,7 @@ def test_a_source_is_proved_and_what_differs_is_queued(
         0,
         "papers: the library has what the source has, and nothing else",
     )
+    assert "0 texts compared with a fresh parse" in cli("prove", "papers", "--deep").out
     (folder / "weir.md").write_text("The weir")
     said = cli("prove", "papers")
     assert said.code == 1 and "prove papers --repair" in said.err

@@ -49,8 +49,8 @@ class Papers:
         names = [named.locator for named in self.ledger.library.names(self.source.id)]
         return {name: self.ledger.library.show(name).content.text.strip() for name in names}
 
-    def prove(self) -> Proven:
-        return prove(self.home, self.ledger, self.source, self.connector, Policy())
+    def prove(self, *, deep: bool = False) -> Proven:
+        return prove(self.home, self.ledger, self.source, self.connector, Policy(), deep=deep)
 
     def repair(self, proven: Proven) -> int:
         return repair(self.ledger, self.source, proven, "anna")

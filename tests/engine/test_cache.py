@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -65,6 +66,52 @@ def test_a_file_that_is_damaged_while_it_is_used_is_thrown_away_and_counted(tmp_
     assert cache.get([f"key {n}" for n in range(200)]) == {}
     cache.put({"a": b"1"})
     assert (cache.get(["a"]), cache.thrown_away) == ({"a": b"1"}, 1)
+    cache.close()
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        "UPDATE entries SET value = CAST(replace(CAST(value AS TEXT), 'pump', 'pomp') AS BLOB)",
+        "UPDATE entries SET value = substr(value, 1, 20)",
+        "UPDATE entries SET value = x''",
+        "UPDATE entries SET value = 7",
+        "UPDATE entries SET value = CAST(x'ff00' AS TEXT)",
+        "UPDATE entries SET value = (SELECT value FROM entries WHERE key = 'b')",
+    ],
+)
+def test_altered_entries_are_treated_as_absent(tmp_path: Path, alteration: str) -> None:
+    cache = Cache(tmp_path / "cache.db")
+    cache.put({"a": b"the pump drips", "b": b"another"})
+    with sqlite3.connect(tmp_path / "cache.db") as database:
+        database.execute(f"{alteration} WHERE key = 'a'")
+    database.close()
+    assert cache.get(["a", "b"]) == {"b": b"another"}
+    cache.put({"a": b"the pump drips"})
+    assert cache.get(["a"]) == {"a": b"the pump drips"}
+    cache.close()
+
+
+def test_entries_without_a_digest_are_treated_as_absent(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "cache.db") as database:
+        database.execute("CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
+        database.execute("INSERT INTO entries VALUES ('a', x'00112233445566778899aabbccddeeff0011')")
+    database.close()
+    cache = Cache(tmp_path / "cache.db")
+    assert cache.get(["a"]) == {}
+    cache.close()
+
+
+def test_keys_with_altered_bytes_can_be_listed_and_dropped(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache.db")
+    cache.put({"a": b"1", "b": b"2"})
+    with sqlite3.connect(tmp_path / "cache.db") as database:
+        database.execute("UPDATE entries SET key = CAST(x'61ff' AS TEXT) WHERE key = 'a'")
+    database.close()
+    found = cache.keys()
+    assert len(found) == 2
+    cache.drop(found)
+    assert cache.keys() == []
     cache.close()
 
 

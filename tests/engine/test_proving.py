@@ -109,6 +109,32 @@ def test_words_that_the_index_has_wrong_are_found_and_mended(papers: Papers) -> 
     assert papers.prove().holds
 
 
+def test_deep_proof_finds_text_that_a_fresh_parse_does_not_give(papers: Papers) -> None:
+    before = papers.documents()
+    harm(
+        papers,
+        "UPDATE contents SET text = replace(text, 'paper 2 says', 'paper 9 says') WHERE text LIKE '%paper 2 says%'",
+    )
+    papers.ledger.proof.rebuild_index()
+    assert papers.prove().holds and papers.ledger.check(deep=True) == []
+    proven = papers.prove(deep=True)
+    assert (found(proven), proven.texts) == ({"2.md": "damaged"}, 5)
+    assert proven.findings[0].why == "its text is not that of a fresh parse"
+    papers.repair(proven)
+    papers.sync()
+    assert papers.prove(deep=True).holds
+    assert papers.documents() == before
+
+
+def test_deep_proof_of_text_with_a_nul_finds_no_difference(papers: Papers) -> None:
+    papers.write("nul.ipynb", '{"cells": [{"cell_type": "markdown", "source": "a \\u0000 b"}], "nbformat": 4}')
+    papers.write("nul.json", '{"a": "\\u0000"}')
+    papers.sync()
+    proven = papers.prove(deep=True)
+    assert any("\ufffd" in text for text in papers.documents().values())
+    assert (proven.holds, proven.texts) == (True, 7)
+
+
 def test_passages_that_are_missing_or_beyond_their_text_are_found_and_made_again(papers: Papers) -> None:
     before = papers.ledger.library.show("0.md").content
     harm(

@@ -51,6 +51,6 @@ def test_the_cache_keeps_nothing_of_jobs_that_have_ended(home: Home, tmp_path: P
     papers.write("a.md", "A paper")
     papers.sync()
     with closing(Cache(home.cache)) as cache:
-        cache.put({"1:as:left": b"by a kill after the delivery", "999:of:nobody": b"of no job"})
-        assert forget_done(cache, papers.ledger) == 2
+        cache.put({"1:as:left": b"by a kill after the delivery", "999:of:nobody": b"of no job", "\0?": b"altered"})
+        assert forget_done(cache, papers.ledger) == 3
         assert cache.keys() == []

@@ -19,7 +19,7 @@ from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.jobs.states import SUPERSEDED, UNFINISHED, in_parts, move
 from catchment.ledger.library import bigrams, withdraw, word_index
-from catchment.model import Chunk, Document, JobState, SkipReason
+from catchment.model import Chunk, Document, Item, JobState, SkipReason
 
 _AT_ONCE = 500
 
@@ -64,6 +64,18 @@ class Kept:
     chunks: tuple[Chunk, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An item with the text that the library has of it, for a comparison with a fresh parse."""
+
+    item_id: int
+    item: Item
+    content_id: int
+    content_hash: str
+    normalizer: str
+    text: str
+
+
 class Proof:
     """What can be asked of the ledger about itself, and mended in it."""
 
@@ -88,6 +100,19 @@ class Proof:
                     passages.setdefault(row.content_id, []).append(Chunk(row.start, row.stop, row.heading))
                 rows = reading.execute(select(contents).where(among(reading, contents.c.id, part))).all()
             yield [Kept(row.id, _document(row), row.normalizer, tuple(passages.get(row.id, ()))) for row in rows]
+
+    def samples(self, item_ids: Sequence[int]) -> list[Sample]:
+        """Return these items with their texts, in any order; without those that have no document."""
+        facts = (items.c.locator, items.c.container, items.c.version, items.c.identity, items.c.size)
+        texts = (documents.c.content_id, contents.c.hash, contents.c.normalizer, contents.c.text)
+        statement = (
+            select(items.c.id, *facts, items.c.modified, items.c.attributes, *texts)
+            .join(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
+            .join(contents, contents.c.id == documents.c.content_id)
+        )
+        with self._store.read() as reading:
+            rows = reading.execute(statement.where(among(reading, items.c.id, item_ids))).all()
+        return [_sample(row) for row in rows]
 
     def index(self, source_id: int) -> list[str]:
         """What of a source's passages and names cannot be found by search; in sentences, none when all can."""
@@ -175,6 +200,12 @@ def _stored(row: AnyRow) -> Stored:
         row.content_id,
         row.version if standing in (Standing.QUARANTINED, Standing.SET_ASIDE) else None,
     )
+
+
+def _sample(row: AnyRow) -> Sample:
+    number, locator, container, version, identity, size, modified, attributes, *content = row
+    item = Item(locator, container, version, identity, size, maybe_time(modified), from_json(attributes))
+    return Sample(number, item, *content)
 
 
 def _standing(row: AnyRow) -> Standing:

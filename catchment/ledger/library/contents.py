@@ -81,7 +81,7 @@ def _names(outcome: Delivered) -> tuple[str, str]:
     aliases = [entity.value for entity in named if entity.kind is EntityKind.ALIAS]
     said = dict.fromkeys(_texts(outcome.document.properties if outcome.document else {}))
     others = "\n".join(text for text in said if text not in aliases)
-    return "\n".join(aliases)[:_MOST_PROPERTIES], _replaced(others[:_MOST_PROPERTIES])
+    return "\n".join(aliases)[:_MOST_PROPERTIES], storable_text(others[:_MOST_PROPERTIES])
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -181,7 +181,7 @@ def storable(outcome: Delivered) -> Delivered:
         return outcome
     return replace(
         outcome,
-        title=_replaced(outcome.title),
+        title=storable_text(outcome.title),
         document=outcome.document and _storable_document(outcome.document),
         extraction=outcome.extraction and _storable_extraction(outcome.extraction),
     )
@@ -212,7 +212,7 @@ def _can_be_kept(text: str) -> bool:
     return True
 
 
-def _replaced(text: str) -> str:
+def storable_text(text: str) -> str:
     if _can_be_kept(text):
         return text
     return text.replace("\x00", "\ufffd").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -221,16 +221,21 @@ def _replaced(text: str) -> str:
 def _storable_document(document: Document) -> Document:
     title, author = document.title, document.author
     return replace(
-        document, text=_replaced(document.text), title=title and _replaced(title), author=author and _replaced(author)
+        document,
+        text=storable_text(document.text),
+        title=title and storable_text(title),
+        author=author and storable_text(author),
     )
 
 
 def _storable_extraction(extraction: Extraction) -> Extraction:
     return Extraction(
-        tuple(chunk._replace(heading=_replaced(chunk.heading)) for chunk in extraction.chunks),
+        tuple(chunk._replace(heading=storable_text(chunk.heading)) for chunk in extraction.chunks),
         tuple(
-            link._replace(target=_replaced(link.target), anchor=_replaced(link.anchor), label=_replaced(link.label))
+            link._replace(
+                target=storable_text(link.target), anchor=storable_text(link.anchor), label=storable_text(link.label)
+            )
             for link in extraction.links
         ),
-        tuple(e._replace(value=_replaced(e.value), detail=_replaced(e.detail)) for e in extraction.entities),
+        tuple(e._replace(value=storable_text(e.value), detail=storable_text(e.detail)) for e in extraction.entities),
     )
