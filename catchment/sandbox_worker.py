@@ -118,7 +118,7 @@ def _resolve(reference: bytes) -> Callable[[Any], object]:
 
 
 def _failure(error: BaseException) -> bytes:
-    trace = _describe(error)
+    trace = describe(error)
     if isinstance(error, (MemoryError, RecursionError)) or getattr(error, "errno", None) == errno.ENOMEM:
         error = ResourceExhausted("it needs more memory than limits.memory_mb allows; raise it if the file is worth it")
     elif not isinstance(error, CatchmentError):
@@ -132,7 +132,7 @@ def _failure(error: BaseException) -> bytes:
     return message
 
 
-def _describe(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """Where it was raised, as module, line and function; no source text, no values, no message."""
     lines: list[str] = []
     cause: BaseException | None = error

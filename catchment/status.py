@@ -26,6 +26,9 @@ _LATE = timedelta(minutes=1)
 _SOON = timedelta(days=7)
 _SILENT = timedelta(seconds=90)
 """A worker reports every 30 s."""
+RELEASED_OFTEN = 6
+"""A job that was claimed so often, twice the attempts of the default policy, and is pending is reported."""
+_JOBS_NAMED = 5
 _RESTART = "catchment down, then catchment up --detach"
 
 
@@ -224,6 +227,25 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
             finding = Finding(probe, *said)
             findings[probe] = max(findings.get(probe, finding), finding, key=lambda f: list(Verdict).index(f.verdict))
     return list(findings.values())
+
+
+def released(found: Iterable[tuple[str, int]]) -> list[Finding]:
+    """One finding for each source with jobs, given as (source, job), that syncs claim and release again and again."""
+    by_source: dict[str, list[int]] = {}
+    for source, job in found:
+        by_source.setdefault(source, []).append(job)
+    return [_released(source, jobs) for source, jobs in by_source.items()]
+
+
+def _released(source: str, jobs: list[int]) -> Finding:
+    numbers = ", ".join(map(str, jobs[:_JOBS_NAMED])) + (", …" if len(jobs) > _JOBS_NAMED else "")
+    one = len(jobs) == 1
+    said = (
+        f"{'1 job was' if one else f'{len(jobs)} jobs were'} claimed {RELEASED_OFTEN} times or more and never finished"
+        f" ({'job' if one else 'jobs'} {numbers})"
+    )
+    remedy = f"see why: catchment jobs show {jobs[0]}; then: catchment sync {source} --wait"
+    return Finding(f"jobs {source}", Verdict.WARN, said, remedy)
 
 
 def last_check(home: Home) -> LastCheck | None:

@@ -20,12 +20,13 @@ from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, read, take_apart
 from catchment.content.secret_masking import tells_of_secrets
 from catchment.contracts import Connected, Connector
-from catchment.errors import ItemError, Skipped, SourceError, StaleLease
+from catchment.errors import CatchmentError, ItemError, LedgerError, Skipped, SourceError, StaleLease, Unexpected
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
 from catchment.model import FailureClass, SkipReason
 from catchment.runtime.heartbeat import Pulse
 from catchment.runtime.redaction import redact
 from catchment.sandbox import STARTING_SECONDS, Failed, Sandbox
+from catchment.sandbox_worker import describe
 from catchment.settings import Policy
 from catchment.sync import backoff
 from catchment.sync.progress import Progress, Trouble
@@ -42,6 +43,7 @@ _KEPT_AT_HAND = 32 * 1024
 
 
 T = TypeVar("T")
+Figures = dict[str, int]
 
 
 class Bench:
@@ -81,7 +83,10 @@ class Bench:
 
 
 class OpenBatch:
-    """Each step does the steps before it that are not done, and is safe to repeat; none reads or parses anything twice."""
+    """Each step does the steps before it that are not done, and is safe to repeat; none reads or parses anything twice.
+
+    An error that an item causes, in whatever step, ends in a retry or in quarantine of that item alone.
+    """
 
     def __init__(self, bench: Bench, batch: Batch) -> None:
         self.token = batch.token
@@ -102,10 +107,65 @@ class OpenBatch:
         versions = "\n".join(f"{job.item_id}:{job.item.version}" for job in self.jobs)
         return hashlib.sha256(versions.encode()).hexdigest()
 
-    def normalize(self) -> dict[str, int]:
+    def normalize(self) -> Figures:
         """Read and parse what was not; what an earlier run has parsed is found again."""
+        return self._guarded(OpenBatch._normalize)
+
+    def extract(self) -> Figures:
+        """Take the documents apart."""
+        return self._guarded(OpenBatch._extract)
+
+    def deliver(self) -> Figures:
+        """Put the batch into the library and acknowledge its jobs, all in one transaction of the ledger.
+
+        Raises SourceError when not all of it could be fetched; the rest is still claimed then.
+        """
+        return self._guarded(OpenBatch._deliver)
+
+    # The steps
+
+    def _guarded(self, step: Callable[[OpenBatch], Figures]) -> Figures:
+        """Do a step. If it raises because of one of the items, do it for each job alone: only that item fails then.
+
+        Raises CatchmentError where the source as a whole, the ledger or our own files are to blame.
+        """
+        try:
+            return step(self)
+        except CatchmentError as error:
+            if not isinstance(error, ItemError) and type(error) is not LedgerError:
+                raise
+            # The ledger is well, and refuses what one of the items brings.
+            cause: Exception = error
+        except Exception as error:  # noqa: BLE001 - a defect that shows on an item must not stop its neighbours
+            cause = error
+        if len(self.jobs) == 1:
+            told = cause if isinstance(cause, ItemError) else Unexpected.of(cause)
+            self._fail(self.jobs[0], Failed(told, describe(cause)))
+            return {}
+        return self._each_alone(step)
+
+    def _each_alone(self, step: Callable[[OpenBatch], Figures]) -> Figures:
+        figures: Counter[str] = Counter()
+        for job in self.jobs:
+            if job.id in self._failed:
+                continue
+            alone = OpenBatch(self._bench, Batch(self.token, (job,)))
+            if job.id in self._reads:
+                alone._reads[job.id] = self._reads[job.id]
+            alone._extractions = self._extractions
+            figures.update(alone._guarded(step))
+            self._reads |= alone._reads
+            self._failed |= alone._failed
+            if job.id in self._failed:
+                self._reads.pop(job.id, None)
+            if alone._stopped is not None:
+                self._stopped = alone._stopped
+                break
+        return dict(figures)
+
+    def _normalize(self) -> Figures:
         before = len(self._reads)
-        self._reads |= self._remembered(self._unread())
+        self._reads |= self._cached([job.id for job in self._unread()])
         found, todo = len(self._reads) - before, self._unread()
         begun = time.monotonic()
         for portion in self._portions(todo):
@@ -117,8 +177,7 @@ class OpenBatch:
         self._bench.add(read=done)
         return {"jobs": len(self.jobs), "found_again": found, "read": done}
 
-    def extract(self) -> dict[str, int]:
-        """Take the documents apart."""
+    def _extract(self) -> Figures:
         self.normalize()
         documents = {r.content: d for r, d in self._documents() if r.content not in self._extractions}
         todo = list(documents)
@@ -131,11 +190,7 @@ class OpenBatch:
                     self._fail(job, outcome)
         return {"extracted": len(todo)}
 
-    def deliver(self) -> dict[str, int]:
-        """Put the batch into the library and acknowledge its jobs, all in one transaction of the ledger.
-
-        Raises SourceError when not all of it could be fetched; the rest is still claimed then.
-        """
+    def _deliver(self) -> Figures:
         self.extract()
         outcomes = self._outcomes()
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
@@ -158,12 +213,15 @@ class OpenBatch:
     def _unread(self) -> list[ClaimedJob]:
         return [job for job in self.jobs if job.id not in self._reads and job.id not in self._failed]
 
-    def _remembered(self, jobs: Sequence[ClaimedJob]) -> dict[int, Read]:
-        return {job_id: Read.decode(entry) for job_id, entry in self._cached([job.id for job in jobs]).items()}
-
-    def _cached(self, jobs: Sequence[int]) -> dict[int, bytes]:
+    def _cached(self, jobs: Sequence[int]) -> dict[int, Read]:
+        """What the cache has of these jobs; an entry that does not decode counts as absent."""
         entries = self._bench.cache.get(self._keys[job_id] for job_id in jobs)
-        return {job_id: entries[self._keys[job_id]] for job_id in jobs if self._keys[job_id] in entries}
+        found = {}
+        for job_id in jobs:
+            if (entry := entries.get(self._keys[job_id])) is not None:
+                with suppress(ValueError, TypeError):
+                    found[job_id] = Read.decode(entry)
+        return found
 
     def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
         """What is read at a time: all where parsers read for themselves, else as much as may wait for them in memory."""
@@ -256,9 +314,9 @@ class OpenBatch:
         """The encoded documents that the batch brings; what the cache has lost is parsed again."""
         parsed = {job_id: reading for job_id, reading in self._reads.items() if reading.fate == "parsed"}
         aside = [job_id for job_id, reading in parsed.items() if reading.document is None]
-        entries = self._cached(aside)
-        parsed |= {job_id: Read.decode(entry) for job_id, entry in entries.items()}
-        lost = set(aside) - entries.keys()
+        cached = self._cached(aside)
+        parsed |= cached
+        lost = set(aside) - cached.keys()
         parsed |= self._run(read, list(self._tasks([job for job in self.jobs if job.id in lost])))
         yield from ((r, r.document) for r in parsed.values() if r.document is not None)
 
@@ -287,6 +345,8 @@ class OpenBatch:
 
     def _fail(self, job: ClaimedJob, failed: Failed) -> None:
         """Take a job out of the batch: skipped, to be retried, or quarantined."""
+        # The next attempt reads the item anew: what the cache has may be the reason.
+        self._bench.cache.drop([self._keys[job.id]])
         # Who has lost the job meanwhile, as to the removal of its source, has nothing to say of it.
         with suppress(StaleLease):
             self._say_failed(job, failed)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from catchment.sync.batch import OpenBatch
-
-Figures = dict[str, int]
+from catchment.sync.batch import Figures, OpenBatch
 
 
 class Steps:

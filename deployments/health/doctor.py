@@ -21,7 +21,7 @@ def examine(home: Home) -> list[Finding]:
     """Examine the machine, this home, and what the server remembers if it is up. Changes nothing."""
     state = running(home)
     entries, findings = _entries(home)
-    findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home)]
+    findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
     findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
     mine = homes.pop(home.path, [])
@@ -55,6 +55,12 @@ def _consents(home: Home) -> list[Finding]:
     # A ledger that cannot be read, or is not there yet, is told by its own probe.
     with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
         return status.consents(ledger.consents.all(), datetime.now(UTC))
+    return []
+
+
+def _jobs(home: Home) -> list[Finding]:
+    with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
+        return status.released(ledger.queue.released(status.RELEASED_OFTEN))
     return []
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catchment.ledger import Ledger
+from catchment.model import Item, Priority, Upsert
 from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
@@ -103,13 +104,27 @@ def test_a_clock_that_was_set_back_is_told_by_the_ledger(home: Home) -> None:
     assert machine.clocks(home, None).verdict is OK
     later = datetime.now(UTC).timestamp() + 3_600
     with closing(Ledger.open(home.database_url, clock=lambda: later)) as ledger:
-        from catchment.model import Priority
-
         source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
         ledger.syncs.begin(source.id, run=None, owner=identity(), code_version="1", alive=alive)
     found = machine.clocks(home, None)
     assert (found.verdict, found.remedy) == (WARN, "sudo timedatectl set-ntp true")
     assert "in the future" in found.said
+
+
+def test_doctor_names_jobs_that_are_released_again_and_again(home: Home) -> None:
+    with closing(Ledger.open(home.database_url)) as ledger:
+        source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
+        sync = ledger.syncs.begin(source.id, run=None, owner=identity(), code_version="1", alive=alive)
+        items = [Item(f"{n}.md", "", "1") for n in range(7)]
+        ledger.intake.record(sync.id, [Upsert(item) for item in items], {})
+        for _ in range(5):
+            ledger.queue.release(ledger.queue.claim(source.id, 10, owner=identity()).token)
+        assert doctor._jobs(home) == []
+        ledger.queue.release(ledger.queue.claim(source.id, 10, owner=identity()).token)
+    [finding] = doctor._jobs(home)
+    assert (finding.probe, finding.verdict) == ("jobs notes", WARN)
+    assert finding.said == "7 jobs were claimed 6 times or more and never finished (jobs 1, 2, 3, 4, 5, …)"
+    assert finding.remedy == "see why: catchment jobs show 1; then: catchment sync notes --wait"
 
 
 def test_a_clock_that_the_server_does_not_share_is_told(server: Standin, filled: Path) -> None:

@@ -152,6 +152,17 @@ class Queue:
             statement = select(_jobs.id).where(among(reading, _jobs.id, job_ids), may_go_on)
             return list(reading.execute(statement).scalars())
 
+    def released(self, times: int) -> list[tuple[str, int]]:
+        """Return the pending jobs that were claimed at least so often: (source, job), in order."""
+        statement = (
+            select(sources.c.name, _jobs.id)
+            .join(sources, sources.c.id == _jobs.source_id)
+            .where(states({PENDING}), _jobs.attempt >= times)
+            .order_by(sources.c.name, _jobs.id)
+        )
+        with self._store.read() as reading:
+            return [(name, job) for name, job in reading.execute(statement)]
+
     def renew(self, token: int, job_ids: Sequence[int], lease: timedelta) -> int:
         """Extend the lease of these jobs, as far as they still are this token's; how many are."""
         with self._store.write() as writing:
