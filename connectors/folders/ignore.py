@@ -16,7 +16,15 @@ from pathspec import GitIgnoreSpec
 
 from connectors.folders import patterns
 
-_LARGEST_IGNORE_FILE = 1_000_000
+_LARGEST_IGNORE_FILE = 200_000
+_MOST_LINES = 5_000
+"""An ignore file of so many patterns takes one to two seconds to compile, and 5 ms for each path that it is matched against."""
+_LONGEST_LINE = 4_096
+"""No path is longer on Linux; a pattern of 200 000 characters takes up to 50 s to compile."""
+_TOO_LARGE = (
+    f"file too large: more than {_MOST_LINES:,} lines, {_LARGEST_IGNORE_FILE // 1_000} kB, "
+    f"or {_LONGEST_LINE:,} characters in a line"
+)
 # Git's own store is never content, even where hidden files are wanted.
 _NEVER = frozenset({".git"})
 NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
@@ -27,7 +35,8 @@ class UnknownRules(OSError):
     """An ignore file is there and cannot be read: nobody knows what of its folder is wanted. `file` is its name."""
 
     def __init__(self, error: OSError, file: str) -> None:
-        super().__init__(error.errno, os.strerror(error.errno or errno.EIO).lower())
+        reason = _TOO_LARGE if error.errno == errno.EFBIG else os.strerror(error.errno or errno.EIO).lower()
+        super().__init__(error.errno, reason)
         self.file = file
 
     def __str__(self) -> str:
@@ -137,8 +146,11 @@ def _text(path: str) -> str | None:
         if not stat.S_ISREG(found.st_mode):
             return None
         if found.st_size > _LARGEST_IGNORE_FILE:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-        return os.read(handle, _LARGEST_IGNORE_FILE).decode("utf-8-sig", "surrogateescape")
+            raise OSError(errno.EFBIG, _TOO_LARGE)
+        text = os.read(handle, _LARGEST_IGNORE_FILE).decode("utf-8-sig", "surrogateescape")
+        if text.count("\n") > _MOST_LINES or max(map(len, text.split("\n"))) > _LONGEST_LINE:
+            raise OSError(errno.EFBIG, _TOO_LARGE)
+        return text
     except OSError as error:
         raise UnknownRules(error, path.rpartition("/")[2]) from error
     finally:

@@ -36,7 +36,7 @@ def lines_of(text: str) -> list[str]:
 
 def compiled(lines: Iterable[str]) -> GitIgnoreSpec:
     """The patterns. Raises ValueError for one that is none."""
-    return GitIgnoreSpec.from_lines([line for line in lines if _checked(line)], _Pattern)
+    return GitIgnoreSpec([pattern for line in lines if (pattern := _pattern(line))])
 
 
 def those_in(lines: Iterable[str]) -> GitIgnoreSpec:
@@ -44,18 +44,20 @@ def those_in(lines: Iterable[str]) -> GitIgnoreSpec:
     kept = []
     for line in lines:
         try:
-            kept += [line] if _checked(line) else []
+            pattern = _pattern(line)
         except ValueError:
             continue
-    return GitIgnoreSpec.from_lines(kept, _Pattern)
+        kept += [pattern] if pattern else []
+    return GitIgnoreSpec(kept)
 
 
-def _checked(line: str) -> bool:
-    """Whether a line is a pattern and no comment. Raises ValueError for what is neither."""
+def _pattern(line: str) -> _Pattern | None:
+    """Return the pattern of a line; None for a comment or an empty line. Raises ValueError for any other line."""
     if "\x00" in line:
         raise ValueError("no name has a NUL in it")
     try:
-        return _Pattern(line).include is not None
+        pattern = _Pattern(line)
+        return None if pattern.include is None else pattern
     except re.error as error:
         raise ValueError("its brackets are not in order") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -144,13 +145,30 @@ def test_a_folder_whose_ignore_file_cannot_be_read_is_not_listed(
     assert "src/" not in ledger.present()
 
 
-def test_an_ignore_file_that_is_too_long_to_be_heeded_whole_closes_its_folder(tree: Path, ledger: MemoryLedger) -> None:
-    (tree / "src" / ".gitignore").write_text("no-such-file\n" * 100_000 + "a.txt\n")
+@pytest.mark.parametrize("text", ["no-such-file\n" * 5_001, "a\n" * 500_000, "a*" * 500_000, "a*" * 90_000])
+def test_ignore_file_over_the_bound_closes_its_folder_at_once(tree: Path, ledger: MemoryLedger, text: str) -> None:
+    (tree / "src" / ".gitignore").write_text(f"{text}a.txt\n")
+    began = time.process_time()
     report = ledger.sync(source(tree))
-    assert "file too large" in str(report.failed["src/"])
+    assert time.process_time() - began < 2
+    assert "file too large: more than 5,000 lines, 200 kB, or 4,096 characters in a line" in str(report.failed["src/"])
     assert "shorten it, or delete it" in str(report.failed["src/"])
     assert report.failed["src/"].failure_class is FailureClass.PERMANENT
     assert not {"src/a.txt", "src/build/kept.md"} & set(ledger.documents())
+
+
+def test_ignore_file_over_the_bound_at_the_root_stops_the_sync(tree: Path, ledger: MemoryLedger) -> None:
+    (tree / ".gitignore").write_text("a.md\n" * 5_001)
+    with pytest.raises(SourceUnavailable, match=r"at the top .*\.gitignore .*5,000 lines.*; shorten it, or delete it"):
+        ledger.sync(source(tree))
+    assert ledger.documents() == {}
+
+
+def test_ignore_file_at_the_bound_is_heeded(tree: Path, ledger: MemoryLedger) -> None:
+    (tree / "src" / ".gitignore").write_text("no-such-file\n" * 4_999 + "a.txt\n")
+    report = ledger.sync(source(tree))
+    assert not report.failed
+    assert "src/a.txt" not in ledger.documents() and "src/build/kept.md" in ledger.documents()
 
 
 def test_nothing_is_listed_while_the_ignore_file_of_the_root_cannot_be_read(
