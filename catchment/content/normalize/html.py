@@ -10,6 +10,7 @@ from typing import Any
 from catchment.content.normalize.decode import decode, said_by
 from catchment.content.normalize.language import language
 from catchment.content.normalize.markdown import iso_moment
+from catchment.content.normalize.nesting import flattened
 from catchment.model import Document
 
 _DROPPED_NAMES = "script style template head svg math iframe object canvas noscript select button -comment"
@@ -48,7 +49,7 @@ def html(data: bytes, media_type: str = "text/html", declared: str | None = None
     is_large = len(page) >= _LARGE
     if is_large:
         page = _without_spans(page)
-    tree = LexborHTMLParser(page)
+    tree = LexborHTMLParser(flattened(page))
     del page
     writer = _written(tree, frozenset())
     said = _meta(tree)

@@ -7,6 +7,7 @@ from typing import Any
 
 from catchment.content.normalize.html import charset_of, markdown_of
 from catchment.content.normalize.mail import words
+from catchment.content.normalize.nesting import flattened
 
 _HIDDEN = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all|opacity\s*:\s*0(?:\.0*)?\s*(?:;|!|$)"
@@ -24,7 +25,8 @@ def page(data: bytes, declared: str | None) -> str:
     """The readable text of a page in a message; `declared` is the encoding that its part says."""
     from selectolax.lexbor import LexborHTMLParser
 
-    tree = LexborHTMLParser(words.decoded(data, declared or charset_of(data)))
+    text = words.decoded(data, declared or charset_of(data))
+    tree = LexborHTMLParser(flattened(text.encode("utf-8", "ignore")))
     said = markdown_of(tree, frozenset(node.mem_id for node in tree.css("[style],[hidden],img") if _is_unseen(node)))
     said = _MAILTO.sub(r"\1", said) if "(mailto:" in said else said
     return _SPACES.sub(" ", _FILLER.sub("", said)) if not said.isascii() else said
