@@ -7,6 +7,7 @@ copies go, then the bytes; and only when nothing was found any more it is noted 
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
@@ -19,6 +20,7 @@ from catchment.content.cache import Cache
 from catchment.dirty import DirtyFile
 from catchment.errors import TryAgain
 from catchment.ledger import Ledger, Source
+from catchment.ledger.admin.purge import Holdings, items_in_copy
 from catchment.runtime import process
 from catchment.settings import Home
 
@@ -42,13 +44,19 @@ class Extent:
 class Proof:
     """What was deleted, and what was found when it was looked for afterwards.
 
-    `left`: rows by table. `passages`: how many passages were looked for that only this source had; `found` are those that a
-    search finds, `in_files` those whose bytes are in the files of the ledger and the cache. `copies` are other files of the
-    home, as paths below it, that have one: backups that a person made.
+    `left`: rows by table. `documents`, `chunks` and `cached` are how many documents, chunks that only this source had, and
+    entries of the cache there were; `still` is how many of each there are, by the same names. `passages`: how many passages
+    were looked for that only this source had, none where all texts are short; `found` are those that a search finds,
+    `in_files` those whose bytes are in the files of the ledger and the cache. `copies` are other files of the home, as paths
+    below it, that have a passage or are a ledger with items of the source: backups that a person made.
     """
 
     items: int
     left: Mapping[str, int]
+    documents: int
+    chunks: int
+    cached: int
+    still: Mapping[str, int]
     passages: int
     found: int
     in_files: int
@@ -57,7 +65,18 @@ class Proof:
     @property
     def holds(self) -> bool:
         """Whether nothing is left."""
-        return not any(self.left.values()) and not self.found and not self.in_files
+        return not (any(self.left.values()) or any(self.still.values()) or self.found or self.in_files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What there was before the purge, to be looked for afterwards; how many items it deleted, and which entries it left."""
+
+    items: int
+    holdings: Holdings
+    cached: int
+    still_cached: int
+    passages: Sequence[str]
 
 
 def revoke(
@@ -71,6 +90,7 @@ def revoke(
     ledger.consents.withdraw(source.id, extent.scopes, actor)
     _wait_for_sync(ledger, source)
     passages = purging.passages(source.id, extent.covers, _PASSAGES)
+    holdings = purging.holdings(source.id, extent.covers)
     items = 0
     for number in purging.items(source.id, extent.covers):
         items += number
@@ -79,10 +99,14 @@ def revoke(
         purging.rest(source.id)
     # Nobody has to know whose an entry is, and it is only a cache.
     with closing(Cache(home.cache)) as cache:
+        cached = set(cache.keys())
         cache.clear()
+        # Another source's sync may have put other entries there by now.
+        still_cached = len(cached.intersection(cache.keys()))
     forget_files(home, source.name)
     purging.erase()
-    proof = _prove(home, ledger, source, extent, items, passages)
+    before = _Before(items, holdings, len(cached), still_cached, passages)
+    proof = _prove(home, ledger, source, extent, before)
     if proof.holds:
         purging.end(source.id, extent.scopes, actor)
     return proof
@@ -117,7 +141,9 @@ def _planned(file: Path) -> str | None:
         return None
 
 
-def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, items: int, passages: Sequence[str]) -> Proof:
+def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _Before) -> Proof:
+    passages = before.passages
+
     def is_there(passage: str) -> bool:
         hits = ledger.library.search('"' + passage.replace('"', " ") + '"', limit=1_000)
         return any(hit.source == source.name and extent.covers(hit.item) for hit in hits)
@@ -125,16 +151,36 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, items: in
     ours = [*ledger.purging.files(), *_with_log(home.cache)]
     in_files = {passage for file in ours for passage in _in_file(file, passages)}
     others = (file for file in home.path.rglob("*") if file.is_file() and file not in ours)
-    copies = (str(file.relative_to(home.path)) for file in others if any(_in_file(file, passages)))
+    copies = (
+        str(file.relative_to(home.path))
+        for file in others
+        if any(_in_file(file, passages)) or _is_copy(file, source, extent)
+    )
+    documents, chunks = ledger.purging.remaining(before.holdings)
     return Proof(
-        items,
+        before.items,
         ledger.purging.left(source.id, extent.covers, whole=extent.whole),
+        len(before.holdings.documents),
+        before.holdings.chunks,
+        before.cached,
+        {"documents": documents, "chunks": chunks, "cached": before.still_cached},
         len(passages),
         sum(map(is_there, passages)),
         # Another source may say the same in a content of its own.
         sum(not ledger.purging.said_elsewhere(passage) for passage in in_files),
         tuple(sorted(copies)),
     )
+
+
+def _is_copy(file: Path, source: Source, extent: Extent) -> bool:
+    """Whether a file is a ledger, as a backup is, that has items of the source."""
+    try:
+        return items_in_copy(file, source.name, extent.covers) > 0
+    except FileNotFoundError:
+        return False
+    except (OSError, sqlite3.DatabaseError):
+        # A damaged backup may still be read by other means. Other databases of the home are in use and no copies.
+        return file.parent.name == "backups"
 
 
 def _with_log(file: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from console.sources import source_lifecycle
 if TYPE_CHECKING:
     from catchment.contracts import Connector
     from catchment.ledger import Consent, Ledger, Source
+    from catchment.runtime.home import Home
     from catchment.sync.revoke import Extent, Proof
     from deployments.sources.sources_file import SourceEntry
 
@@ -120,7 +122,7 @@ def revoke(
     if as_json:
         render.show_json(_proof(name, extent, proof))
     else:
-        _print(name, proof)
+        _print(name, session.home(), proof)
     return 0 if proof.holds else 1
 
 
@@ -217,6 +219,10 @@ def _proof(name: str, extent: Extent, proof: Proof) -> dict[str, Any]:
         "scopes": sorted(extent.scopes),
         "items": proof.items,
         "left": dict(proof.left),
+        "verified": {
+            name: {"before": before, "left": proof.still[name]}
+            for name, before in (("documents", proof.documents), ("chunks", proof.chunks), ("cached", proof.cached))
+        },
         "passages": proof.passages,
         "found": proof.found,
         "in_files": proof.in_files,
@@ -225,12 +231,24 @@ def _proof(name: str, extent: Extent, proof: Proof) -> dict[str, Any]:
     }
 
 
-def _print(name: str, proof: Proof) -> None:
+def _print(name: str, home: Home, proof: Proof) -> None:
     render.say(f"{name}: consent is withdrawn; {render.count(proof.items, 'item')} deleted")
     render.show_table(("TABLE", "LEFT"), list(proof.left.items()))
-    looked = f"Looked for {render.count(proof.passages, 'passage')} that only {name} had"
-    render.say(f"{looked}: a search finds {proof.found}, the files of the ledger and the cache hold {proof.in_files}.")
+    render.say(
+        f"Counted again: {proof.still['documents']} of {render.count(proof.documents, 'document')}, "
+        f"{proof.still['chunks']} of {render.count(proof.chunks, 'chunk')} that only {name} had, "
+        f"and {proof.still['cached']} of {render.count(proof.cached, 'cache entry', 'cache entries')} are left."
+    )
+    if proof.passages:
+        looked = f"Looked for {render.count(proof.passages, 'passage')} that only {name} had"
+        render.say(
+            f"{looked}: a search finds {proof.found}, the files of the ledger and the cache hold {proof.in_files}."
+        )
+    else:
+        render.say("No text of at least 24 bytes to look for in the files; the counts above are all that was verified.")
     for copy in proof.copies:
-        render.note(f"{copy} still holds what came from there; delete it, if you do not want to keep it")
+        remove = shlex.join(("rm", "--", str(home.path / copy)))
+        render.note(f"{copy} is older than this and still holds data of {name}; to delete it: {remove}")
+    render.note("backups outside of the home were not searched")
     if not proof.holds:
         render.note(f"catchment: not all is gone; take it back once more: catchment consent revoke {name}")

@@ -15,7 +15,10 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.runtime.home import Home
+from catchment.settings import Policy
+from catchment.sync.session import open_sync
 from connectors.imap import Imap
+from connectors.local_files import LocalFiles
 from tests.console.conftest import Cli
 from tests.waiting import PATIENCE
 
@@ -185,6 +188,34 @@ def test_taking_it_back_deletes_everything_and_prints_the_proof(filled: Path, cl
     proof = cli("consent", "revoke", "notes", "--yes", "--json").json
     assert (proof["purged"], proof["items"], set(proof["left"].values())) == (True, 0, {0})
     assert cli("sources", "list", "--json").json[0]["name"] == "notes"
+
+
+def test_revocation_says_what_was_verified_of_short_texts_and_names_backups(
+    cli: Cli, state: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    for n in range(3):
+        (folder / f"{n}.md").write_text(f"eel {n}")
+    assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 0
+    settings = LocalFiles.settings(root=folder)
+    with open_sync(Home(state), LocalFiles(settings), "papers", Policy(), Priority.NORMAL) as sync:
+        sync.discover()
+        while (token := sync.claim(250)) is not None:
+            sync.deliver(token)
+        sync.end()
+    assert cli("backup").code == 0
+    [backup] = (state / "backups").iterdir()
+    said = cli("consent", "revoke", "papers", "--yes")
+    assert said.code == 0
+    assert (
+        "Counted again: 0 of 3 documents, 0 of 3 chunks that only papers had, and 0 of 0 cache entries are left."
+        in said.out
+    )
+    assert "No text of at least 24 bytes" in said.out and "Looked for" not in said.out
+    assert f"backups/{backup.name} is older than this and still holds data of papers" in said.err
+    assert f"rm -- {backup}" in said.err
+    assert "backups outside of the home were not searched" in said.err
 
 
 def test_one_scope_is_taken_back_alone(cli: Cli, mail: Path) -> None:

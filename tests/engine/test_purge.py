@@ -135,6 +135,52 @@ def test_backups_that_still_hold_it_are_named(home: Home, ledger: Ledger, mine: 
     assert (proof.holds, proof.copies) == (True, ("backups/yesterday.db",))
 
 
+def test_short_texts_are_counted_before_and_after(home: Home, folders: dict[str, LocalFiles], tmp_path: Path) -> None:
+    for name in ("mine", "other"):
+        for file in (tmp_path / name).iterdir():
+            file.unlink()
+        (tmp_path / name / "both.md").write_text("pump")
+    for n in range(3):
+        (tmp_path / "mine" / f"{n}.md").write_text(f"eel {n}")
+    for name, folder in folders.items():
+        with open_sync(home, folder, name, Policy(), Priority.NORMAL) as sync:
+            sync.discover()
+            while (token := sync.claim(250)) is not None:
+                sync.deliver(token)
+            sync.end()
+    with closing(Ledger.open(home.database_url)) as ledger:
+        with closing(Cache(home.cache)) as cache:
+            cache.put({"7:1:1": b"eel 7"})
+        proof = purge(home, ledger, ledger.sources.get("mine"))
+        assert (proof.documents, proof.chunks, proof.cached, proof.passages) == (4, 3, 1, 0)
+        assert (proof.still, proof.holds) == ({"documents": 0, "chunks": 0, "cached": 0}, True)
+        assert {hit.source for hit in ledger.library.search("pump")} == {"other"}
+
+
+def test_documents_that_are_left_contradict_the_proof(home: Home, ledger: Ledger, mine: Source) -> None:
+    holdings = ledger.purging.holdings(mine.id, ALL.covers)
+    assert ledger.purging.remaining(holdings) == (2, 1)
+    other = ledger.purging.holdings(ledger.sources.get("other").id, ALL.covers)
+    purge(home, ledger, mine)
+    assert ledger.purging.remaining(holdings) == (0, 0)
+    assert ledger.purging.remaining(other) == (2, 1)
+
+
+def test_backup_with_short_texts_is_named(home: Home, ledger: Ledger, mine: Source, tmp_path: Path) -> None:
+    backups = home.path / "backups"
+    backups.mkdir()
+    ledger.back_up(backups / "before.db", {})
+    part = Extent(frozenset({WHOLE}), lambda locator: locator == "shared.md", whole=False)
+    nothing = Extent(frozenset({WHOLE}), lambda locator: False, whole=False)
+    assert revoke(home, ledger, mine, nothing, "operator:anna", lambda _: None).copies == ()
+    assert revoke(home, ledger, mine, part, "operator:anna", lambda _: None).copies == ("backups/before.db",)
+    proof = purge(home, ledger, mine)
+    assert (proof.holds, proof.copies) == (True, ("backups/before.db",))
+    ledger.back_up(backups / "after.db", {})
+    (backups / "damaged.db").write_bytes(b"SQLite format 3\0" + bytes(5_000))
+    assert purge(home, ledger, mine).copies == ("backups/before.db", "backups/damaged.db")
+
+
 def test_the_same_words_in_a_content_of_another_source_are_no_trace(
     home: Home, ledger: Ledger, mine: Source, tmp_path: Path, folders: dict[str, LocalFiles]
 ) -> None:

@@ -60,7 +60,8 @@ def flattened(page: bytes) -> bytes:
     """Return the page without the tags of elements that lie deeper than 1 000 others. All words stay."""
     if page.count(b"<") <= _FEW:
         return page
-    parts, at = [], 0
+    parts: list[bytes] = []
+    at = 0
     for start, end, name in _too_deep(page):
         parts += (page[at:start], b" " if name in _SPECIAL else b"")
         at = end

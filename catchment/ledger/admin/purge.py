@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, select, text, update
@@ -11,6 +14,7 @@ from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, sele
 from catchment.ledger.admin.vacuum import rewrite
 from catchment.ledger.db.database import Reading, Store, Writing, among
 from catchment.ledger.db.schema import (
+    chunks,
     contents,
     documents,
     formers,
@@ -44,6 +48,21 @@ _LEAST_PASSAGE = 24
 
 Which = Callable[[str], bool]
 """Whether an item is meant, by its locator."""
+
+_COPY_HEADER = b"SQLite format 3\x00"
+_PLACES_IN_COPY = (
+    "SELECT locator FROM items JOIN sources ON sources.id = items.source_id WHERE sources.name = ?",
+    "SELECT DISTINCT path FROM formers JOIN sources ON sources.id = formers.source_id WHERE sources.name = ?",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What the library has of a source, and of no other: the ids of its documents and contents, and how many chunks."""
+
+    documents: tuple[int, ...]
+    contents: tuple[int, ...]
+    chunks: int
 
 
 class Purging:
@@ -95,6 +114,44 @@ class Purging:
                 statement = f"SELECT count(*) FROM ({bigrams.indexed(reading, index)} EXCEPT {kept}) AS difference"
                 found[index] = int(reading.execute(text(statement)).scalar_one())
         return found
+
+    def holdings(self, source_id: int, which: Which) -> Holdings:
+        """Return what the library has of these items, to count it again after the purge: texts of any length."""
+        others = documents.alias()
+        shared = exists().where(others.c.content_id == documents.c.content_id, others.c.source_id != source_id)
+        statement = select(documents.c.id, documents.c.path, documents.c.content_id, shared.label("shared"))
+        its_documents, its_contents, kept = [], set(), set()
+        with self._store.read() as reading:
+            for row in reading.execute(statement.where(documents.c.source_id == source_id)):
+                if which(row.path):
+                    its_documents.append(row.id)
+                if row.shared or not which(row.path):
+                    kept.add(row.content_id)
+                else:
+                    its_contents.add(row.content_id)
+            only_its = sorted(its_contents - kept)
+            parts = in_parts(only_its)
+            number = sum(_count(reading, chunks, among(reading, chunks.c.content_id, part)) for part in parts)
+        return Holdings(tuple(its_documents), tuple(only_its), number)
+
+    def remaining(self, holdings: Holdings) -> tuple[int, int]:
+        """How many of these documents, and of the chunks of these contents, are in the library.
+
+        The chunks of a content that another item has brought meanwhile do not count.
+        """
+        its_content = select(documents.c.content_id)
+        left_contents: set[int] = set()
+        left_documents = left_chunks = 0
+        with self._store.read() as reading:
+            for part in in_parts(holdings.documents):
+                found = reading.execute(its_content.where(among(reading, documents.c.id, part))).scalars().all()
+                left_documents += len(found)
+                left_contents.update(found)
+            for part in in_parts(holdings.contents):
+                used = reading.execute(its_content.where(among(reading, documents.c.content_id, part))).scalars()
+                ours = set(part) - (set(used) - left_contents)
+                left_chunks += _count(reading, chunks, among(reading, chunks.c.content_id, ours))
+        return left_documents, left_chunks
 
     def passages(self, source_id: int, which: Which, limit: int = 20) -> list[str]:
         """Up to so many passages that only this source has, each of a document chosen at random: to look for afterwards."""
@@ -157,6 +214,23 @@ class Purging:
         with self._store.read() as reading:
             paths = reading.execute(select(formers.c.path).where(formers.c.source_id == source_id).distinct())
             return [path for path in paths.scalars() if which(path)]
+
+
+def items_in_copy(file: Path, source: str, which: Which) -> int:
+    """Return how many items of a source a copy of a ledger has, as a backup; 0 for a file that is not a ledger.
+
+    Raises OSError, or sqlite3.DatabaseError for a damaged copy.
+    """
+    with file.open("rb") as opened:
+        if opened.read(len(_COPY_HEADER)) != _COPY_HEADER:
+            return 0
+    # Nothing may be written beside a backup, which its owner may have on a read-only disk.
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        if not {"items", "sources", "formers"} <= tables:
+            return 0
+        places = {place for statement in _PLACES_IN_COPY for (place,) in database.execute(statement, (source,))}
+    return sum(map(which, places))
 
 
 def _forget_rest(writing: Writing, source_id: int) -> None:
