@@ -1,4 +1,4 @@
-"""What the sandbox itself costs: many small tasks that do nothing, 2 KB in and 3 KB out. Prints JSON."""
+"""Measure the overhead of the parser pool: many small tasks that do nothing, 2 KB in and 3 KB out. Prints JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from catchment.sandbox import Sandbox
+from catchment.parser_pool import ParserPool
 from catchment.settings import Limits
 
 
@@ -17,14 +17,12 @@ def answer(data: bytes) -> bytes:
 
 
 def pass_through(count: int) -> dict[str, float]:
-    """Send `count` tasks through a warm sandbox."""
+    """Send `count` tasks through a warm pool."""
     tasks = [os.urandom(2_048) for _ in range(count)]
-    with Sandbox() as sandbox:
-        list(sandbox.run(answer, tasks[:100], Limits()))
+    with ParserPool() as pool:
+        list(pool.run(answer, tasks[:100], Limits()))
         start, used = time.perf_counter(), time.process_time()
-        received = sum(
-            len(outcome) for _, outcome in sandbox.run(answer, tasks, Limits()) if isinstance(outcome, bytes)
-        )
+        received = sum(len(outcome) for _, outcome in pool.run(answer, tasks, Limits()) if isinstance(outcome, bytes))
         seconds, used = time.perf_counter() - start, time.process_time() - used
     if received != count * 3_072:
         sys.exit("a task gave no result")

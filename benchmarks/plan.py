@@ -64,7 +64,7 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
     yield _claims(place, notes * 10)
     yield _recovery(place, notes)
     yield Comparison(
-        "The sandbox, 10,000 tasks that do nothing",
+        "The parser pool, 10,000 tasks that do nothing",
         [Case("2 KB in, 3 KB out", [sys.executable, "-c", "from benchmarks.parsers import main; main(10_000)"])],
     )
 

@@ -23,10 +23,9 @@ from catchment.contracts import Connected, Connector
 from catchment.errors import CatchmentError, ItemError, LedgerError, Skipped, SourceError, StaleLease, Unexpected
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
 from catchment.model import FailureClass, SkipReason
+from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
 from catchment.runtime.heartbeat import Pulse
 from catchment.runtime.redaction import redact
-from catchment.sandbox import STARTING_SECONDS, Failed, Sandbox
-from catchment.sandbox_worker import describe
 from catchment.settings import Policy
 from catchment.sync import backoff
 from catchment.sync.progress import Progress, Trouble
@@ -49,10 +48,10 @@ Figures = dict[str, int]
 class Bench:
     """What the batches of one sync share. `progress` and `troubles` may be changed by several threads."""
 
-    def __init__(self, ledger: Ledger, cache: Cache, sandbox: Sandbox, connector: Connector, policy: Policy) -> None:
+    def __init__(self, ledger: Ledger, cache: Cache, pool: ParserPool, connector: Connector, policy: Policy) -> None:
         self.ledger = ledger
         self.cache = cache
-        self.sandbox = sandbox
+        self.pool = pool
         self.connector = connector
         self.pickled = pickle.dumps(connector)
         self.policy = policy
@@ -71,10 +70,10 @@ class Bench:
                 setattr(self.progress, name, getattr(self.progress, name) + n)
 
     def parsed(self, function: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[tuple[int, bytes | Failed]]:
-        """What the sandbox makes of each task; it stops what stalls, so that a run that hears nothing for long is stuck."""
+        """What the parser pool makes of each task. The pool stops tasks that stall, so a long silence means a stuck run."""
         limits = self.policy.limits
         with self.pulse.patient(_PATIENCE * limits.stall_seconds + STARTING_SECONDS):
-            yield from self.sandbox.run(function, tasks, limits, self.pulse.beat)
+            yield from self.pool.run(function, tasks, limits, self.pulse.beat)
 
     def report(self, trouble: Trouble) -> None:
         """Note an item that left its batch."""
@@ -273,7 +272,7 @@ class OpenBatch:
     def _run(
         self, function: Callable[[ReadTask], bytes], tasks: Sequence[tuple[ClaimedJob, ReadTask]]
     ) -> Iterator[tuple[int, Read]]:
-        """What the sandbox made of each task, kept in the cache; what failed leaves the batch."""
+        """What the parser pool made of each task, kept in the cache; a job that failed leaves the batch."""
         entries: dict[str, bytes] = {}
         bench = self._bench
         for index, outcome in bench.parsed(function, [task for _, task in tasks]):

@@ -24,8 +24,8 @@ from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, Source
 from catchment.ledger.admin.plan import Deed, Step, total
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
+from catchment.parser_pool import ParserPool
 from catchment.runtime import atomic_files, process
-from catchment.sandbox import Sandbox
 from catchment.settings import Home, Policy
 from catchment.sync.batch import Bench
 from catchment.sync.discovery import taken_back
@@ -177,7 +177,7 @@ def _rehearsed(
         _scratch(home) as folder,
         closing(ledger.scratch(source.id, folder / "ledger.db")) as scratch,
         closing(Cache(folder / "cache.db")) as cache,
-        closing(Sandbox(1)) as idle,
+        closing(ParserPool(1)) as idle,
     ):
         sync = scratch.syncs.begin(
             source.id, run=None, owner=process.identity(), code_version=__version__, alive=lambda _owner: False

@@ -29,8 +29,8 @@ from catchment.ledger.admin.proof import Kept, Sample, Standing, Stored, digest
 from catchment.ledger.jobs.states import in_parts
 from catchment.ledger.library.contents import storable_text
 from catchment.model import Root, Tombstone, fingerprint
+from catchment.parser_pool import Failed, ParserPool
 from catchment.runtime import process
-from catchment.sandbox import Failed, Sandbox
 from catchment.settings import Home, Policy
 from catchment.sync.discovery import recordable
 from catchment.sync.plan import Plan, make_plan
@@ -204,11 +204,11 @@ def _parsed_afresh(
     """
     compared, altered = 0, set()
     pickled = pickle.dumps(connector)
-    with paced(connector, ledger, source), Sandbox(min(policy.parsers, os.cpu_count() or 1)) as sandbox:
+    with paced(connector, ledger, source), ParserPool(min(policy.parsers, os.cpu_count() or 1)) as pool:
         for part in in_parts(item_ids, _SAMPLE_AT_ONCE):
             samples = ledger.proof.samples(part)
             tasks = list(_fetched(connector, pickled, samples))
-            parsed = sandbox.run(read, [task for _, task in tasks], policy.limits)
+            parsed = pool.run(read, [task for _, task in tasks], policy.limits)
             for index, outcome in parsed:
                 if isinstance(outcome, Failed):
                     if isinstance(outcome.error, SourceError):

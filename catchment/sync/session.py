@@ -21,11 +21,11 @@ from catchment.errors import CatchmentError, IllegalTransition, LedgerUnavailabl
 from catchment.ledger import Ledger, Source, Sync, SyncRow
 from catchment.ledger import Outcome as SyncOutcome
 from catchment.model import Priority
+from catchment.parser_pool import ParserPool
 from catchment.places import Places
 from catchment.runtime import process
 from catchment.runtime.fingerprints import Circumstances
 from catchment.runtime.redaction import redact
-from catchment.sandbox import Sandbox
 from catchment.settings import Home, Policy
 from catchment.sync.batch import Bench, OpenBatch
 from catchment.sync.discovery import Discovery
@@ -365,8 +365,8 @@ def open_sync(
     with (
         closing(Ledger.open(home.make().database_url)) as ledger,
         closing(Cache(home.cache)) as cache,
-        Sandbox(min(policy.parsers, os.cpu_count() or 1), preload=_modules(connector)) as sandbox,
-        sync_with(home, ledger, cache, sandbox, connector, name, policy, priority, run=run, now=now) as opened,
+        ParserPool(min(policy.parsers, os.cpu_count() or 1), preload=_modules(connector)) as pool,
+        sync_with(home, ledger, cache, pool, connector, name, policy, priority, run=run, now=now) as opened,
     ):
         yield opened
 
@@ -376,7 +376,7 @@ def sync_with(
     home: Home,
     ledger: Ledger,
     cache: Cache,
-    sandbox: Sandbox,
+    pool: ParserPool,
     connector: Connector,
     name: str,
     policy: Policy,
@@ -388,7 +388,7 @@ def sync_with(
     """As `open_sync`, with what is open already."""
     begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now)
     with paced(connector, ledger, begun.source):
-        bench = Bench(ledger, cache, sandbox, connector, policy)
+        bench = Bench(ledger, cache, pool, connector, policy)
         opened = SourceSync(home, bench, begun.source, begun.sync, begun.before, begun.permit)
         try:
             with renewing(opened.renew, LEASE), rarely_collecting():
@@ -403,5 +403,5 @@ def _left_nothing(before: SyncRow) -> bool:
 
 
 def _modules(connector: Connector) -> tuple[str, ...]:
-    """What the sandbox's processes need for the items of a connector."""
+    """The modules that parser processes need for the items of a connector."""
     return ("catchment.content.parsing", type(connector).__module__)

@@ -30,7 +30,7 @@ STILL_FOR = 60.0
 _MEND = "catchment doctor --mend"
 _ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 _SLOT = "deployment:"
-_OURS = ("deployments.", "catchment.sandbox")
+_OURS = ("deployments.",)
 """How the modules begin that run as processes."""
 
 

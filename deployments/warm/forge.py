@@ -41,7 +41,6 @@ import certifi
 import psutil
 
 from catchment.runtime import atomic_files
-from catchment.sandbox_server import prepare
 from deployments.server.environment import NO_RUN, RUN_VARIABLE
 from deployments.supervisor.forked import listen, take_over, tell_end
 from deployments.supervisor.processes import Deaths, end_with_parent, name_process
@@ -330,8 +329,6 @@ def _execute(order: Order, *, fresh: bool) -> None:
     warnings.filterwarnings("ignore", message=".*prefect.engine", category=RuntimeWarning, module="runpy")
     if tuple(order.module) == _ENGINE:
         sys.path.insert(0, order.folder)
-        # No thread runs yet, so that the parsers of the run can be forked too.
-        prepare()
     sys.argv = list(order.module)
     try:
         runpy.run_module(order.module[0], run_name="__main__")

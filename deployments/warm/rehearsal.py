@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 from catchment.runtime.fingerprints import circumstances
-from catchment.sandbox_server import prepare
 from catchment.settings import Home
 from catchment.sync.session import open_sync
 from connectors import connector_class
@@ -25,7 +24,6 @@ def rehearse() -> None:
             return
         folder.mkdir()
         (folder / "note.md").write_text(_NOTE, encoding="utf-8")
-        prepare()
         _sync(home, folder)
         # The first began with nothing known; this one finds nothing changed, and starts no parser.
         _sync(home, folder)

@@ -14,8 +14,8 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.model import Priority
+from catchment.parser_pool import ParserPool
 from catchment.runtime.heartbeat import VARIABLE, Pulse, is_overdue, pulse_file
-from catchment.sandbox import Sandbox
 from catchment.settings import Home, Limits
 from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -107,7 +107,7 @@ def test_a_run_that_hears_nothing_of_its_parsers_is_stuck_and_not_for_as_long_as
     stuck: dict[float, bool] = {}
     clock = time.monotonic
 
-    def silent(_self: Sandbox, _function: object, _tasks: object, _limits: Limits, heard: Callable[[], None]) -> Any:
+    def silent(_self: ParserPool, _function: object, _tasks: object, _limits: Limits, heard: Callable[[], None]) -> Any:
         heard()
         for seconds in (100.0, 600.0):
             with monkeypatch.context() as later:
@@ -115,7 +115,7 @@ def test_a_run_that_hears_nothing_of_its_parsers_is_stuck_and_not_for_as_long_as
                 stuck[seconds] = sync._bench.pulse.is_overdue()
         return iter(())
 
-    monkeypatch.setattr(Sandbox, "run", silent)
+    monkeypatch.setattr(ParserPool, "run", silent)
     connector = LocalFiles(LocalFilesSettings(root=tmp_path / "notes"))
     with open_sync(home, connector, "notes", LocalFiles.policy, Priority.NORMAL) as sync:
         sync.discover()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,7 +24,7 @@ from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.ledger.admin import backup as backups
 from catchment.model import Change, Priority
-from catchment.sandbox import Failed, Sandbox
+from catchment.parser_pool import Failed, ParserPool
 from catchment.settings import Home, Limits, Policy, RetryPolicy
 from catchment.sync.plan import Followed, Plan, make_plan
 from catchment.sync.preflight import WHOLE
@@ -67,11 +68,16 @@ _MISSING = """
 """
 
 
-class InProcess(Sandbox):
+class InProcess(ParserPool):
     """Runs tasks where it is called; that parsers may die is shown elsewhere."""
 
     def run(
-        self, function: Callable[[T], R], tasks: Sequence[T], limits: Limits, heard: Callable[[], None] = lambda: None
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        limits: Limits,
+        heard: Callable[[], None] = lambda: None,
+        abandoned: threading.Event | None = None,
     ) -> Iterator[tuple[int, R | Failed]]:
         for index, task in enumerate(tasks):
             try:
@@ -132,8 +138,8 @@ class Engine:
 
     @contextmanager
     def syncing(self, name: str) -> Iterator[SourceSync]:
-        connector, sandbox = self.disks[name].connector, InProcess(1)
-        with sync_with(self.home, self.ledger, self._cache, sandbox, connector, name, POLICY, Priority.NORMAL) as sync:
+        connector, pool = self.disks[name].connector, InProcess(1)
+        with sync_with(self.home, self.ledger, self._cache, pool, connector, name, POLICY, Priority.NORMAL) as sync:
             yield sync
 
     def sync(

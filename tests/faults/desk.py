@@ -11,7 +11,6 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from catchment import sandbox_server
 from catchment.content.cache import Cache
 from catchment.ledger import Ledger, Source
 from catchment.ledger.db.schema import history
@@ -99,7 +98,6 @@ class Desk:
     @contextmanager
     def syncing(self, policy: Policy = _POLICY) -> Iterator[SourceSync]:
         """A sync, as a run of the warm worker begins one."""
-        sandbox_server.prepare()
         now = self.circumstances
         with open_sync(self.home, self.connector, SOURCE, policy, Priority.NORMAL, now=now) as sync:
             yield sync

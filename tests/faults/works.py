@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import console.main
-from catchment import sandbox_server
 from catchment.errors import CatchmentError, LoginFailed
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup
@@ -145,9 +144,6 @@ def main() -> None:
 
 def _become(works: list[str | list[str]], home: Home, writer: int) -> NoReturn:
     try:
-        if "sync" in works:
-            # The parsers are forked before there is a thread, as in a run that the warm worker forks.
-            sandbox_server.prepare()
         answers = [_done(work, home) for work in works]
         with os.fdopen(writer, "w", encoding="utf-8") as answer:
             answer.write(json.dumps(answers))

@@ -1,4 +1,4 @@
-"""What the sandbox is made to run in these tests: well-behaved functions and every kind of accident."""
+"""Functions that the parser pool runs in these tests: well-behaved ones and every kind of accident."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from catchment.errors import ParseError, RateLimited
-from catchment.sandbox_worker import progress
+from catchment.parser_pool import progress
 
 
 def double(number: int) -> int:
@@ -101,12 +101,6 @@ def _abort_for_memory() -> None:
     os.abort()
 
 
-def _leave_a_child() -> None:
-    if os.fork() == 0:
-        threading.Event().wait()
-    os._exit(7)
-
-
 def return_a_lock(_task: Any) -> Any:
     return threading.Lock()
 
@@ -155,21 +149,19 @@ def surroundings(_task: Any) -> dict[str, Any]:
     }
 
 
-def strangers_in_my_session(_task: Any) -> list[int]:
-    """Living processes of the sandbox that are neither its server nor a worker (each of those leads its own group)."""
-    strangers = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            state, _, group, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-            if int(session) == os.getsid(0) and group != entry.name and state != "Z":
-                strangers.append(int(entry.name))
-    return strangers
+def crash_and_leave_a_child(path: str) -> None:
+    """Start a process, write its ID to the file, and die."""
+    child = os.fork()
+    if child == 0:
+        threading.Event().wait()
+    Path(path).write_text(str(child))
+    os._exit(7)
 
 
 def _garble() -> None:
     for descriptor in range(3, 32):
         with contextlib.suppress(OSError):
-            os.write(descriptor, b"this is no message of a worker")
+            os.write(descriptor, b"this is not a message of a parser process")
     threading.Event().wait()
 
 
@@ -180,3 +172,15 @@ def grow(megabytes: int) -> int:
 def mark_and_return_a_megabyte(path: str) -> bytes:
     Path(path).touch()
     return b"x" * (1 << 20)
+
+
+def wait_for(path: str) -> int:
+    """Create the file, wait until it is removed, and return the process ID."""
+    Path(path).touch()
+    while Path(path).exists():
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def main_module(_task: Any) -> str | None:
+    return getattr(sys.modules["__main__"], "__file__", None)

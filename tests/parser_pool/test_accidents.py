@@ -10,10 +10,10 @@ import pytest
 
 from catchment.errors import CatchmentError
 from catchment.model import FailureClass, Reason
-from catchment.sandbox import Failed, Sandbox
+from catchment.parser_pool import Failed, ParserPool
 from catchment.settings import Limits
-from tests.sandbox import jobs
-from tests.sandbox.surroundings import leaving_nothing_behind
+from tests.parser_pool import jobs
+from tests.parser_pool.processes import is_gone, leaving_nothing_behind
 from tests.waiting import until
 
 LIMITS = Limits(memory_mb=256)
@@ -21,15 +21,15 @@ IMPATIENT = Limits(stall_seconds=1.5, memory_mb=256)
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
+def pool() -> Iterator[ParserPool]:
     """One for all accidents, so that each also shows that those before it left nothing behind."""
-    with leaving_nothing_behind() as sandbox:
-        yield sandbox
+    with leaving_nothing_behind() as pool:
+        yield pool
 
 
-def run_deeds(sandbox: Sandbox, folder: Path, deeds: list[str], limits: Limits = LIMITS) -> dict[int, str | Failed]:
+def run_deeds(pool: ParserPool, folder: Path, deeds: list[str], limits: Limits = LIMITS) -> dict[int, str | Failed]:
     tasks = [(str(folder / str(index)), deed) for index, deed in enumerate(deeds)]
-    outcomes = list(sandbox.run(jobs.misbehave, tasks, limits))
+    outcomes = list(pool.run(jobs.misbehave, tasks, limits))
     assert sorted(index for index, _ in outcomes) == list(range(len(deeds))), "one outcome for each task"
     return dict(outcomes)
 
@@ -38,10 +38,10 @@ def runs(folder: Path, index: int) -> int:
     return (folder / str(index)).stat().st_size
 
 
-def test_four_accidents_in_a_batch_of_two_hundred_leave_196_results(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_four_accidents_in_a_batch_of_two_hundred_leave_196_results(pool: ParserPool, tmp_path: Path) -> None:
     deeds = ["fine"] * 200
     deeds[20], deeds[50], deeds[90], deeds[130] = "raise", "hang", "swell", "kill"
-    outcomes = run_deeds(sandbox, tmp_path, deeds, IMPATIENT)
+    outcomes = run_deeds(pool, tmp_path, deeds, IMPATIENT)
     failed = {index: outcome.error.reason for index, outcome in outcomes.items() if isinstance(outcome, Failed)}
     assert failed == {
         20: Reason.UNKNOWN,
@@ -67,17 +67,16 @@ def test_four_accidents_in_a_batch_of_two_hundred_leave_196_results(sandbox: San
         ("kill", Reason.PROCESS_KILLED, "SIGKILL"),
         ("segfault", Reason.PROCESS_KILLED, "SIGSEGV"),
         ("leave", Reason.PROCESS_KILLED, "status 0"),
-        ("leave_a_child", Reason.PROCESS_KILLED, "status 7"),
         ("close_everything", Reason.PROCESS_KILLED, "status 1"),
         ("garble", Reason.PROCESS_KILLED, "garbled"),
     ],
 )
 def test_an_accident_has_its_own_reason_and_harms_no_neighbour(
-    sandbox: Sandbox, tmp_path: Path, deed: str, reason: Reason, says: str
+    pool: ParserPool, tmp_path: Path, deed: str, reason: Reason, says: str
 ) -> None:
     deeds = ["fine"] * 12
     deeds[4] = deed
-    outcomes = run_deeds(sandbox, tmp_path, deeds, IMPATIENT if deed == "spin" else LIMITS)
+    outcomes = run_deeds(pool, tmp_path, deeds, IMPATIENT if deed == "spin" else LIMITS)
     failed = outcomes.pop(4)
     assert isinstance(failed, Failed)
     assert failed.error.reason is reason
@@ -86,9 +85,9 @@ def test_an_accident_has_its_own_reason_and_harms_no_neighbour(
     assert [runs(tmp_path, index) for index in range(12)] == [1] * 12
 
 
-def test_accidents_one_after_the_other_are_told_apart(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_accidents_one_after_the_other_are_told_apart(pool: ParserPool, tmp_path: Path) -> None:
     deeds = ["segfault", "kill", "raise", "leave", "refuse"] * 6
-    outcomes = run_deeds(sandbox, tmp_path, deeds)
+    outcomes = run_deeds(pool, tmp_path, deeds)
     reasons = [outcomes[index].error.reason for index in range(30)]  # type: ignore[union-attr]
     killed = Reason.PROCESS_KILLED
     assert reasons == [killed, killed, Reason.UNKNOWN, killed, Reason.PARSE_ERROR] * 6
@@ -96,13 +95,13 @@ def test_accidents_one_after_the_other_are_told_apart(sandbox: Sandbox, tmp_path
 
 
 def test_an_unforeseen_error_tells_where_it_was_raised_and_nothing_of_the_content(
-    sandbox: Sandbox, tmp_path: Path
+    pool: ParserPool, tmp_path: Path
 ) -> None:
-    failed = run_deeds(sandbox, tmp_path, ["raise"])[0]
+    failed = run_deeds(pool, tmp_path, ["raise"])[0]
     assert isinstance(failed, Failed)
     assert failed.error.failure_class is FailureClass.UNKNOWN
     assert failed.traceback.splitlines()[0] == "ValueError"
-    assert "tests.sandbox.jobs:" in failed.traceback
+    assert "tests.parser_pool.jobs:" in failed.traceback
     assert "in _raise" in failed.traceback
     told = failed.traceback + str(failed.error) + repr(failed.error.args)
     assert "secret" not in told
@@ -110,51 +109,54 @@ def test_an_unforeseen_error_tells_where_it_was_raised_and_nothing_of_the_conten
 
 
 @pytest.mark.parametrize("function", [jobs.return_a_lock, jobs.return_unreadable])
-def test_a_result_that_cannot_travel_fails_its_task_only(sandbox: Sandbox, function: object) -> None:
-    ((_, failed),) = sandbox.run(function, [None], LIMITS)  # type: ignore[arg-type]
+def test_a_result_that_cannot_travel_fails_its_task_only(pool: ParserPool, function: object) -> None:
+    ((_, failed),) = pool.run(function, [None], LIMITS)  # type: ignore[arg-type]
     assert isinstance(failed, Failed)
     assert failed.error.reason is Reason.UNKNOWN
 
 
-def test_a_task_that_cannot_travel_fails_alone(sandbox: Sandbox) -> None:
-    outcomes = dict(sandbox.run(jobs.identify, [1, lambda: 2, 3], LIMITS))
+def test_a_task_that_cannot_travel_fails_alone(pool: ParserPool) -> None:
+    outcomes = dict(pool.run(jobs.identify, [1, lambda: 2, 3], LIMITS))
     assert isinstance(outcomes[1], Failed)
     assert isinstance(outcomes[0], int)
     assert isinstance(outcomes[2], int)
 
 
-def test_a_huge_result_arrives_and_one_beyond_bounds_is_refused(sandbox: Sandbox) -> None:
+def test_a_huge_result_arrives_and_one_beyond_bounds_is_refused(pool: ParserPool) -> None:
     sizes = [16 << 20, 257 << 20]
-    outcomes = dict(sandbox.run(jobs.large, sizes, Limits(memory_mb=2_048)))
+    outcomes = dict(pool.run(jobs.large, sizes, Limits(memory_mb=2_048)))
     assert isinstance(outcomes[0], bytes)
     assert len(outcomes[0]) == 16 << 20
     assert isinstance(outcomes[1], Failed)
     assert outcomes[1].error.reason is Reason.RESOURCE_EXHAUSTED
 
 
-def test_progress_holds_off_the_stall_limit_but_not_the_total(sandbox: Sandbox) -> None:
-    ((_, done),) = sandbox.run(jobs.advance, [1.0], Limits(stall_seconds=0.7))
+def test_progress_holds_off_the_stall_limit_but_not_the_total(pool: ParserPool) -> None:
+    ((_, done),) = pool.run(jobs.advance, [1.0], Limits(stall_seconds=0.7))
     assert done == "done"
-    ((_, failed),) = sandbox.run(jobs.advance, [60.0], Limits(stall_seconds=0.7, total_seconds=1))
+    ((_, failed),) = pool.run(jobs.advance, [60.0], Limits(stall_seconds=0.7, total_seconds=1))
     assert isinstance(failed, Failed)
     assert "limits.total_seconds" in str(failed.error)
 
 
-def test_signs_of_life_are_told_while_an_outcome_is_waited_for(sandbox: Sandbox) -> None:
+def test_signs_of_life_are_told_while_an_outcome_is_waited_for(pool: ParserPool) -> None:
     heard: list[float] = []
     tasks, limits = [1.0], Limits(stall_seconds=30)
-    ((_, done),) = sandbox.run(jobs.advance, tasks, limits, lambda: heard.append(time.monotonic()))
+    ((_, done),) = pool.run(jobs.advance, tasks, limits, lambda: heard.append(time.monotonic()))
     assert done == "done"
     assert len(heard) >= 3
 
 
-def test_a_process_that_a_dead_task_left_behind_dies_with_it(sandbox: Sandbox, tmp_path: Path) -> None:
-    run_deeds(sandbox, tmp_path, ["leave_a_child"])
-    until(lambda: list(sandbox.run(jobs.strangers_in_my_session, [None], LIMITS)) == [(0, [])])
+def test_a_child_of_a_crashed_task_is_killed(pool: ParserPool, tmp_path: Path) -> None:
+    file = tmp_path / "child"
+    ((_, failed),) = pool.run(jobs.crash_and_leave_a_child, [str(file)], LIMITS)
+    assert isinstance(failed, Failed)
+    assert "status 7" in str(failed.error)
+    until(lambda: is_gone(int(file.read_text())))
 
 
-def test_every_error_of_ours_comes_back_as_it_was(sandbox: Sandbox, tmp_path: Path) -> None:
-    failed = run_deeds(sandbox, tmp_path, ["wait_for_host"])[0]
+def test_every_error_of_ours_comes_back_as_it_was(pool: ParserPool, tmp_path: Path) -> None:
+    failed = run_deeds(pool, tmp_path, ["wait_for_host"])[0]
     assert isinstance(failed, Failed)
     assert isinstance(failed.error, CatchmentError)
     assert failed.error.retry_after == 30  # type: ignore[attr-defined]

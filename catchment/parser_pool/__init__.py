@@ -1,0 +1,11 @@
+"""Processes in which a function may crash, hang or run out of memory without harm to anything but its own task.
+
+`pool` distributes tasks over processes, `process` controls one process, and `child` runs tasks inside it. The pool isolates
+accidents. It does not stop malicious code: tasks run with the rights of the user.
+"""
+
+from catchment.parser_pool.child import describe, progress
+from catchment.parser_pool.pool import STARTING_SECONDS, ParserPool
+from catchment.parser_pool.process import Failed
+
+__all__ = ["STARTING_SECONDS", "Failed", "ParserPool", "describe", "progress"]
