@@ -31,7 +31,7 @@ class Generated:
     kind: ClassVar[str] = "generated"
     settings: ClassVar[type[SourceSettings]] = GeneratedSettings
     policy: ClassVar[Policy] = Policy()
-    fetch_in_sandbox: ClassVar[bool] = True
+    fetch_in_parser: ClassVar[bool] = True
 
     def __init__(self, settings: GeneratedSettings) -> None:
         self._notes = settings.notes

@@ -36,7 +36,7 @@ class Connector(Protocol):
     kind: ClassVar[str]
     settings: ClassVar[type[SourceSettings]]
     policy: ClassVar[Policy]
-    fetch_in_sandbox: ClassVar[bool]
+    fetch_in_parser: ClassVar[bool]
     """True where `fetch` may run in any parser process; False where it needs the connection of this one."""
 
     def __init__(self, settings: SourceSettings) -> None: ...

@@ -83,7 +83,7 @@ class LocalFiles:
     kind: ClassVar[str] = "local_files"
     settings: ClassVar[type[SourceSettings]] = LocalFilesSettings
     policy: ClassVar[Policy] = FOLDER_POLICY
-    fetch_in_sandbox: ClassVar[bool] = True
+    fetch_in_parser: ClassVar[bool] = True
 
     def __init__(self, settings: LocalFilesSettings) -> None:
         names = (".gitignore" if settings.gitignore else None, settings.ignore_file)

@@ -39,7 +39,7 @@ class Obsidian:
     kind: ClassVar[str] = "obsidian"
     settings: ClassVar[type[SourceSettings]] = ObsidianSettings
     policy: ClassVar[Policy] = _POLICY
-    fetch_in_sandbox: ClassVar[bool] = True
+    fetch_in_parser: ClassVar[bool] = True
 
     def __init__(self, settings: ObsidianSettings) -> None:
         ignore_files = (settings.ignore_file,) if settings.ignore_file else ()

@@ -30,16 +30,18 @@ LENGTH = struct.Struct("<Q")
 FRAME = struct.Struct("<cfQ")
 """Precedes each message of a child: its kind, the seconds that the task took, the length of the payload."""
 NUMBER = struct.Struct("<Q")
-"""The payload of READY (bytes of memory in use before any task) and of ACCEPTED (tasks in the group)."""
+"""The payload of READY (bytes of memory in use before any task), ACCEPTED and RETURNED (a number of tasks)."""
 
-READY, NO_MODULE, ACCEPTED, RESULT, ERROR, PROGRESS, LEAVING = b"W", b"M", b"A", b"R", b"E", b"P", b"L"
-KINDS = frozenset((READY, NO_MODULE, ACCEPTED, RESULT, ERROR, PROGRESS, LEAVING))
+READY, NO_MODULE, ACCEPTED, RESULT, ERROR, PROGRESS, RETURNED, LEAVING = (bytes([code]) for code in b"WMAREPBL")
+KINDS = frozenset((READY, NO_MODULE, ACCEPTED, RESULT, ERROR, PROGRESS, RETURNED, LEAVING))
 
 MAX_RESULT = 256 * 1024 * 1024
 _MAX_TASKS = 5_000
 _MAX_GROWTH = 64 * 1024 * 1024
 _TASKS_PER_CHECK, _SECONDS_WORTH_A_CHECK = 50, 0.02
 """Memory growth is checked once in so many tasks, and after each task that took this long."""
+_SLOW_SECONDS = 0.25
+"""After a task that took longer, the rest of its group is returned: other processes and other callers must not wait for it."""
 _ENVIRONMENT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 """The variables that parsers may see. Tokens and passwords among the others are not for them."""
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -131,7 +133,7 @@ def _work(connection: socket.socket, modules: tuple[str, ...]) -> None:
     while header := _receive(connection, LENGTH.size):
         function, memory_mb, tasks = pickle.loads(_receive(connection, LENGTH.unpack(header)[0]))
         _send(connection, ACCEPTED, NUMBER.pack(len(tasks)))
-        for task in tasks:
+        for remaining, task in zip(reversed(range(len(tasks))), tasks, strict=True):
             memory.limit(memory_mb)
             start = time.perf_counter()
             kind, outcome = _attempt(memory, function, task)
@@ -142,6 +144,9 @@ def _work(connection: socket.socket, modules: tuple[str, ...]) -> None:
             if done >= _MAX_TASKS or (check and memory.has_grown()):
                 _send(connection, LEAVING)
                 return
+            if seconds > _SLOW_SECONDS and remaining:
+                _send(connection, RETURNED, NUMBER.pack(remaining))
+                break
 
 
 def _attempt(memory: _Memory, function: bytes, task: bytes) -> tuple[bytes, bytes]:

@@ -175,7 +175,9 @@ class ParserPool:
     def _serve(self, process: Process) -> None:
         try:
             while self._fill(process) and process.exchange():
-                pass
+                if returned := process.returned():
+                    with self._changed:
+                        self._requeue(returned)
         finally:
             remaining = process.close()
             with self._changed:

@@ -146,6 +146,7 @@ class Process:
         self.is_ready = False
         self.is_usable = True
         self.missing_module = ""
+        self._returned: list[tuple[Call, int]] = []
         self._unsent = bytearray()
         self._received = bytearray()
         self._accepted = 0
@@ -185,6 +186,11 @@ class Process:
             self._enforce_limits()
         return not self._has_ended
 
+    def returned(self) -> list[tuple[Call, int]]:
+        """The tasks that the process has returned since the last call of this method, without having begun them."""
+        returned, self._returned = self._returned, []
+        return returned
+
     def stop(self) -> None:
         """Kill the process and the programs that it started. Any thread may call this method."""
         for kill in (os.killpg, os.kill):  # the group does not exist before the process has made it
@@ -206,7 +212,7 @@ class Process:
         elif self.queue and self._accepted and self.is_usable:
             call, index = self.queue.popleft()
             call.fail(index, self._reason_of_death(call.limits))
-        return list(self.queue)
+        return [*self._returned, *self.queue]
 
     def _send(self) -> None:
         try:
@@ -270,6 +276,10 @@ class Process:
             outcomes.setdefault(self.queue[0][0], [])
         elif kind == child.ACCEPTED:
             self._accepted += child.NUMBER.unpack(payload)[0]
+        elif kind == child.RETURNED:
+            number = child.NUMBER.unpack(payload)[0]
+            self._returned += [self.queue.popleft() for _ in range(number)]
+            self._accepted -= number
         elif kind == child.READY:
             self.is_ready = True
             self._in_use_at_start = child.NUMBER.unpack(payload)[0]

@@ -58,7 +58,7 @@ class Bench:
         self.progress = Progress()
         self.troubles: dict[int, Trouble] = {}
         self.pulse = Pulse(
-            _PATIENCE * policy.limits.stall_seconds if connector.fetch_in_sandbox else _PATIENCE_WITH_HOSTS
+            _PATIENCE * policy.limits.stall_seconds if connector.fetch_in_parser else _PATIENCE_WITH_HOSTS
         )
         self._counting = threading.Lock()
 
@@ -224,7 +224,7 @@ class OpenBatch:
 
     def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
         """What is read at a time: all where parsers read for themselves, else as much as may wait for them in memory."""
-        if self._bench.connector.fetch_in_sandbox:
+        if self._bench.connector.fetch_in_parser:
             yield jobs
             return
         portion, size = [], 0
@@ -259,7 +259,7 @@ class OpenBatch:
             connector.expect([job.item for job in jobs])
         for job in jobs:
             try:
-                raw = None if connector.fetch_in_sandbox else connector.fetch(job.item)
+                raw = None if connector.fetch_in_parser else connector.fetch(job.item)
             except ItemError as error:
                 self._fail(job, Failed(error, ""))
             except SourceError as error:

@@ -44,7 +44,7 @@ class GitHub:
         limits=ItemLimits(max_mb=10),
         resources=Resources(cores=0.5, memory_mb=512, at_once=2),
     )
-    fetch_in_sandbox: ClassVar[bool] = False
+    fetch_in_parser: ClassVar[bool] = False
 
     def __init__(self, settings: GitHubSettings) -> None:
         self._settings = settings

@@ -34,7 +34,7 @@ class Imap:
         retry=RetryPolicy(attempts=4, initial=60, maximum=3_600),
         resources=Resources(cores=0.5, memory_mb=512, at_once=2),
     )
-    fetch_in_sandbox: ClassVar[bool] = False
+    fetch_in_parser: ClassVar[bool] = False
 
     def __init__(self, settings: ImapSettings) -> None:
         self._settings = settings

@@ -26,7 +26,7 @@ class Letters(LocalFiles):
     """A folder of which `drafts` is a scope of its own; it says when it is asked for anything."""
 
     kind: ClassVar[str] = "letters"
-    fetch_in_sandbox: ClassVar[bool] = False
+    fetch_in_parser: ClassVar[bool] = False
     with_drafts: bool = True
     asked: int = 0
 

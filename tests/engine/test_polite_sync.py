@@ -30,7 +30,7 @@ class Remote(LocalFiles):
     """A folder that is asked for each listing and each file, as a host would be. `trouble` is what listing it raises."""
 
     kind: ClassVar[str] = "remote"
-    fetch_in_sandbox: ClassVar[bool] = False
+    fetch_in_parser: ClassVar[bool] = False
     trouble: SourceError | None = None
     refused_from: int | None = None
     allowed: int = 1_000

@@ -101,7 +101,7 @@ def test_a_sync_yields_its_place_and_the_next_one_goes_on_without_listing_first(
 class Slow(LocalFiles):
     """A folder of which each file takes a tenth of a second."""
 
-    fetch_in_sandbox: ClassVar[bool] = False
+    fetch_in_parser: ClassVar[bool] = False
 
     def fetch(self, item: Item) -> RawContent:
         time.sleep(0.1)

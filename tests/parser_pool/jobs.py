@@ -20,6 +20,10 @@ def double(number: int) -> int:
     return number * 2
 
 
+def sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
 def blob(data: bytes) -> bytes:
     return data + data[: len(data) // 2]
 

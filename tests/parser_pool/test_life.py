@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import spawn
@@ -67,6 +69,25 @@ def test_a_short_run_does_not_wait_for_the_end_of_a_long_one(pool: ParserPool) -
     next(long)
     assert next(pool.run(jobs.double, [21], Limits())) == (0, 42)
     assert sum(1 for _ in long) == 19_999
+
+
+def test_a_flood_of_slow_tasks_does_not_starve_another_caller(tmp_path: Path) -> None:
+    with ParserPool(1) as one:
+        flood = one.run(jobs.sleep, [0.0] * 500 + [0.3] * 40, Limits())
+
+        def take() -> None:
+            with contextlib.suppress(TryAgain):
+                list(flood)
+
+        thread = threading.Thread(target=take)
+        taken = [next(flood) for _ in range(505)]
+        thread.start()
+        begun = time.monotonic()
+        assert dict(one.run(jobs.double, [1, 2], Limits())) == {0: 2, 1: 4}
+        assert time.monotonic() - begun < 3
+        assert len({index for index, _ in taken}) == 505
+        one.close()
+        thread.join()
 
 
 def test_a_caller_that_takes_slowly_is_not_flooded(pool: ParserPool, tmp_path: Path) -> None:
