@@ -1,4 +1,4 @@
-"""A folder of files that is synced through the parsers' sandbox: what became of each, and the most memory that it took."""
+"""A folder of files that is synced through the parser pool: the outcome of each file, and the peak of memory."""
 
 from __future__ import annotations
 
