@@ -50,7 +50,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def progress() -> None:
-    """Report that the current task advances, so that only `total_seconds` limits it. Does nothing outside a parser process.
+    """Report that the current task advances, so that only `total_seconds` limits it. Has no effect outside a parser process.
 
     For functions that work through many parts, such as the members of an archive; cheap enough to call for each part.
     """
@@ -68,7 +68,7 @@ class _Progress:
 
 @dataclass(frozen=True)
 class Child:
-    """What the fork server unpickles in a new process, and runs there."""
+    """A new process: the fork server unpickles this object in it and calls `_bootstrap`."""
 
     server: int
     """The process ID of the fork server."""
@@ -81,13 +81,13 @@ class Child:
         _restrict(self.server, *inherited)
         try:
             _work(socket.socket(fileno=_CONNECTION), self.modules)
-        except OSError:  # the parent is gone, or the task closed the connection: nobody can be told
+        except OSError:  # the parent has ended, or the task closed the connection: no report is possible
             return 1
         return 0
 
 
 def _restrict(server: int, connection: int, errors: int) -> None:
-    """Tie this process to the fork server, and take from it what a parser has no use for."""
+    """Let this process die with the fork server, and remove descriptors, variables and rights that a parser does not need."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)  # so that programs started by a task can be killed with it
     if sys.platform == "linux":
@@ -97,13 +97,13 @@ def _restrict(server: int, connection: int, errors: int) -> None:
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("500")
     os.dup2(errors, 2)
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1):
-        os.dup2(nothing, standard)
+        os.dup2(null, standard)
     sys.stdin = os.fdopen(0, closefd=False)  # the fork server's has a descriptor that is about to be another file's
     if connection != _CONNECTION:
         os.dup2(connection, _CONNECTION, inheritable=False)
-    # Among them the pipes by which the fork server and the resource tracker notice that nobody uses them any more.
+    # Among them are pipes: the fork server and the resource tracker end once all writing ends of theirs are closed.
     for descriptor in map(int, os.listdir("/dev/fd")):  # noqa: PTH208 - the names are wanted
         if descriptor > _CONNECTION:
             with contextlib.suppress(OSError):  # the descriptor of the listing itself
@@ -204,7 +204,7 @@ def _places(trace: TracebackType | None) -> list[str]:
 
 class _Memory:
     """The memory limit of this process. RLIMIT_DATA counts private writable memory; RLIMIT_AS would count mapped files and the
-    address space that threads and allocators reserve without use. The parent watches what RLIMIT_DATA misses (shared memory).
+    address space that threads and allocators reserve without use. The parent watches shared memory, which it does not count.
     """
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ class _Memory:
 
 
 def memory_in_use(process: int) -> int:
-    """Bytes of memory in use by a process, without mapped files; 0 if it has ended or the system does not tell."""
+    """Bytes of memory in use by a process, without mapped files; 0 if it has ended or if there is no /proc."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:
@@ -244,7 +244,7 @@ def memory_in_use(process: int) -> int:
 
 
 def _writable_bytes() -> int:
-    """Private writable memory of this process, in use or not, which RLIMIT_DATA counts; 0 where the system does not tell."""
+    """Private writable memory of this process, in use or not, which RLIMIT_DATA counts; 0 without /proc."""
     try:
         pages = Path("/proc/self/statm").read_text().split()[5]
     except OSError:

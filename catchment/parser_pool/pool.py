@@ -44,6 +44,7 @@ class ParserPool:
 
     `size` is the number of processes (default: one per core), `preload` the modules that each process has already imported
     when it starts. Processes start with the first task. Several threads may share a pool: they take turns, group by group.
+    Close it, or use it as a context manager.
     """
 
     def __init__(self, size: int | None = None, *, preload: Sequence[str] = ()) -> None:
@@ -144,7 +145,7 @@ class ParserPool:
     # The feeding threads
 
     def _feed(self) -> None:
-        """Start a process whenever there is work for one, feed it until it ends, and requeue what it has not begun."""
+        """Start a process whenever there is work for one, feed it until it ends, and requeue tasks that it has not begun."""
         failed_starts = 0
         error: CatchmentError = TryAgain(_CLOSED)
         try:
@@ -169,7 +170,7 @@ class ParserPool:
         finally:
             with self._changed:
                 self._threads.discard(threading.current_thread())
-                if not self._threads:  # even after a defect nobody must wait for ever
+                if not self._threads:  # even after a defect, no caller may wait forever
                     self._end_calls(error)
 
     def _serve(self, process: Process) -> None:
@@ -208,7 +209,7 @@ class ParserPool:
         return True
 
     def _next_group(self, process: Process) -> tuple[Call | None, list[int]]:
-        """The tasks that a process gets next, from the call whose turn it is."""
+        """The tasks that a process gets next, from the next call in turn."""
         for _ in range(len(self._calls)):
             call = self._calls[0]
             self._calls.rotate(-1)

@@ -31,9 +31,7 @@ _GRACE_SECONDS = 1.0
 """How long the current task of an abandoned call may still take before its process is killed."""
 _UNREAD_BYTES = 32 << 20
 """While more than this waits for a slow caller, its call gets no new tasks."""
-_SHORTEST_NAP, _LONGEST_NAP = 0.000_1, 0.008
-_CROWD_BYTES = 1 << 17
-"""A process with this much to report is about to wait for its parent."""
+_NAP_SECONDS = 0.001
 _OUT_OF_MEMORY = (b"memory allocation of", b"MemoryError", b"bad_alloc", b"out of memory", b"Cannot allocate memory")
 
 
@@ -78,7 +76,7 @@ class ForkServer:
     """The process that forks parser processes: multiprocessing's fork server, one for each pool.
 
     `multiprocessing.Process` would import the main module of this program into each process, which costs up to a second
-    and runs code that need not expect it. So this class asks the server itself; that is all it takes from multiprocessing.
+    and runs code that need not expect it. So this class sends its own requests to the server.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -125,20 +123,20 @@ class Process:
 
     def __init__(self, server: ForkServer) -> None:
         """Raises OSError or EOFError if no process can be started."""
-        with contextlib.ExitStack() as undo:
-            self._connection, far = socket.socketpair()
-            undo.enter_context(self._connection)
-            self._errors, errors = os.pipe()
-            undo.callback(os.close, self._errors)
-            with far:
-                undo_errors = contextlib.ExitStack()
-                undo_errors.callback(os.close, errors)
-                with undo_errors:
-                    far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)  # as much as the system grants
-                    self.pid, self._status = server.fork([far.fileno(), errors])
-            undo.callback(os.close, self._status)
-            self._connection.setblocking(False)
-            self._descriptors = undo.pop_all()
+        self._connection, far = socket.socketpair()
+        self._errors, errors = os.pipe()
+        try:
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)  # as much as the system grants
+            self.pid, self._status = server.fork([far.fileno(), errors])
+        except (OSError, EOFError):
+            self._connection.close()
+            os.close(self._errors)
+            raise
+        finally:
+            far.close()
+            os.close(errors)
+        self._connection.setblocking(False)
+        os.set_blocking(self._errors, False)
         self._poll = select.poll()
         for descriptor in (self._connection.fileno(), self._status, self._errors):
             self._poll.register(descriptor, select.POLLIN)
@@ -151,7 +149,6 @@ class Process:
         self._received = bytearray()
         self._accepted = 0
         """How many tasks of the queue have reached the process. A process that dies before is not their fault."""
-        self._nap = _SHORTEST_NAP
         self._last_words = b""
         self._in_use_at_start = 0
         self._started = self._advanced = self._checked = time.monotonic()
@@ -203,7 +200,9 @@ class Process:
         self.stop()
         while not self._has_ended:
             self.exchange()
-        self._descriptors.close()
+        self._connection.close()
+        os.close(self._status)
+        os.close(self._errors)
         if self.queue and self._condemned is not None:
             if self._condemned is self.queue[0]:
                 call, index = self.queue.popleft()
@@ -236,8 +235,6 @@ class Process:
         if not data:
             self._hang_up()
             return False
-        crowded = len(data) > _CROWD_BYTES
-        self._nap = max(self._nap / 2, _SHORTEST_NAP) if crowded else min(self._nap * 1.2, _LONGEST_NAP)
         self._received += data
         self._advanced = time.monotonic()
         outcomes: dict[Call, list[Outcome]] = {}
@@ -262,7 +259,7 @@ class Process:
         """Let outcomes gather for a moment, so that each wake-up serves many, but not until the process has to wait for us."""
         if len(self.queue) > 1:
             ahead = (len(self.queue) - 1) * self.queue[0][0].pace
-            time.sleep(min(self._nap, ahead / 2))
+            time.sleep(min(_NAP_SECONDS, ahead / 2))
 
     def _take(self, kind: bytes, seconds: float, payload: bytes, outcomes: dict[Call, list[Outcome]]) -> None:
         if kind in (child.RESULT, child.ERROR) and self.queue:
@@ -308,7 +305,6 @@ class Process:
             os.killpg(self.pid, signal.SIGKILL)  # programs that it started; while they live, the ID is not reused
 
     def _read_errors(self) -> None:
-        os.set_blocking(self._errors, False)
         with contextlib.suppress(BlockingIOError):
             words = os.read(self._errors, 65_536)
             self._last_words = (self._last_words + words)[-4_096:]
@@ -330,11 +326,11 @@ class Process:
                 self._condemn(_timed_out("stall_seconds", limits.stall_seconds))
             elif now - self._started > limits.total_seconds:
                 self._condemn(_timed_out("total_seconds", limits.total_seconds))
-            elif memory_growth(self.pid, self._in_use_at_start) > limits.memory_mb << 20:
+            elif child.memory_in_use(self.pid) - self._in_use_at_start > limits.memory_mb << 20:
                 self._condemn(_too_big(limits))
 
     def _condemn(self, verdict: CatchmentError | None) -> None:
-        """Kill the process for the sake of its current task. Without a verdict nobody waits for that task."""
+        """Kill the process because of its current task. Without a verdict, no outcome is reported for that task."""
         if self.queue:
             self._condemned, self._verdict = self.queue[0], verdict
         self.stop()
@@ -351,11 +347,6 @@ class Process:
         else:
             how = f"ended by itself with status {self._exit_code}"
         return ProcessKilled(f"its parser process {how}; if it happens again, leave the file out")
-
-
-def memory_growth(process: int, before: int) -> int:
-    """Bytes of memory that a process uses more than before."""
-    return child.memory_in_use(process) - before
 
 
 def _timed_out(limit: str, seconds: float) -> TimedOut:

@@ -228,7 +228,7 @@ def _fetched(connector: Connector, pickled: bytes, samples: Sequence[Sample]) ->
         connector.expect([sample.item for sample in samples])
     for sample in samples:
         with suppress(ItemError):
-            raw = None if connector.fetch_in_sandbox else connector.fetch(sample.item)
+            raw = None if connector.fetch_in_parser else connector.fetch(sample.item)
             yield sample, ReadTask(sample.item, pickled, raw)
 
 

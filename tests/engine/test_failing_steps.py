@@ -25,7 +25,7 @@ POLICY = Policy(retry=RetryPolicy(backoff="immediate", attempts=3))
 class Defective(LocalFiles):
     """Reads in the process of the sync, and raises what no connector may raise for one of its files."""
 
-    fetch_in_sandbox: ClassVar[bool] = False
+    fetch_in_parser: ClassVar[bool] = False
 
     def fetch(self, item: Item) -> RawContent:
         if "poison" in item.locator:

@@ -1,4 +1,4 @@
-"""A parser pool of two processes, and the proof that it leaves nothing behind."""
+"""A parser pool of two processes, checked for leftover processes and descriptors."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def blob(data: bytes) -> bytes:
 
 
 def misbehave(task: tuple[str, str]) -> str:
-    """Add a byte to the task's file, then do what its name says."""
+    """Add a byte to the task's file, then cause the accident of that name."""
     path, deed = task
     with Path(path).open("ab") as file:
         file.write(b".")
@@ -100,7 +100,7 @@ def _recurse() -> None:
 
 
 def _abort_for_memory() -> None:
-    """What a Rust library does when an allocation fails."""
+    """End as a Rust library does when an allocation fails."""
     os.write(2, b"memory allocation of 4294967296 bytes failed\n")
     os.abort()
 
@@ -110,7 +110,7 @@ def return_a_lock(_task: Any) -> Any:
 
 
 class Unreadable:
-    """A result that pickles and does not come back."""
+    """A result that can be pickled but not unpickled."""
 
     def __reduce__(self) -> Any:
         return (_raise, ())

@@ -22,7 +22,7 @@ IMPATIENT = Limits(stall_seconds=1.5, memory_mb=256)
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ParserPool]:
-    """One for all accidents, so that each also shows that those before it left nothing behind."""
+    """One pool for all accidents: each test also shows that the accidents before it did no lasting harm."""
     with leaving_nothing_behind() as pool:
         yield pool
 
