@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = 8192
-FRAME = 24 + PAGE
-LOG_HEADER = 32
 
 _INTERIOR = {2: 12, 5: 12}
 """The first byte of a page of a tree that has pages below it, and where the list of its cells begins."""
@@ -89,35 +87,6 @@ def places(file: Path) -> dict[str, Place]:
     fields = {"magic": (0, 16), "page size": (16, 2), "versions": (18, 2), "reserved": (20, 4), "page count": (28, 4)}
     fields |= {"free list": (32, 8), "schema cookie": (40, 8), "encoding": (56, 4), "first page": (100, PAGE - 100)}
     return {name: Place("", at, size, other + at) for name, (at, size) in fields.items()} | pages
-
-
-def places_of_log(files: Files) -> dict[str, Place]:
-    """The places of each kind in a log, and in the index of it."""
-    log = files["-wal"]
-    commits = [n for n in _frames(log) if struct.unpack_from(">I", log, LOG_HEADER + n * FRAME + 4)[0]]
-    assert len(commits) > 4, "there is too little in the log"
-    middle, last = commits[len(commits) // 2], commits[-1]
-    header, data = 24, PAGE
-
-    def in_frame(number: int, at: int, size: int) -> Place:
-        return Place("-wal", LOG_HEADER + number * FRAME + at, size, LOG_HEADER + (number - 1) * FRAME + at)
-
-    return {
-        "log's header": Place("-wal", 0, LOG_HEADER, LOG_HEADER),
-        "log's salts": Place("-wal", 16, 8, 0),
-        "first frame": Place("-wal", LOG_HEADER, FRAME, LOG_HEADER + FRAME),
-        "frame's header": in_frame(middle - 1, 0, header),
-        "frame's sum": in_frame(middle - 1, 16, 8),
-        "frame": in_frame(middle - 1, header, data),
-        "commit's frame": in_frame(middle, header, data),
-        "last commit": in_frame(last, header, data),
-        "index of the log": Place("-shm", 0, 96, 4096),
-        "whole index of the log": Place("-shm", 0, len(files["-shm"]), 0),
-    }
-
-
-def _frames(log: bytes) -> range:
-    return range((len(log) - LOG_HEADER) // FRAME)
 
 
 def _cells(data: bytes, page: int) -> Iterator[int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.damages import HOW, Files, damaged, places, places_of_log
+from tests.faults.damages import HOW, Files, damaged, places
 from tests.faults.workshop import Came, Texts, Workshop, texts_of
 
 _ENDINGS = ("", "-wal", "-shm")
@@ -36,14 +36,9 @@ _PLACES = [
     *("words' leaf", "words' index", "letters", "sums of words", "jobs", "documents", "counters", "schema"),
     *("free trunk", "free leaf"),
 ]
-_PLACES_OF_LOG = [
-    *("log's header", "log's salts", "first frame", "frame's header", "frame's sum", "frame", "commit's frame"),
-    *("last commit", "index of the log", "whole index of the log"),
-]
 _SHORT = {
     *(("schema cookie", "noise"), ("counters", "another's"), ("words' index", "another's"), ("overflow", "torn")),
-    *(("schema", "one byte"), ("log's salts", "one byte"), ("frame", "one byte")),
-    ("index of the log", "noise"),
+    ("schema", "one byte"),
 }
 """What an ordinary run damages: one of each answer, and what was not found before."""
 
@@ -66,7 +61,6 @@ class Ledgers:
     texts: Texts
     logged: Path
     """The place as it was killed: all of the second half of the papers is in the log only."""
-    before: Texts
     after: Texts
     taken: socket.socket = field(default_factory=socket.socket)
 
@@ -95,7 +89,7 @@ def ledgers(shop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         database.execute("DROP TABLE let_go")
     shop.well("back_up")
     shop.save(folder / "closed")
-    before = shop.texts()
+    texts = shop.texts()
     for n in range(5):
         (shop.papers / f"{n}.md").write_text(_paper(n, "second"))
     with closing(sqlite3.connect(shop.home / "ledger.db")) as database:
@@ -109,7 +103,7 @@ def ledgers(shop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        yield Ledgers(folder / "closed", before, folder / "logged", before, after, taken)
+        yield Ledgers(folder / "closed", texts, folder / "logged", after, taken)
 
 
 def _paper(n: int, word: str = "first") -> str:
@@ -182,36 +176,6 @@ def test_each_place_of_a_ledger_that_is_damaged_is_told_or_is_harmless(
     _a_restore_brings_all_back(shop, ledgers.texts)
 
 
-@pytest.mark.parametrize(("place", "how"), _each(_PLACES_OF_LOG))
-def test_each_place_of_a_log_that_is_damaged_is_told_once_or_costs_the_last_commit_at_most(
-    shop: Workshop, ledgers: Ledgers, place: str, how: str
-) -> None:
-    shop.begin_from(ledgers.logged)
-    files = _files(shop)
-    found = places_of_log(files)
-    assert sorted(found) == sorted(_PLACES_OF_LOG)
-    try:
-        broken = damaged(files, found[place], how)
-    except ValueError:
-        pytest.skip("what is there would be the same")
-    _put(shop, broken)
-    first, *rest = shop.do(*ledgers.commands, "look")
-    if place in ("last commit", "index of the log", "whole index of the log"):
-        # The index is made anew, and of its last commit a log may lack a part after any power cut.
-        assert first.done["code"] == 0, first
-    else:
-        assert first.done["code"] == 1, first
-        assert "The ledger's log is damaged" in first.done["err"]
-        assert len(first.done["err"].splitlines()) == 1
-        (kept,) = shop.home.glob("ledger.db-wal.damaged-*")
-        assert kept.read_bytes() == broken["-wal"], "it is kept as it was"
-    *came, looked = rest
-    assert not _each_says_what_helps(ledgers.commands[1:], came), "it is told once"
-    _is_a_state_between(texts_of(looked), ledgers)
-    shop.well("sync")
-    assert shop.texts() == ledgers.after, "a sync goes on from there"
-
-
 @pytest.mark.parametrize(
     "share",
     [pytest.param(0.9, marks=pytest.mark.faults), *(pytest.param(n, marks=pytest.mark.soak) for n in (0.0, 0.5))],
@@ -239,8 +203,3 @@ def test_the_log_of_another_ledger_is_told_and_left(shop: Workshop, ledgers: Led
     came = shop.do(*ledgers.commands)
     assert _each_says_what_helps(ledgers.commands, came)
     _a_restore_brings_all_back(shop, ledgers.texts)
-
-
-def _is_a_state_between(texts: Texts, ledgers: Ledgers) -> None:
-    assert texts.keys() == ledgers.after.keys()
-    assert all(text in (ledgers.before[item], ledgers.after[item]) for item, text in texts.items())
