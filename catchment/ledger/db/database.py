@@ -42,7 +42,7 @@ from sqlalchemy.util import LRUCache
 
 from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable
 from catchment.ledger.db import schema
-from catchment.ledger.db.checkpoints import IN_COMMIT_PAGES, Checkpoints, log_of
+from catchment.ledger.db.checkpoints import LONG_PAGES, Checkpoints, log_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -242,7 +242,7 @@ class Store:
         self._alone = threading.Lock()
         """Held by the thread that writes: to wait for it is quicker than SQLite's asking again and again."""
         self._rested = 0.0
-        self._checkpoints = None if self.file is None else Checkpoints(self.file, self._alone)
+        self._checkpoints = None if self.file is None else Checkpoints(self.file)
 
     @property
     def file(self) -> Path | None:
@@ -255,8 +255,6 @@ class Store:
 
     def close(self) -> None:
         """Close every connection; may be called twice."""
-        if self._checkpoints:
-            self._checkpoints.close()
         self.engine.dispose()
 
     def settle(self) -> None:
@@ -280,14 +278,15 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Writing]:
         """A transaction that writes: committed when the block ends well, undone when it does not."""
-        with self._alone, self.translated(), self._begun() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
-            writing = Writing(connection, self.now())
-            yield writing
-            writing.write_history()
-        if self._checkpoints:
-            self._checkpoints.committed()
+        with self._alone:
+            with self.translated(), self._begun() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
+                writing = Writing(connection, self.now())
+                yield writing
+                writing.write_history()
+            if self._checkpoints:
+                self._checkpoints.committed()
 
     @contextmanager
     def _begun(self) -> Iterator[Connection]:
@@ -395,7 +394,7 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
             "foreign_keys = ON",
             "cache_size = -16000",
             "temp_store = MEMORY",
-            f"wal_autocheckpoint = {IN_COMMIT_PAGES}",
+            f"wal_autocheckpoint = {LONG_PAGES}",
             "journal_size_limit = 67108864",
         ):
             connection.execute(f"PRAGMA {pragma}")
