@@ -201,7 +201,7 @@ def _schema(url: str) -> dict[str, object]:
             rows = connection.exec_driver_sql(
                 "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
             ).all()
-        found: dict[str, object] = {name: sorted(re.split(r"[\s,\"]+", sql or "")) for name, sql in rows}
+        found: dict[str, object] = {name: sorted(re.findall(r'[^\s,"]+', sql or "")) for name, sql in rows}
     else:
         seen = inspect(engine)
         with engine.connect() as connection:

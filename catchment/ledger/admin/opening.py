@@ -98,7 +98,7 @@ def _new_structure() -> set[tuple[str, ...]]:
 def _structure(connection: Connection) -> set[tuple[str, ...]]:
     # Without the order in which constraints were written: a migration adds to the end.
     rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-    return {(*what, *sorted(re.split(r"[\s,\"]+", sql))) for *what, sql in rows}
+    return {(*what, *sorted(re.findall(r'[^\s,"]+', sql))) for *what, sql in rows}
 
 
 def revision_of(reading: Reading) -> str | None:
