@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from datetime import timedelta
 
 import pytest
 
+from catchment.errors import LedgerError
 from catchment.ledger import Ledger
 from tests.ledger.world import TIMEOUT, World, locators, note, notes
 
@@ -47,3 +49,19 @@ def test_what_is_claimed_keeps_its_lease_and_no_more_when_the_clock_is_set_back(
     assert world.ledger.queue.recover(world.source.id, lambda _: True, 3).released == 0
     world.clock.forward(minutes=6)
     assert world.ledger.queue.recover(world.source.id, lambda _: True, 3).released == 1
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_clock_change_of_a_rolled_back_transaction_is_followed_later(sqlite_world: World, is_new: bool) -> None:
+    world = sqlite_world
+    world.see(*notes(2))
+    if not is_new:
+        world.claim(0)
+    refuse = "BEFORE UPDATE ON jobs WHEN new.state = 'running' BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    world.clock.set(hours=-2)
+    with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"), isolation_level=None)) as database:
+        database.execute(f"CREATE TRIGGER refuse {refuse}")
+        with pytest.raises(LedgerError, match="refused"):
+            world.claim()
+        database.execute("DROP TRIGGER refuse")
+    assert locators(world.claim()) == ["n/0.md", "n/1.md"]

@@ -8,7 +8,6 @@ from them by as much as the wall's clock was corrected.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from sqlalchemy import delete, func, insert, literal_column, select, update
 
@@ -34,70 +33,58 @@ _CORRECTED = _SECOND
 """The wall's clock was set when it differs by so many microseconds from what it should show."""
 
 
-class _Known(NamedTuple):
-    boot: str
-    ahead: int
-    wall_ahead: int
+_row = select(timeline.c.boot, timeline.c.ahead, timeline.c.wall_ahead)
 
 
 class Timeline:
-    """The time of one ledger, for all threads of a process."""
+    """The time of one ledger. Keeps nothing in memory, because a transaction that writes the row may be rolled back."""
 
     def __init__(self, clock: Callable[[], Steady] = steady) -> None:
         self._clock = clock
-        self._known: _Known | None = None
 
     def now(self, reading: Reading) -> int:
-        """The moment. A writing transaction notes how far the wall's clock is off, and what follows when that was set."""
+        """The moment. A writing transaction also follows a wall clock that was set: it shifts what the jobs wait for."""
         said = self._clock()
-        known = self._known
-        if known is None or known.boot != said.boot:
-            known = self._find(reading, said)
-        ticks = said.micros + known.ahead
-        if isinstance(reading, Writing) and abs(ticks - reading.now - known.wall_ahead) > _CORRECTED:
-            self._known = _follow(reading, known, ticks - reading.now)
+        row = reading.execute(_row).first()
+        if row is None or row.boot != said.boot:
+            return _begin(reading, None if row is None else row.wall_ahead, said)
+        ticks = said.micros + int(row.ahead)
+        back = ticks - reading.now - int(row.wall_ahead)
+        if isinstance(reading, Writing) and abs(back) > _CORRECTED:
+            _follow(reading, back, ticks - reading.now)
         return ticks
 
     def wall(self, ticks: int, reading: Reading) -> int:
-        """What the clock on the wall will show then, in microseconds since 1970."""
+        """The same moment by the wall clock, in microseconds since 1970."""
         return reading.now + ticks - self.now(reading)
 
-    def _find(self, reading: Reading, said: Steady) -> _Known:
-        row = reading.execute(select(timeline.c.boot, timeline.c.ahead, timeline.c.wall_ahead)).first()
-        if row is not None and row.boot == said.boot:
-            self._known = _Known(*row)
-            return self._known
-        ticks, written = reading.now, _last_written(reading)
-        if row is not None:
-            last = max(reading.execute(select(func.max(buckets.c.at))).scalar() or 0, written + row.wall_ahead)
-            ticks = max(reading.now + row.wall_ahead, last + said.micros)
-        known = _Known(said.boot, ticks - said.micros, ticks - reading.now)
-        if isinstance(reading, Writing):
-            reading.execute(delete(timeline))
-            reading.execute(insert(timeline).values(id=1, **known._asdict()))
-            # What was written last is in the future when the clock was set back while the machine was down.
-            if written - reading.now > _CORRECTED:
-                _wait_no_longer(reading, written - reading.now)
-            # If this transaction is undone, another process finds no row and comes to the same within milliseconds.
-            self._known = known
-        return known
+
+def _begin(reading: Reading, wall_ahead: int | None, said: Steady) -> int:
+    """The moment at the first look of this boot. `wall_ahead`: of the boot before, or None without one."""
+    ticks, written = reading.now, _last_written(reading)
+    if wall_ahead is not None:
+        last = max(reading.execute(select(func.max(buckets.c.at))).scalar() or 0, written + wall_ahead)
+        ticks = max(reading.now + wall_ahead, last + said.micros)
+    if isinstance(reading, Writing):
+        reading.execute(delete(timeline))
+        row = {"boot": said.boot, "ahead": ticks - said.micros, "wall_ahead": ticks - reading.now}
+        reading.execute(insert(timeline).values(id=1, **row))
+        # What was written last is in the future when the clock was set back while the machine was down.
+        if written - reading.now > _CORRECTED:
+            _wait_no_longer(reading, written - reading.now)
+    return ticks
 
 
-def _follow(writing: Writing, known: _Known, wall_ahead: int) -> _Known:
-    """Note that the wall's clock was set, and by how much."""
-    noted = writing.execute(select(timeline.c.wall_ahead)).scalar()
-    # Another process may have been the first to follow.
-    back = wall_ahead - (known.wall_ahead if noted is None else noted)
-    if back > _CORRECTED:
+def _follow(writing: Writing, back: int, wall_ahead: int) -> None:
+    """Record that the wall clock was set back by `back` (negative: forward), and shift the times that depend on it."""
+    if back > 0:
         _wait_no_longer(writing, back)
-    elif back < -_CORRECTED:
+    else:
         _keep_as_long(writing, -back)
-    if abs(back) > _CORRECTED:
-        # Also so that the newest row of the history is one of the time that is now.
-        way = "back" if back > 0 else "forward"
-        writing.record("clock set", actor="ledger", reason=f"{way} by {abs(back) // _SECOND} s")
+    # The record also gives the history a newest row with the current time.
+    way = "back" if back > 0 else "forward"
+    writing.record("clock set", actor="ledger", reason=f"{way} by {abs(back) // _SECOND} s")
     writing.execute(update(timeline).values(wall_ahead=wall_ahead))
-    return known._replace(wall_ahead=wall_ahead)
 
 
 def _wait_no_longer(writing: Writing, back: int) -> None:
