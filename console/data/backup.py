@@ -57,16 +57,18 @@ def restore(
 
     Works also when the ledger is damaged or gone. What it replaces is kept in a folder beside it.
     """
-    home = session.home()
-    if session.running():
-        raise Refused("Catchment is running; stop it with `catchment down`, then restore")
     from catchment.ledger.admin import backup as copies
+    from deployments.server.running import kept_down
 
+    home = session.home()
     ledger = _ledger_file(home)
     home.make()
-    # What it holds goes by the numbers of jobs, which the restored ledger gives out again.
-    restored = copies.restore(ledger, expanded(file).absolute(), outdated=[home.cache])
-    _put_back(home, restored.files, restored.aside)
+    with kept_down(home) as is_down:
+        if not is_down:
+            raise Refused("Catchment is running or starting; stop it with `catchment down`, then restore")
+        # What it holds goes by the numbers of jobs, which the restored ledger gives out again.
+        restored = copies.restore(ledger, expanded(file).absolute(), outdated=[home.cache])
+        _put_back(home, restored.files, restored.aside)
     if as_json:
         kept = str(restored.aside) if restored.aside else None
         render.show_json({"restored": str(ledger), "aside": kept, "broken": restored.broken})

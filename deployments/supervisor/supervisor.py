@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import socket
@@ -14,8 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from catchment.errors import CatchmentError, TryAgain
-from catchment.runtime.process import alive, identity, pid_of
+from catchment.errors import CatchmentError, Refused, TryAgain
+from catchment.runtime.process import alive, pid_of
 from catchment.settings import Home
 from deployments.runs.recovery import cancel_active, drop_overdue, follow_clock, replan, settle
 from deployments.runs.work_pool import ensure_pool, worker_online
@@ -24,7 +23,7 @@ from deployments.server.environment import auth_string, child_environment
 from deployments.server.logs import BoundedLog
 from deployments.server.ports import listen
 from deployments.server.prefect_database import note_block_types, prepare
-from deployments.server.running import Running, lock_file, record, running, starting, state_file, ui_login
+from deployments.server.running import Running, holder, record, running, state_file, supervisor_lock, ui_login
 from deployments.sources.deploy import deploy, is_deployed
 from deployments.supervisor.background import start_in_background
 from deployments.supervisor.clock import WallClock
@@ -36,7 +35,6 @@ __all__ = ["Running", "down", "running", "ui_login", "up"]
 
 _SHIPPED = Path(__file__).parents[2] / "prefect.yaml"
 _STOP_SECONDS = 35.0
-_LOOKED_AT_SECONDS = 0.2
 _AWAY_SECONDS = 3.0
 _LOOK_SECONDS = 0.25
 
@@ -54,14 +52,19 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
         if not state.stopping:
             announce(f"Catchment is running already: {state.url}")
             return 0
-        with contextlib.suppress(ProcessLookupError):
-            _end_of(identity(state.pid))
+        _until(lambda: holder(home) is None, _STOP_SECONDS)
+    elif holder(home) is None:
+        # A supervisor has the lock for a moment before it writes its identity; until then `running` would believe the
+        # record and the identity that a killed one left.
+        state_file(home).unlink(missing_ok=True)
     if detach:
         return start_in_background(home, port, announce)
     end = _End()
-    # Who sees the lock may ask for the end at once.
-    with _signals(end.ask), _only_one(home) as alone:
-        if not alone:
+    # Install the handlers before taking the lock: once the lock is visible, another process may signal this one.
+    with _signals(end.ask), supervisor_lock(home) as is_held:
+        if not is_held:
+            if holder(home) is None:
+                raise TryAgain("a restore is at work in this home; start Catchment when it has ended")
             announce("Catchment is being started already")
             return 0
         with listen(home, port) as listening:
@@ -70,12 +73,19 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
 
 
 def down(home: Home) -> bool:
-    """Stop what `up` runs, or is starting, and wait until it is gone; False when nothing was running."""
+    """Stop what `up` runs, or is starting, and wait until it has ended; False if nothing was running.
+
+    Raises Refused if the supervisor runs in another PID namespace, where no signal reaches it.
+    """
+    if not (supervisor := holder(home)):
+        return False
+    if not alive(supervisor):
+        if holder(home) == supervisor:
+            raise Refused("Catchment runs in another container; stop it there with `catchment down`")
+        return True
     state = running(home)
     # It may end by itself meanwhile.
     with contextlib.suppress(ProcessLookupError):
-        if not (supervisor := identity(state.pid) if state else starting(home)):
-            return False
         pid = pid_of(supervisor)
         if state is None or not state.stopping:
             # A second signal would be understood as being in a hurry.
@@ -273,7 +283,7 @@ class _Supervisor:
 
     def _record(self) -> None:
         self._state = replace(self._state, server_pid=self._server.pid, worker_pid=self._worker.pid)
-        record(self._home, self._state, identity())
+        record(self._home, self._state)
 
     def _close(self) -> None:
         """Hand back what runs, then end the worker, then the server; what does not end is killed."""
@@ -298,29 +308,6 @@ class _Supervisor:
         self._server.end(grace=6)
         self._reclaiming.finish(patience=0 if self._end.is_urgent() else 4)
         state_file(self._home).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _only_one(home: Home) -> Iterator[bool]:
-    """Hold the home's lock; the system drops it when this process ends, however it ends."""
-    # Who does not get it must not empty it.
-    with open(lock_file(home), "a", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="utf-8") as file:
-        # Who only looks whether it is held has it for a moment.
-        if not _until(lambda: _locked(file.fileno()), _LOOKED_AT_SECONDS):
-            yield False
-            return
-        file.truncate(0)
-        file.write(identity())
-        file.flush()
-        yield True
-
-
-def _locked(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextlib.contextmanager

@@ -15,8 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from catchment.runtime.home import Home
-from catchment.runtime.process import identity
-from deployments.server.running import Running, record
+from deployments.server.running import Running, record, supervisor_lock
 
 
 def moment(seconds: float) -> str:
@@ -92,8 +91,9 @@ def serving(folder: Path) -> Iterator[Standin]:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         now = datetime.now(UTC)
-        record(home, Running(server.server_address[1], os.getpid(), now, os.getpid(), os.getpid(), ""), identity())
-        try:
-            yield standin
-        finally:
-            server.shutdown()
+        with supervisor_lock(home):
+            record(home, Running(server.server_address[1], os.getpid(), now, os.getpid(), os.getpid(), ""))
+            try:
+                yield standin
+            finally:
+                server.shutdown()

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
+from catchment.runtime.home import Home
+from deployments.server.running import supervisor_lock
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -54,13 +55,11 @@ def test_a_damaged_ledger_names_the_command_that_brings_a_backup_back(cli: Cli, 
     assert cli("ledger", "vacuum", "--json").json["after"] > 0
 
 
-def test_a_running_system_is_not_restored(
-    cli: Cli, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restore_is_refused_while_the_system_runs_or_starts(cli: Cli, filled: Path, tmp_path: Path) -> None:
     cli("backup", str(tmp_path / "kept.db"))
-    monkeypatch.setattr("console.session.running", object)
     before = (filled / "ledger.db").read_bytes()
-    said = cli("restore", str(tmp_path / "kept.db"))
+    with supervisor_lock(Home(filled).make()):
+        said = cli("restore", str(tmp_path / "kept.db"))
     assert (said.code, (filled / "ledger.db").read_bytes()) == (5, before)
     assert "catchment down" in said.err
 

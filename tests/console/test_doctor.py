@@ -171,7 +171,7 @@ def test_a_port_that_another_program_took_is_told(home: Home, tmp_path: Path) ->
 
 
 def test_files_of_dead_processes_are_found_and_removed(cli: Cli, home: Home) -> None:
-    record(home, Running(1, 1, datetime.now(UTC), 1, 1, ""), DEAD)
+    record(home, Running(1, 1, datetime.now(UTC), 1, 1, ""))
     Places(DEAD, datetime.now(UTC), 1, 1, 0, 0, 0, 0).write(home)
     status.report_file(home).write_text('{"watcher": "00000000:1:1", "sources": {}}')
     found = leftovers.files(home)
@@ -193,7 +193,7 @@ def test_files_of_living_processes_stay(home: Home) -> None:
 
 
 def test_nothing_is_removed_while_catchment_is_being_started(home: Home) -> None:
-    record(home, Running(1, 1, datetime.now(UTC), 1, 1, ""), DEAD)
+    record(home, Running(1, 1, datetime.now(UTC), 1, 1, ""))
     with (home.run / "up.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         doctor.mend(home)

@@ -15,9 +15,8 @@ from catchment.dirty import Dirty, DirtyFile
 from catchment.errors import TryAgain
 from catchment.ledger.admin.purge import Purging
 from catchment.runtime.home import Home
-from catchment.runtime.process import identity
 from catchment.sync import revoke
-from deployments.server.running import Running, record
+from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.sources_file import SourcesFile
 
 if TYPE_CHECKING:
@@ -112,8 +111,9 @@ def test_a_server_that_does_not_answer_leaves_nothing_half_added(cli: Cli, state
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-        record(home, Running(port, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
-        said = cli("sources", "add", "local_files", str(folder), "--name", "papers")
+        with supervisor_lock(home):
+            record(home, Running(port, os.getpid(), datetime.now(UTC), 0, 0, ""))
+            said = cli("sources", "add", "local_files", str(folder), "--name", "papers")
     assert (said.code, said.out, said.err.count("\n")) == (10, "", 1)
     assert cli("sources", "list", "--json").json == []
     assert cli("status", "--json").json["sources"] == []
@@ -265,10 +265,11 @@ def test_a_source_that_cannot_be_added_leaves_what_others_wrote_meanwhile(
         file.write_text(f"{file.read_text()}# mine\n")
         raise TryAgain("it is down; start it")
 
-    record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
     monkeypatch.setattr("deployments.sources.deploy.deploy", deploy)
     monkeypatch.setattr("deployments.sources.deploy.undeploy", lambda *_: None)
-    assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 10
+    with supervisor_lock(Home(filled)):
+        record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""))
+        assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 10
     assert [entry.name for entry in SourcesFile.load(file).entries] == ["notes"]
     assert file.read_text().endswith("# mine\n")
 
@@ -279,10 +280,11 @@ def test_a_source_that_is_refused_after_it_was_deployed_is_taken_off_the_server(
     # A person took it out of the file; the library has it yet.
     (filled / "sources.yaml").unlink()
     deployed: list[str] = []
-    record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
     monkeypatch.setattr("deployments.sources.deploy.deploy", lambda _home, _server, names: deployed.extend(names))
     monkeypatch.setattr("deployments.sources.deploy.undeploy", lambda _home, _server, name: deployed.remove(name))
-    said = cli("sources", "add", "local_files", str(folder), "--name", "notes")
+    with supervisor_lock(Home(filled)):
+        record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""))
+        said = cli("sources", "add", "local_files", str(folder), "--name", "notes")
     assert (said.code, "of kind obsidian" in said.err) == (5, True)
     assert deployed == []
 

@@ -19,7 +19,7 @@ from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
 from console.render import clock
-from deployments.server.running import Running, record
+from deployments.server.running import Running, record, supervisor_lock
 from deployments.watch import status
 from deployments.watch.status import Watching, WatchState
 from tests.console.standin import Standin, run, serving
@@ -35,9 +35,11 @@ def server(filled: Path) -> Iterator[Standin]:
 
 
 def test_status_says_in_one_line_that_the_server_does_not_answer(cli: Cli, filled: Path) -> None:
-    record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""), identity())
-    assert cli("status", "--json").json["server"] == {"running": True, "answers": False, "url": "http://127.0.0.1:1"}
-    (said,) = [line for line in cli("status").out.splitlines() if "erver" in line]
+    with supervisor_lock(Home(filled)):
+        record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""))
+        shown = cli("status", "--json").json["server"]
+        (said,) = [line for line in cli("status").out.splitlines() if "erver" in line]
+    assert shown == {"running": True, "answers": False, "url": "http://127.0.0.1:1"}
     assert said.startswith("The server at http://127.0.0.1:1 does not answer at the moment; ")
 
 

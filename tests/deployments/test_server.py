@@ -5,8 +5,6 @@ import os
 import signal
 import socket
 import stat
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,14 +15,13 @@ import psutil
 import pytest
 
 from catchment.errors import ConfigError, NotFound, TryAgain
-from catchment.runtime.process import identity
 from catchment.settings import Home
 from connectors.obsidian import ObsidianSettings
 from deployments.runs import runs
 from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.planned import planned
-from deployments.server.running import Running, record, running, state_file, ui_login
+from deployments.server.running import Running, record, running, state_file, supervisor_lock, ui_login
 from deployments.sources import deploy_command
 from deployments.sources.deploy import deploy, undeploy
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
@@ -66,14 +63,11 @@ def test_nothing_runs_in_a_new_home(home: Home) -> None:
     assert ui_login(home) is None
 
 
-def test_a_state_file_of_a_process_that_is_gone_means_that_nothing_runs(home: Home) -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    name = identity(child.pid)
-    state = Running(4200, child.pid, _now(), 1, 2, auth_string(home))
-    record(home, state, name)
-    assert running(home) == state
-    child.kill()
-    child.communicate()
+def test_state_file_of_a_process_that_ended_means_nothing_runs(home: Home) -> None:
+    state = Running(4200, os.getpid(), _now(), 1, 2, auth_string(home))
+    with supervisor_lock(home):
+        record(home, state)
+        assert running(home) == state
     assert running(home) is None
     assert down(home) is False
 

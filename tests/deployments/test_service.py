@@ -22,7 +22,7 @@ from catchment.runtime.process import identity
 from catchment.settings import Home
 from deployments.server.logs import BoundedLog
 from deployments.server.prefect_database import shrink
-from deployments.server.running import lock_file, starting
+from deployments.server.running import kept_down, lock_file, starting
 from deployments.supervisor import supervisor, zygote
 from deployments.supervisor.service import Zygote
 from deployments.warm.forge import Ground
@@ -104,6 +104,13 @@ def test_who_only_looks_whether_catchment_is_being_started_keeps_nobody_from_it(
         threading.Timer(0.05, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
         assert supervisor.up(home, announce=begun.append) == 0
     assert begun == [identity()]
+
+
+def test_up_is_refused_during_a_restore(home: Home) -> None:
+    with kept_down(home) as is_down, pytest.raises(TryAgain, match="a restore is at work"):
+        assert is_down
+        assert starting(home) is None
+        supervisor.up(home, announce=print)
 
 
 def test_an_end_that_is_asked_for_as_soon_as_somebody_can_is_heard(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

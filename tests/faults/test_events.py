@@ -24,7 +24,7 @@ from deployments.watch.source import WatchedSource
 from deployments.watch.tree import Sign, Tree
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, _keep_times, on_disk, steps
-from tests.deployments.watch.conftest import StandinServer, announce_server, serving
+from tests.deployments.watch.conftest import StandinServer, announced, serving
 from tests.deployments.watch.test_debounce import SCHEDULED, World
 from tests.deployments.watch.test_webhook import add_repositories, body, deliver, signed
 from tests.deployments.watch.test_webhook import serving as receiving
@@ -202,8 +202,7 @@ def test_deliveries_of_a_webhook_in_any_order_and_twice_ask_for_each_source_and_
     home: Home, times: int
 ) -> None:
     standin = StandinServer(immediate=False)
-    with serving(standin):
-        announce_server(home, standin.port)
+    with serving(standin), announced(home, standin.port):
         add_repositories(home, "weir", "ada/weir")
         add_repositories(home, "dam", "ada/dam")
         with receiving(home) as receiver:

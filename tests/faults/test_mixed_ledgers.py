@@ -16,7 +16,7 @@ from catchment.runtime.process import identity
 from catchment.settings import Home, Policy
 from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from deployments.server.running import Running, record, running, state_file
+from deployments.server.running import Running, record, running, state_file, supervisor_lock
 from tests.engine.papers import Papers
 
 pytestmark = pytest.mark.faults
@@ -162,14 +162,15 @@ def test_the_sync_of_a_process_of_another_machine_is_closed_and_gone_on_with(
 
 def test_a_copy_of_a_home_is_not_taken_for_the_one_that_runs(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").make()
-    record(home, Running(4200, os.getpid(), datetime.now(UTC), 1, 2, ""), identity())
-    assert running(home) is not None
-    shutil.copytree(home.path, tmp_path / "copy")
-    copy = Home(tmp_path / "copy")
-    assert state_file(copy).exists()
-    assert running(copy) is None
-    home.path.rename(tmp_path / "moved")
-    assert running(Home(tmp_path / "moved")) is not None
+    with supervisor_lock(home):
+        record(home, Running(4200, os.getpid(), datetime.now(UTC), 1, 2, ""))
+        assert running(home) is not None
+        shutil.copytree(home.path, tmp_path / "copy")
+        copy = Home(tmp_path / "copy")
+        assert state_file(copy).exists()
+        assert running(copy) is None
+        home.path.rename(tmp_path / "moved")
+        assert running(Home(tmp_path / "moved")) is not None
 
 
 def test_two_ledgers_that_are_swapped_between_syncs_keep_what_is_theirs(

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from catchment.runtime.home import Home
-from catchment.runtime.process import identity
 from connectors.local_files import LocalFilesSettings
-from deployments.server.running import Running, record
+from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.prefect_file import Schedule
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import debounce, source
@@ -114,14 +113,16 @@ def serving(standin: StandinServer) -> Iterator[None]:
 @pytest.fixture
 def standin(home: Home) -> Iterator[StandinServer]:
     standin = StandinServer()
-    with serving(standin):
-        announce_server(home, standin.port)
+    with serving(standin), announced(home, standin.port):
         yield standin
 
 
-def announce_server(home: Home, port: int) -> None:
-    """Let the home say that this process is its server."""
-    record(home, Running(port, 0, datetime.now(UTC), 0, 0, "standin:password"), identity())
+@contextmanager
+def announced(home: Home, port: int) -> Iterator[None]:
+    """Present this process as the supervisor of the home."""
+    with supervisor_lock(home):
+        record(home, Running(port, 0, datetime.now(UTC), 0, 0, "standin:password"))
+        yield
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ import httpx
 import pytest
 
 from catchment.runtime.home import Home
-from catchment.runtime.process import identity
 from connectors.local_files import LocalFilesSettings
 from deployments.server.client import api
-from deployments.server.running import Running, record
+from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
 from deployments.watch.server import Server
@@ -30,11 +29,12 @@ def client(server: Running) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def watched_home(home: Home, server: Running) -> Home:
+def watched_home(home: Home, server: Running) -> Iterator[Home]:
     """A home of this test's own whose server is the shared one."""
-    record(home, server, identity(server.pid))
     (home.path / "ui-login").write_text(server.login)
-    return home
+    with supervisor_lock(home):
+        record(home, server)
+        yield home
 
 
 def deployed(client: httpx.Client, name: str) -> str:

@@ -22,7 +22,7 @@ from tests.deployments.watch.conftest import (
     HOURLY,
     StandinServer,
     add_source,
-    announce_server,
+    announced,
     serving,
     state_of,
     watching,
@@ -211,11 +211,10 @@ def test_what_changes_while_the_server_is_down_is_asked_for_when_it_is_up(home: 
     with watching(home) as lines:
         until(lambda: lines)
         assert lines == ["notes: watching"]
-        with serving(standin):
-            announce_server(home, standin.port)
+        with serving(standin), announced(home, standin.port):
             until(lambda: len(standin.events) == 1)
         in_place(root)
-        with serving(standin):
+        with serving(standin), announced(home, standin.port):
             until(lambda: len(standin.events) == 2)
 
 
