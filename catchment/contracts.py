@@ -126,16 +126,26 @@ class Connected(Protocol):
 
 
 class Ended(NamedTuple):
-    """How a program ended: its exit code, None where it was stopped for taking too long, and all that it wrote."""
+    """How a program ended: its exit code, None where it was stopped at a limit of `Shell`, and all that it wrote."""
 
     code: int | None
     said: str
 
 
 class Shell(Protocol):
-    """Runs a program to its end. What goes into the environment is added to that of this process."""
+    """Runs a program to its end. What goes into the environment is added to that of this process.
 
-    def __call__(self, command: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended: ...
+    The program is killed, with all that it started, after so many `seconds`, after `silence` seconds without output if that
+    is given, and once it has written more than `MOST_OUTPUT` bytes.
+    """
+
+    def __call__(
+        self, command: Sequence[str], environment: Mapping[str, str], seconds: float, silence: float | None = None
+    ) -> Ended: ...
+
+
+MOST_OUTPUT = 64_000_000
+"""Bytes that a program may write: it passes on what a host sends."""
 
 
 @runtime_checkable

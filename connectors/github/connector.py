@@ -50,6 +50,7 @@ class GitHub:
         self._settings = settings
         limits = settings.policy(self.policy).limits
         self._max_bytes = int(limits.max_mb * _MEGABYTE)
+        self._seconds = limits.stall_seconds
         self._rules = Rules(settings.paths, settings.exclude, generated=settings.generated, max_bytes=self._max_bytes)
         self.pace = Pace()
         self.shell: Shell = run
@@ -183,10 +184,12 @@ class GitHub:
         return f"{self._settings.address}/{repository_of(f'{name}:')}"
 
     def _clone(self, folder: Path) -> Clone:
-        return Clone(folder, self._place() / "clone.read")
+        return Clone(folder, self._place() / "clone.read", self._seconds)
 
     def _mirror(self, name: str) -> Mirror:
-        return Mirror(self._place() / f"{name.replace('/', '+')}.git", self._remote(name), self._max_bytes)
+        return Mirror(
+            self._place() / f"{name.replace('/', '+')}.git", self._remote(name), self._max_bytes, self._seconds
+        )
 
     def _remote(self, name: str) -> Remote:
         names = self._settings.repositories

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,15 @@ def test_a_program_that_takes_too_long_is_stopped_with_all_that_it_began(shell: 
     # What was stopped cannot end: the next program begins after it would have.
     shell(_python("import time; time.sleep(2)"), {}, 20)
     assert not kept.exists()
+
+
+@EITHER
+def test_silent_program_is_killed_and_one_with_progress_is_not(shell: Shell) -> None:
+    talking = "import time\nfor _ in range(8): print('on', flush=True); time.sleep(0.4)"
+    assert shell(_python(talking), {}, 60, 2.5) == Ended(0, "on\n" * 8)
+    before = time.monotonic()
+    assert shell(_python("import time; print('on', flush=True); time.sleep(60)"), {}, 60, 1.0).code is None
+    assert time.monotonic() - before < 10
 
 
 @EITHER

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from catchment.errors import BadInput, SourceUnavailable
 from connectors.folders.file import to_locator
-from connectors.github.git.git import Objects, commit_of, store_of
+from connectors.github.git.git import SECONDS, Objects, commit_of, store_of
 
 
 def store(clone: Path) -> Path:
@@ -25,11 +25,12 @@ def store(clone: Path) -> Path:
 
 
 class Clone:
-    """A folder with a repository in it, or a bare one. `empty` is a folder of our own."""
+    """A folder with a repository in it, or a bare one. `empty` is a folder of our own; `seconds` limits each git."""
 
-    def __init__(self, folder: Path, empty: Path) -> None:
+    def __init__(self, folder: Path, empty: Path, seconds: float = SECONDS) -> None:
         self._folder = folder
         self._empty = empty
+        self._seconds = seconds
 
     @property
     def name(self) -> str:
@@ -39,7 +40,7 @@ class Clone:
     @cached_property
     def objects(self) -> Objects:
         """What is in it. Raises as `heads` does."""
-        return Objects(store_of(self._directory()), self._empty)
+        return Objects(store_of(self._directory(), self._seconds), self._empty, self._seconds)
 
     def heads(self, branches: Sequence[str]) -> Mapping[str, str]:
         """The newest commits: of these branches, or of what is checked out, under the name "". An unborn one is left out.
@@ -48,7 +49,7 @@ class Clone:
         """
         directory = self._directory()
         names = {branch: f"refs/heads/{branch}" for branch in branches} or {"": "HEAD"}
-        found = {label: commit_of(directory, name) for label, name in names.items()}
+        found = {label: commit_of(directory, name, self._seconds) for label, name in names.items()}
         return {label: commit for label, commit in found.items() if commit is not None}
 
     def identity(self) -> str:

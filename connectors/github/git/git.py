@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import shutil
+import signal
 import subprocess
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from catchment.errors import BadInput, SourceUnavailable
+from catchment.model import Reason
 from connectors.folders.file import to_locator
 
 SAFE: Mapping[str, str] = {
@@ -39,6 +43,15 @@ SAFE: Mapping[str, str] = {
 
 COMMAND = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
 
+WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+"""Ends git with the thread that started it, even if this process is killed. Not for a git that outlives that thread."""
+
+SECONDS = 60.0
+"""Default limit of a query, and of the silence of a command that streams its output."""
+_TIDY_SECONDS = 3_600.0
+_END_SECONDS = 5.0
+"""A killed process that waits for a disk that does not respond stays until the disk does; nobody waits for it."""
+
 MOST_FILES = 1_000_000
 """No repository that people work with has as many; one of a few kilobytes can pretend to."""
 _PIECE = 1 << 16
@@ -51,6 +64,20 @@ _NO_GIT = "git is not installed; install it (apt install git), and try again"
 
 class Damaged(Exception):
     """What should be in a repository is missing there, or cannot be read."""
+
+
+class Stalled(SourceUnavailable):
+    """Git exceeded its time limit and was killed: a disk that does not respond, or a named pipe in place of a file."""
+
+    reason = Reason.TIMEOUT
+
+    @classmethod
+    def after(cls, seconds: float) -> Stalled:
+        """The error for a git that was given so many seconds."""
+        return cls(
+            f"git: no response from the repository within {seconds:g} s; check that its disk responds and that .git "
+            "holds no named pipe"
+        )
 
 
 class Entry(NamedTuple):
@@ -79,20 +106,22 @@ class Difference(NamedTuple):
     entry: Entry | None
 
 
-def store_of(directory: Path) -> Path:
+def store_of(directory: Path, seconds: float = SECONDS) -> Path:
     """Where a repository keeps its objects: one of several work trees has them elsewhere. Raises as `commit_of` does."""
     return Path(
-        os.fsdecode(_asked(directory, "rev-parse", "--path-format=absolute", "--git-path", "objects").rstrip(b"\n"))
+        os.fsdecode(
+            _asked(directory, seconds, "rev-parse", "--path-format=absolute", "--git-path", "objects").rstrip(b"\n")
+        )
     )
 
 
-def commit_of(directory: Path, name: str) -> str | None:
+def commit_of(directory: Path, name: str, seconds: float = SECONDS) -> str | None:
     """The commit that a name stands for in the repository of this directory; None where there is none.
 
-    Raises SourceUnavailable where there is no repository that can be read.
+    Raises SourceUnavailable where there is no repository that can be read, and Stalled after so many seconds.
     """
     found = _COMMIT.search(
-        _asked(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        _asked(directory, seconds, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     )
     return found[0].decode() if found else None
 
@@ -111,18 +140,20 @@ def make_empty(directory: Path, *, long_hashes: bool = False) -> None:
 
 def tidy(directory: Path) -> None:
     """Put what is in many packs into one, and let go of what no name leads to; a repository of our own only."""
-    _ran((*COMMAND, "gc", "--prune=now", "--quiet"), {"GIT_DIR": str(directory)})
+    _ran((*COMMAND, "gc", "--prune=now", "--quiet"), {"GIT_DIR": str(directory)}, _TIDY_SECONDS)
 
 
 class Objects:
     """The objects in a store of git's. Safe for threads.
 
-    `empty` is where a repository of our own is made, which borrows them.
+    `empty` is where a repository of our own is made, which borrows them. `seconds` limits a query, and the silence of a
+    command that streams its output; every method raises Stalled after that.
     """
 
-    def __init__(self, store: Path, empty: Path) -> None:
+    def __init__(self, store: Path, empty: Path, seconds: float = SECONDS) -> None:
         self._environment = {"GIT_DIR": str(empty), "GIT_OBJECT_DIRECTORY": str(store)}
         self._empty = empty
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._reader: _Reader | None = None
 
@@ -142,8 +173,8 @@ class Objects:
             pass
         try:
             found = list(self._differences(old, new, "-M", "-l2000"))
-        except Damaged:
-            # Files that were changed on the way are compared by their contents, and some may not be here.
+        except (Damaged, Stalled):
+            # Files that were changed on the way are compared by their contents: some may not be here, or be too many.
             found = list(self._differences(old, new, "-M100%"))
         sizes = self._sizes(one.entry.blob for one in found if one.entry is not None and not one.entry.is_submodule)
         return [
@@ -156,9 +187,12 @@ class Objects:
         with self._lock:
             if self._reader is None:
                 self._prepare(name)
-                self._reader = _Reader(_opened((*COMMAND, "cat-file", "--batch"), self._environment))
+                self._reader = _Reader(_opened((*COMMAND, "cat-file", "--batch"), self._environment), self._seconds)
             try:
                 return self._reader.read(os.fsencode(name), most, kind)
+            except Stalled:
+                self._drop()
+                raise
             except (Damaged, OSError):
                 self._drop()
                 return None
@@ -197,7 +231,8 @@ class Objects:
     def _sizes(self, blobs: Iterable[str]) -> dict[str, int]:
         """The sizes of those that are here."""
         asked = "".join(f"{blob}\n" for blob in blobs).encode()
-        said = _ran((*COMMAND, "cat-file", "--batch-check"), self._environment, asked).stdout.decode("ascii", "replace")
+        done = _ran((*COMMAND, "cat-file", "--batch-check"), self._environment, self._seconds, asked)
+        said = done.stdout.decode("ascii", "replace")
         rows = (line.split() for line in said.splitlines())
         return {row[0]: int(row[2]) for row in rows if len(row) == 3}
 
@@ -205,21 +240,63 @@ class Objects:
         """What git writes, cut at each NUL, as it comes."""
         process = _opened((*COMMAND, *arguments), self._environment)
         try:
-            yield from _cut(process.stdout)
+            yield from _cut(_Output(process, self._seconds))
             if process.wait():
                 raise Damaged(arguments[0])
         finally:
             _end(process)
 
 
+class _Output:
+    """The standard output of a process, read as it comes. Raises Stalled when nothing comes for so many seconds."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        assert process.stdout is not None
+        self._stream = process.stdout
+        self._ready = select.poll()
+        self._ready.register(self._stream, select.POLLIN | select.POLLHUP)
+        self._seconds = seconds
+        self._buffer = bytearray()
+
+    def piece(self) -> bytes:
+        """The next bytes, b"" at the end."""
+        if self._buffer:
+            data, self._buffer = bytes(self._buffer), bytearray()
+            return data
+        return self._next()
+
+    def line(self) -> bytes:
+        """The bytes up to and with the next line feed; fewer at the end."""
+        while (end := self._buffer.find(b"\n")) < 0 and (data := self._next()):
+            self._buffer += data
+        return self._take(end + 1 if end >= 0 else len(self._buffer))
+
+    def exactly(self, size: int) -> bytes:
+        """So many bytes. Raises Damaged at an earlier end."""
+        while len(self._buffer) < size:
+            if not (data := self._next()):
+                raise Damaged("cut short")
+            self._buffer += data
+        return self._take(size)
+
+    def _take(self, size: int) -> bytes:
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
+
+    def _next(self) -> bytes:
+        if not self._ready.poll(self._seconds * 1_000):
+            raise Stalled.after(self._seconds)
+        return os.read(self._stream.fileno(), _PIECE)
+
+
 class _Reader:
     """Asks one `git cat-file --batch` for one object after the other."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
         assert process.stdin is not None
-        assert process.stdout is not None
-        self._ask, self._answer = process.stdin, process.stdout
+        self._ask = process.stdin
+        self._output = _Output(process, seconds)
         # Nobody has to close a connector that was only asked for a file.
         self.close = weakref.finalize(self, _end, process)
 
@@ -229,33 +306,26 @@ class _Reader:
             return None
         self._ask.write(name + b"\n")
         self._ask.flush()
-        head = self._answer.readline().rsplit(maxsplit=2)
+        head = self._output.line().rsplit(maxsplit=2)
         if len(head) == 3 and head[2].isdigit():
             size = int(head[2])
             fits = size <= most
-            data = self._exactly(size) if fits else self._past(size)
-            self._exactly(1)
+            data = self._output.exactly(size) if fits else self._past(size)
+            self._output.exactly(1)
             return data if fits and head[1] == kind else None
         if not head:
             raise Damaged("cat-file")
         return None
 
-    def _exactly(self, size: int) -> bytes:
-        data = self._answer.read(size)
-        if len(data) != size:
-            raise Damaged("cat-file")
-        return data
-
     def _past(self, size: int) -> bytes:
         while size:
-            size -= len(self._exactly(min(size, _PIECE)))
+            size -= len(self._output.exactly(min(size, _PIECE)))
         return b""
 
 
-def _cut(stream: IO[bytes] | None) -> Iterator[bytes]:
-    assert stream is not None
+def _cut(output: _Output) -> Iterator[bytes]:
     rest, count = b"", 0
-    while piece := stream.read(_PIECE):
+    while piece := output.piece():
         *records, rest = (rest + piece).split(b"\0")
         count += len(records)
         if count > MOST_FILES:
@@ -275,37 +345,51 @@ def _environment(added: Mapping[str, str]) -> dict[str, str]:
     return {**mine, **SAFE, **added}
 
 
-def _asked(directory: Path, *arguments: str) -> bytes:
-    done = _ran((*COMMAND, *arguments), {"GIT_DIR": str(directory)})
+def _asked(directory: Path, seconds: float, *arguments: str) -> bytes:
+    done = _ran((*COMMAND, *arguments), {"GIT_DIR": str(directory)}, seconds)
     if done.returncode and done.stderr:
         raise SourceUnavailable("git cannot read the repository; find out why with `git fsck`, or clone it anew")
     return done.stdout
 
 
-def _ran(command: Sequence[str], added: Mapping[str, str], given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _ran(
+    command: Sequence[str], added: Mapping[str, str], seconds: float, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    process = _opened((*WITH_US, *command), added, own_group=True)
     try:
-        return subprocess.run(command, env=_environment(added), input=given, capture_output=True, check=False)
-    except FileNotFoundError:
-        raise BadInput(_NO_GIT) from None
+        output, errors = process.communicate(given, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise Stalled.after(seconds) from None
+    finally:
+        _end(process, own_group=True)
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
-def _opened(command: Sequence[str], added: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _opened(command: Sequence[str], added: Mapping[str, str], *, own_group: bool = False) -> subprocess.Popen[bytes]:
+    """Start git. Without a group of its own it starts no children, and is killed along with the group of this process."""
     try:
         return subprocess.Popen(
             command,
             env=_environment(added),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE if own_group else subprocess.DEVNULL,
+            start_new_session=own_group,
         )
     except FileNotFoundError:
         raise BadInput(_NO_GIT) from None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    for stream in (process.stdin, process.stdout):
+def _end(process: subprocess.Popen[bytes], *, own_group: bool = False) -> None:
+    """Kill git, if it still runs; with all that it started where it has a group of its own."""
+    if process.poll() is None:
+        if own_group:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+    for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             with suppress(OSError):
                 stream.close()
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)

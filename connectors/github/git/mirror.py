@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from catchment.errors import SourceUnavailable
-from connectors.github.git.git import Damaged, Objects, commit_of, make_empty, tidy
+from connectors.github.git.git import SECONDS, Damaged, Objects, Stalled, commit_of, make_empty, tidy
 from connectors.github.git.remote import Remote
 
 MOST_PACKS = 20
@@ -20,13 +20,14 @@ _NEVER_FINISHED = ("*.lock", "objects/pack/tmp_*", "objects/*/tmp_obj_*", "gc.pi
 
 
 class Mirror:
-    """The copy of one repository, in a folder of its own. Only one sync works with it at a time."""
+    """The copy of one repository, in a folder of its own. Only one sync works with it at a time. `seconds` limits a query."""
 
-    def __init__(self, folder: Path, remote: Remote, max_bytes: int) -> None:
+    def __init__(self, folder: Path, remote: Remote, max_bytes: int, seconds: float = SECONDS) -> None:
         self._folder = folder
         self._remote = remote
         self._max_bytes = max_bytes
-        self.objects = Objects(folder / "objects", folder.with_suffix(".read"))
+        self._seconds = seconds
+        self.objects = Objects(folder / "objects", folder.with_suffix(".read"), seconds)
 
     def heads(self, branches: Sequence[str]) -> Mapping[str, str]:
         """As `Remote.heads`, after what is new there was brought here. Nothing is fetched when nothing is new."""
@@ -36,7 +37,7 @@ class Mirror:
             return there
         if places:
             self._bring(places)
-        here = {branch: commit_of(self._folder, place) for branch, place in places.items()}
+        here = {branch: commit_of(self._folder, place, self._seconds) for branch, place in places.items()}
         return {branch: commit for branch, commit in here.items() if commit is not None}
 
     def is_whole(self) -> bool:
@@ -62,7 +63,9 @@ class Mirror:
 
     def _has(self, place: str, commit: str) -> bool:
         try:
-            return commit_of(self._folder, place) == commit
+            return commit_of(self._folder, place, self._seconds) == commit
+        except Stalled:
+            raise  # The disk is at fault, and not the copy.
         except SourceUnavailable:
             self.distrust()
             return False

@@ -6,7 +6,6 @@ The token is in the environment of git, which asks for it when this host wants a
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -15,15 +14,16 @@ from urllib.parse import urlsplit
 from catchment.contracts import Ended, Shell
 from catchment.errors import AccessDenied, LoginFailed, RateLimited, SourceError, SourceUnavailable
 from catchment.pacing import Pace
-from connectors.github.git.git import COMMAND, SAFE, Damaged
+from connectors.github.git.git import COMMAND, SAFE, WITH_US, Damaged
 
-_WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
-"""A git that outlived a killed sync would write into the copy that the next one works with."""
 _TOKEN = "CATCHMENT_GIT_TOKEN"
 _HELPER = f"""!f() {{ test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "${_TOKEN}"; }}; f"""
 """What git runs for a login: it says what is in the environment, so that no file and no command line has it."""
-_SECONDS = 3_600.0
-"""What git may take at most; one that stands still is stopped after a minute."""
+_QUERY_SECONDS = 300.0
+"""Limit of a query. Git gives up a transfer that is slower than 100 bytes a second for a minute."""
+_FETCH_SECONDS = 86_400.0
+_SILENT_SECONDS = 300.0
+"""Limits of a fetch: as long as it reports progress it may take a day, for a large repository over a slow line."""
 
 _LOGIN = re.compile(
     r"Authentication failed|could not read Username|terminal prompts disabled|error: 40[13]\b|HTTP 40[13]\b"
@@ -78,7 +78,7 @@ class Remote:
         self._asked(
             "fetch",
             *(
-                "--quiet",
+                "--progress",
                 "--force",
                 "--no-tags",
                 "--no-write-fetch-head",
@@ -94,7 +94,8 @@ class Remote:
     def _asked(self, *arguments: str, directory: Path | None = None) -> str:
         environment = self._environment(directory)
         with self._asker.pace.transfer():
-            ended = self._asker.shell((*_WITH_US, *COMMAND, *arguments), environment, _SECONDS)
+            limits = (_QUERY_SECONDS, None) if directory is None else (_FETCH_SECONDS, _SILENT_SECONDS)
+            ended = self._asker.shell((*WITH_US, *COMMAND, *arguments), environment, *limits)
             if ended.code == 0:
                 return ended.said
             if (refusal := self._refusal(ended)) is not None:
@@ -127,7 +128,9 @@ class Remote:
         """What the host means; None where it did not refuse."""
         host, said = urlsplit(self._host).netloc, ended.said
         if ended.code is None:
-            return SourceUnavailable(f"git was stopped, for {self._name} took an hour; it is tried again")
+            return SourceUnavailable(
+                f"{self._name}: git made no progress within its time limit; the next sync tries again"
+            )
         if _LIMITED.search(said):
             return RateLimited(host)
         if not self._alone and (_LOGIN.search(said) or _MISSING.search(said)):

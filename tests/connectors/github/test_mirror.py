@@ -163,9 +163,9 @@ def test_a_token_is_sent_to_its_host_and_is_written_nowhere(
     monkeypatch.setenv("GIT_TOKEN", host.token)
     commands: list[str] = []
 
-    def listening(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
+    def listening(command: Sequence[str], environment: Mapping[str, str], *limits: Any) -> Ended:
         commands.extend(command)
-        return run(command, environment, seconds)
+        return run(command, environment, *limits)
 
     github = reading(token="env:GIT_TOKEN")
     github.shell = listening
@@ -382,9 +382,11 @@ def test_a_git_that_is_killed_in_the_middle_leaves_a_copy_that_works(
     ledger.sync(github)
     killed = []
 
-    def killing(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> Ended:
+    def killing(
+        command: Sequence[str], environment: Mapping[str, str], seconds: float, silence: float | None = None
+    ) -> Ended:
         if "fetch" not in command:
-            return run(command, environment, seconds)
+            return run(command, environment, seconds, silence)
         process = subprocess.Popen(
             command,
             env={**os.environ, **environment},
