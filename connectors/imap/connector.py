@@ -41,7 +41,7 @@ class Imap:
         limits = settings.policy(self.policy).limits
         self._max_bytes = int(limits.max_mb * _MEGABYTE)
         self._listening: Session | None = None
-        self._pool = Pool(settings, limits.stall_seconds)
+        self._pool = Pool(settings, limits.stall_seconds, self._max_bytes)
         self.pace = Pace()
         self._reader = Reader(self._ask)
 

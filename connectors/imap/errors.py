@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from catchment.errors import FetchFailed, RateLimited, SourceUnavailable, Vanished
+from connectors.imap.bounds import TooMuch
 
 _CODE = re.compile(r"\[([A-Z-]+)")
 _BACK_OFF = re.compile(r"back-?off time: ?(\d{1,12}) milliseconds", re.IGNORECASE)
@@ -25,11 +26,15 @@ _REMEDIES = {
 _NOT_NOW = frozenset({"UNAVAILABLE", "INUSE"})
 
 
+class AnswerTooLarge(FetchFailed):
+    """An answer exceeds a bound; the connection is unusable from then on."""
+
+
 @contextmanager
 def told(host: str, folder: str | None = None) -> Iterator[None]:
     """Within this block what the library raises is what it means; `folder`: the block is about this one.
 
-    Raises SourceUnavailable, RateLimited, Vanished where the folder is not there, and FetchFailed.
+    Raises SourceUnavailable, RateLimited, Vanished where the folder is not there, AnswerTooLarge and FetchFailed.
     """
     try:
         yield
@@ -38,6 +43,9 @@ def told(host: str, folder: str | None = None) -> Iterator[None]:
             error.verify_code, "correct host, or give ca_file if the server has an authority of its own"
         )
         raise SourceUnavailable(f"the certificate of {host} is not valid ({error.verify_message}); {remedy}") from None
+    except TooMuch as error:
+        remedy = "raise limits.max_mb if the messages are that large, or exclude the folder"
+        raise AnswerTooLarge(f"{host}: an answer is too large ({error}); {remedy}") from None
     except (imaplib.IMAP4.abort, OSError, EOFError) as error:
         raise _lost(host, error) from error
     except imaplib.IMAP4.error as error:

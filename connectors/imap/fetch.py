@@ -8,7 +8,8 @@ from itertools import islice
 
 from catchment.content.normalize.mail.attachments import Attachment, attachments, single
 from catchment.errors import FetchFailed, Skipped, Vanished
-from catchment.model import Item, RawContent
+from catchment.model import Item, RawContent, SkipReason
+from connectors.imap.errors import AnswerTooLarge
 from connectors.imap.names import Place, place
 from connectors.imap.pool import Ask
 from connectors.imap.session import Session
@@ -29,6 +30,7 @@ class Reader:
         """These are asked for next, in this order."""
         self._mine.expected = list(items)
         self._mine.bodies = {}
+        self._mine.alone = False
 
     def read(self, item: Item) -> RawContent:
         """One message or file. Raises Vanished, FetchFailed or Skipped."""
@@ -57,28 +59,42 @@ class Reader:
             session.open(at.folder, at.validity)
             return session.part(at.uid, at.part)
 
-        entity = self._ask(question)
+        try:
+            entity = self._ask(question)
+        except AnswerTooLarge:
+            raise Skipped(SkipReason.TOO_LARGE) from None
         if entity is None:
             raise Vanished(_GONE)
         return single(entity, at.part)
 
     def _body(self, at: Place) -> bytes:
         if at not in self._bodies:
-            ahead = self._ahead(at)
-
-            def question(session: Session) -> dict[int, bytes]:
-                session.open(at.folder, at.validity)
-                return session.bodies([place.uid for place in ahead])
-
-            bodies = self._ask(question)
-            self._mine.bodies = {place: bodies.get(place.uid) for place in ahead}
+            self._mine.bodies = self._read(at, self._ahead(at))
         body = self._bodies[at]
         if body is None:
             raise Vanished(_GONE)
         return body
 
+    def _read(self, at: Place, ahead: Sequence[Place]) -> dict[Place, bytes | None]:
+        """The messages, or the first alone if a larger one than the server said is among them. Raises Skipped."""
+
+        def question(session: Session) -> dict[int, bytes]:
+            session.open(at.folder, at.validity)
+            return session.bodies([place.uid for place in ahead])
+
+        try:
+            bodies = self._ask(question)
+        except AnswerTooLarge:
+            if len(ahead) == 1:
+                raise Skipped(SkipReason.TOO_LARGE) from None
+            self._mine.alone = True
+            return self._read(at, [at])
+        return {place: bodies.get(place.uid) for place in ahead}
+
     def _ahead(self, at: Place) -> list[Place]:
         """This message, and as many of those expected after it in its folder as one request should bring."""
+        if getattr(self._mine, "alone", False):
+            return [at]
         found, size = [at], 0
         expected: list[Item] = getattr(self._mine, "expected", [])
         places = [place(item.locator) for item in expected]

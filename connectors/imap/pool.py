@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from catchment.errors import ItemError, SourceUnavailable
 from catchment.pacing import Pace
 from connectors.imap.auth import Login
+from connectors.imap.errors import AnswerTooLarge
 from connectors.imap.session import Session
 from connectors.imap.settings import ImapSettings
 
@@ -27,8 +28,9 @@ class Ask(Protocol):
 class Pool:
     """Asks questions over whichever connection is free. Safe for threads. What pickles is the settings alone."""
 
-    def __init__(self, settings: ImapSettings, seconds: float) -> None:
-        self._made_from = (settings, seconds)
+    def __init__(self, settings: ImapSettings, seconds: float, max_bytes: int) -> None:
+        """`seconds` and `max_bytes` are those of `Session`."""
+        self._made_from = (settings, seconds, max_bytes)
         self.login = Login(settings)
         self._free: list[Session] = []
         self._places = threading.BoundedSemaphore(MOST)
@@ -48,7 +50,7 @@ class Pool:
 
     def connect(self) -> Session:
         """A connection beside the others, for whoever keeps it and closes it."""
-        return Session(self.login, self._made_from[1])
+        return Session(self.login, *self._made_from[1:])
 
     def close(self) -> None:
         """Log out; the next question connects again."""
@@ -60,6 +62,9 @@ class Pool:
             session = session or self.connect()
             try:
                 answer = question(session)
+            except AnswerTooLarge:
+                session.drop()
+                raise
             except ItemError:
                 self._free.append(session)
                 raise

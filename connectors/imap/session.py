@@ -14,11 +14,12 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-from imapclient import IMAPClient, SocketTimeout
+from imapclient import SocketTimeout
 from imapclient.exceptions import LoginError
 
 from catchment.errors import FetchFailed, ItemError, LoginFailed, SourceUnavailable, Vanished
 from connectors.imap.auth import Login
+from connectors.imap.bounds import LEAST_LITERAL, BoundedClient, TooMuch
 from connectors.imap.errors import code_of, is_for_now, told
 from connectors.imap.folders import Folder, Status
 from connectors.imap.idle import wait
@@ -36,16 +37,22 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9.@+_-]+")
 
 class Session:
     """A connection. Every question raises SourceUnavailable when it is lost, RateLimited when the server says so, and
-    FetchFailed when the server declines this one thing or answers what nobody can read."""
+    FetchFailed when the server declines this one thing or answers what nobody can read. After AnswerTooLarge, a FetchFailed,
+    the connection is unusable."""
 
-    def __init__(self, login: Login, seconds: float) -> None:
-        """Connect, log in and agree on extensions. `seconds`: how long an answer may take. Raises LoginFailed besides."""
+    def __init__(self, login: Login, seconds: float, max_bytes: int) -> None:
+        """Connect, log in and agree on extensions. Raises LoginFailed besides.
+
+        `seconds`: how long an answer may take; `max_bytes`: how large one literal in it may be, but for short ones.
+        """
         settings = login.settings
         self._host = settings.host
         self._open: str | None = None
         self._validity = 0
+        self._client: Any = None
         with self._told():
             self._client = _connect(settings, SocketTimeout(min(_CONNECT_SECONDS, seconds), seconds))
+        self._client._imap.most_literal = max(max_bytes, LEAST_LITERAL)
         try:
             with self._told():
                 self._log_in(login)
@@ -61,7 +68,7 @@ class Session:
     def close(self) -> None:
         """Say goodbye."""
         # Who leaves does not mind whether that is heard.
-        with suppress(imaplib.IMAP4.error, OSError):
+        with suppress(imaplib.IMAP4.error, OSError, TooMuch):
             self._client.logout()
         self.drop()
 
@@ -232,6 +239,8 @@ class Session:
         self._open = None
 
     def _told(self, folder: str | None = None) -> AbstractContextManager[None]:
+        if self._client is not None:
+            self._client._imap.begin_answer()
         return told(self._host, folder)
 
 
@@ -239,7 +248,7 @@ def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
     context = None if settings.security == "none" else _trusting(settings.ca_file)
     tls = settings.security == "tls"
     port = settings.server_port
-    client = IMAPClient(settings.host, port, ssl=tls, ssl_context=context if tls else None, timeout=timeout)
+    client = BoundedClient(settings.host, port, ssl=tls, ssl_context=context if tls else None, timeout=timeout)
     # It would write every byte that comes into a log that nobody keeps.
     client._imap.debug = 0
     client.folder_encode = False

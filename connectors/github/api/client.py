@@ -20,7 +20,7 @@ import orjson
 from catchment.errors import AccessDenied, LoginFailed, SourceUnavailable, Vanished
 from catchment.pacing import Pace, Transfer, read_headers
 from catchment.runtime.secret_references import resolve
-from connectors.github.api.errors import LostError, lost, meaning, unreadable
+from connectors.github.api.errors import AnswerTooLarge, LostError, lost, meaning, unreadable
 from connectors.github.api.render import READ, Kind, Said
 from connectors.github.settings import GitHubSettings
 from connectors.loopback import is_loopback
@@ -32,6 +32,8 @@ _ANSWER_SECONDS = 120.0
 """How long a whole answer may take; one that trickles would hold the host's place for ever."""
 _LONGEST = 64_000_000
 """Bytes of an answer: a hundred comments of the longest kind, every letter escaped."""
+_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
+"""Ways to compress an answer that are read: a second one within the first would grow a thousand times once more."""
 _REDIRECTS = 5
 _REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _LINK = re.compile(r'<([^<>]*)>[^,<>]*?\brel="?(\w+)"?')
@@ -155,19 +157,13 @@ class Client:
     def _exchange(
         self, address: str, asked: Mapping[str, str], transfer: Transfer
     ) -> tuple[int, Mapping[str, str], bytes]:
-        ends = time.monotonic() + _ANSWER_SECONDS
-        body = bytearray()
         try:
             with self._connection().stream("GET", address, headers=dict(asked)) as response:
                 transfer.told(read_headers(response.headers))
                 if response.status_code == 304 and self.has_token:
                     # GitHub counts it for whoever asks as nobody.
                     transfer.refund()
-                for part in response.iter_bytes():
-                    body += part
-                    if len(body) > _LONGEST or time.monotonic() > ends:
-                        raise SourceUnavailable(f"{self.host} answers without an end; the next sync asks again")
-                return response.status_code, response.headers, bytes(body)
+                return response.status_code, response.headers, body_of(self.host, response)
         except httpx.HTTPError as error:
             raise lost(self.host, error) from None
         except httpx.InvalidURL:
@@ -200,6 +196,25 @@ class Client:
                     trust_env=not is_loopback(own.hostname or ""),
                 )
             return self._http
+
+
+def body_of(host: str, response: httpx.Response) -> bytes:
+    """The body of a response that is being streamed. Raises AnswerTooLarge, before it is read where its length is given."""
+    ends = time.monotonic() + _ANSWER_SECONDS
+    if response.headers.get("content-encoding", "").strip().lower() not in _ENCODINGS:
+        raise unreadable(host)
+    length = response.headers.get("content-length", "")
+    body = bytearray()
+    if not (length.isdecimal() and len(length) < 20 and int(length) > _LONGEST):
+        for part in response.iter_bytes():
+            body += part
+            if len(body) > _LONGEST:
+                break
+            if time.monotonic() > ends:
+                raise SourceUnavailable(f"{host} answers without an end; the next sync asks again")
+        else:
+            return bytes(body)
+    raise AnswerTooLarge(f"{host}: an answer exceeds {_LONGEST} bytes; see whether a proxy stands between")
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,7 @@ import httpx
 import orjson
 
 from catchment.errors import LoginFailed, SourceUnavailable
-from connectors.github.api.client import authorities
+from connectors.github.api.client import authorities, body_of
 from connectors.github.api.errors import lost, unreadable
 
 _SECONDS = 20.0
@@ -90,14 +90,15 @@ def _refuse(told: Mapping[str, Any]) -> None:
 def _asked(address: str, form: Mapping[str, str]) -> Mapping[str, Any]:
     host = urlsplit(address).netloc
     try:
-        answer = httpx.post(
+        with httpx.stream(
+            "POST",
             address,
             data=dict(form),
             headers={"Accept": "application/json"},
             timeout=_SECONDS,
             verify=authorities() if address.startswith("https:") else False,
-        )
-        told = orjson.loads(answer.content)
+        ) as answer:
+            told = orjson.loads(body_of(host, answer))
     except httpx.HTTPError as error:
         raise lost(host, error) from None
     except orjson.JSONDecodeError:

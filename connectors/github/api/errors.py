@@ -20,6 +20,10 @@ class LostError(SourceUnavailable):
     """The connection was lost in the middle; asking again, over a new one, may help at once."""
 
 
+class AnswerTooLarge(SourceUnavailable):
+    """An answer exceeds what is read of one."""
+
+
 class SwitchedOff(Vanished):
     """There is no such thing any more, or the repository does without such things."""
 

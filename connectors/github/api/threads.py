@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, FetchFailed, StillChanging, Vanished
+from catchment.errors import AccessDenied, FetchFailed, Skipped, StillChanging, Vanished
 from catchment.model import (
     Change,
     Checkpoint,
@@ -21,11 +21,12 @@ from catchment.model import (
     Item,
     KnownItem,
     RawContent,
+    SkipReason,
     Tombstone,
     Upsert,
 )
 from connectors.github.api.client import PAGE, Client
-from connectors.github.api.errors import SwitchedOff
+from connectors.github.api.errors import AnswerTooLarge, SwitchedOff
 from connectors.github.api.etag_cache import Memory
 from connectors.github.api.feed import Feed, Mark, Page
 from connectors.github.api.render import Kind, Place, Said, place
@@ -174,7 +175,10 @@ class Threads:
             self._memory.keep(feed.since(item.modified))
             if (said := self._memory.take(item.locator)) is not None:
                 return said
-        said = feed.one(at.name or str(at.number))
+        try:
+            said = feed.one(at.name or str(at.number))
+        except AnswerTooLarge:
+            raise Skipped(SkipReason.TOO_LARGE) from None
         if _node(said.item.identity) != _node(item.identity):
             raise Vanished("it is in another repository now; the next sync decides what that means")
         return said

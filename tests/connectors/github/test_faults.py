@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import pickle
@@ -16,9 +17,11 @@ from catchment.errors import (
     FailureClass,
     LoginFailed,
     RateLimited,
+    Skipped,
     SourceError,
     SourceUnavailable,
 )
+from catchment.model import SkipReason
 from catchment.pacing import Pace, Told, Transfer
 from connectors.github import GitHub
 from tests.connectors.github.proxy import Exchange, Proxy
@@ -274,12 +277,44 @@ def test_a_next_page_at_another_host_is_not_asked_for(
         ledger.sync(github)
 
 
-def test_an_answer_without_an_end_is_given_up(
+def test_answer_over_the_bound_is_given_up(
     github: GitHub, repo: Repo, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.github.api.client._LONGEST", 100)
-    with pytest.raises(SourceUnavailable, match="without an end"):
+    with pytest.raises(SourceUnavailable, match="an answer exceeds 100 bytes; "):
         github.probe()
+
+
+def test_announced_length_over_the_bound_is_not_read(github: GitHub, repo: Repo, proxy: Proxy) -> None:
+    def harm(exchange: Exchange) -> None:
+        exchange.length = 6_000_000_000
+
+    proxy.harm = harm
+    with pytest.raises(SourceUnavailable, match="an answer exceeds 64000000 bytes; "):
+        github.probe()
+
+
+def test_answer_that_is_compressed_twice_is_not_read(github: GitHub, repo: Repo, proxy: Proxy) -> None:
+    def harm(exchange: Exchange) -> None:
+        body = gzip.compress(gzip.compress(b"0" * 10_000_000))
+        exchange.say(200, body, Content_Type="application/json", Content_Encoding="gzip, gzip")
+
+    proxy.harm = harm
+    with pytest.raises(SourceUnavailable, match="no answer of its API"):
+        github.probe()
+
+
+def test_one_issue_over_the_bound_is_skipped(github: GitHub, repo: Repo, proxy: Proxy) -> None:
+    def harm(exchange: Exchange) -> None:
+        if exchange.path.endswith("/issues/1"):
+            exchange.length = 6_000_000_000
+
+    ledger = MemoryLedger()
+    ledger.sync(github)
+    github.close()  # It forgets what was listed.
+    proxy.harm = harm
+    with pytest.raises(Skipped, match=SkipReason.TOO_LARGE):
+        github.fetch(ledger.present()["ada/weir#1"].item)
 
 
 def test_errors_say_nothing_of_what_the_server_said(reading: Callable[..., GitHub], repo: Repo, proxy: Proxy) -> None:
