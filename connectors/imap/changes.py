@@ -84,7 +84,13 @@ class Changes:
         there = {folder.name for folder in told if folder.holds_messages}
         statuses: dict[str, Status | ItemError] = {}
         silent: list[str] = []
-        for folder in chosen(self._settings, told, by_label=by_label):
+        wanted = chosen(self._settings, told, by_label=by_label)
+        if len(wanted) > (most := self._settings.max_folders):
+            raise SourceUnavailable(
+                f"{self._settings.host}: {len(wanted)} folders match, {most} allowed; narrow include, extend exclude, or "
+                "raise max_folders"
+            )
+        for folder in wanted:
             if status := told[folder]:
                 statuses[folder.name] = status
             else:

@@ -51,6 +51,9 @@ class ImapSettings(SourceSettings):
         (), title="Include", description="The folders that are wanted, such as INBOX or Archive/*; none means all"
     )
     exclude: tuple[str, ...] = Field((), title="Exclude", description="Folders that are not wanted, such as Lists/*")
+    max_folders: int = Field(
+        5_000, title="Most folders", description="With more wanted folders than this the sync fails", ge=1, le=1_000_000
+    )
     trash: bool = Field(False, title="Trash and spam", description="Read also what is in the trash and in junk mail")
     attachments: bool = Field(True, title="Attachments", description="Read what is attached, as documents of its own")
 

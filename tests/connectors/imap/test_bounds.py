@@ -98,3 +98,20 @@ def test_huge_literal_in_the_greeting_is_not_read(mail: Imap, proxy: Proxy) -> N
     proxy.greeting = b"* OK {%d}\r\n" % _HUGE
     with pytest.raises(SourceUnavailable):
         MemoryLedger().sync(mail)
+
+
+def test_too_many_folders_fail_the_source_naming_the_setting(
+    account: Callable[..., Imap], proxy: Proxy, server: Dovecot
+) -> None:
+    def harm(exchange: Exchange) -> None:
+        if exchange.command == b"LIST":
+            lines = (b'* LIST () "/" Folder%d\r\n' % number for number in range(5_001))
+            exchange.client.sendall(b"".join(lines))
+            exchange.answer("{tag} OK Listed")
+
+    proxy.harm = harm
+    with pytest.raises(SourceUnavailable, match=r"5001 folders match, 5000 allowed; .* exclude, or raise max_folders"):
+        MemoryLedger().sync(account(port=proxy.port))
+    assert b"STATUS" not in proxy.commands
+    narrow = account(port=proxy.port, exclude=("Folder*",))
+    assert not MemoryLedger().sync(narrow).failed
