@@ -291,7 +291,8 @@ class SourceSync:
         A host that asks to wait has not failed: the sync yields, and `next_retry` says when the next one goes on.
         """
         if isinstance(error, RateLimited):
-            wait = _UNTOLD_SECONDS if error.retry_after is None else error.retry_after
+            unstated = _UNTOLD_SECONDS if self._limits is None else self._limits.wait
+            wait = unstated if error.retry_after is None else error.retry_after
             self._asked_back = self._ledger.now() + timedelta(seconds=wait)
             self._end("yielded", redact(str(error)))
             return False

@@ -40,7 +40,7 @@ class GitHub:
     kind: ClassVar[str] = "github"
     settings: ClassVar[type[SourceSettings]] = GitHubSettings
     policy: ClassVar[Policy] = Policy(
-        retry=RetryPolicy(attempts=4, initial=60, maximum=3_600),
+        retry=RetryPolicy(attempts=5, initial=300, maximum=3_600),
         limits=ItemLimits(max_mb=10),
         resources=Resources(cores=0.5, memory_mb=512, at_once=2),
     )

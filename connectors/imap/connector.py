@@ -31,7 +31,7 @@ class Imap:
     kind: ClassVar[str] = "imap"
     settings: ClassVar[type[SourceSettings]] = ImapSettings
     policy: ClassVar[Policy] = Policy(
-        retry=RetryPolicy(attempts=4, initial=60, maximum=3_600),
+        retry=RetryPolicy(attempts=5, initial=120, maximum=1_800),
         resources=Resources(cores=0.5, memory_mb=512, at_once=2),
     )
     fetch_in_parser: ClassVar[bool] = False

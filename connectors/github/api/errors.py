@@ -11,8 +11,8 @@ import orjson
 from catchment.errors import AccessDenied, CatchmentError, LoginFailed, RateLimited, SourceUnavailable, Vanished
 from catchment.pacing import Told
 
-_SECONDARY_SECONDS = 60.0
-"""What GitHub asks to wait at least where it says "too fast" and not for how long (REST API, best practices)."""
+UNSTATED_WAIT_SECONDS = 900.0
+"""Wait where the host says "too fast" and not for how long: GitHub asks for a minute at least, and longer if it repeats."""
 _NOT_THERE = frozenset({404, 451})
 
 
@@ -77,7 +77,7 @@ def _limit(host: str, status: int, said: Told, body: bytes) -> RateLimited | Non
     if said.remaining == 0:
         return RateLimited(host, said.resets_in)
     if status == 429 or "rate limit" in _message(body).lower():
-        return RateLimited(host, _SECONDARY_SECONDS)
+        return RateLimited(host, UNSTATED_WAIT_SECONDS)
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from catchment.errors import Vanished
 from catchment.pacing import Limits, Pace, Profile
 from connectors.github.api.client import Client
+from connectors.github.api.errors import UNSTATED_WAIT_SECONDS
 from connectors.github.api.etag_cache import Memory
 from connectors.github.api.host import Host, Marks
 from connectors.github.api.releases import Releases
@@ -19,7 +20,6 @@ from connectors.github.settings import GITHUB, GitHubSettings
 _SAID = {"issues", "pulls"}
 _WITH_TOKEN, _WITHOUT_TOKEN = 5_000, 60
 """Requests that github.com allows in an hour; an Enterprise server mostly sets no limit, and says so if it does."""
-_ASKED_TO_WAIT = 60.0
 _seen: dict[GitHubSettings, dict[str, str]] = {}
 """What probes of this process saw: health is looked at every few minutes, which is to cost none of the hour's requests."""
 
@@ -36,7 +36,12 @@ def limits(settings: GitHubSettings) -> Limits:
     """How a host is treated: sources with the same reference to a token share what it is allowed."""
     allowed = None if settings.address != GITHUB else _WITH_TOKEN if settings.token else _WITHOUT_TOKEN
     return Limits(
-        settings.host, settings.token or "", Profile.CONSERVATIVE, at_once=2, per_hour=allowed, wait=_ASKED_TO_WAIT
+        settings.host,
+        settings.token or "",
+        Profile.CONSERVATIVE,
+        at_once=2,
+        per_hour=allowed,
+        wait=UNSTATED_WAIT_SECONDS,
     )
 
 

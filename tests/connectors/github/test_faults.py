@@ -181,12 +181,10 @@ def test_a_secondary_limit_is_waited_out_as_long_as_it_says(
     assert error.retry_after == 17
 
 
-def test_a_secondary_limit_that_says_nothing_is_waited_out_for_a_minute(
-    github: GitHub, repo: Repo, proxy: Proxy
-) -> None:
+def test_secondary_limit_without_a_stated_wait_lasts_15_minutes(github: GitHub, repo: Repo, proxy: Proxy) -> None:
     said = {"message": "You have exceeded a secondary rate limit. Please wait"}
-    assert limited(github, proxy, lambda exchange: exchange.say(403, said)).retry_after == 60
-    assert limited(github, proxy, lambda exchange: exchange.say(429, {"message": "no"})).retry_after == 60
+    assert limited(github, proxy, lambda exchange: exchange.say(403, said)).retry_after == 900
+    assert limited(github, proxy, lambda exchange: exchange.say(429, {"message": "no"})).retry_after == 900
 
 
 def test_the_hour_of_the_host_ends_a_sync_at_its_checkpoint_and_a_later_one_goes_on(
