@@ -85,8 +85,8 @@ class Bucket:
         budget = self.budget.at(now) if self.budget else None
         return replace(self, tokens=min(burst * TOKEN, self.tokens + gained), at=max(now, self.at), budget=budget)
 
-    def take(self, cost: int, most: int, price: int, rate: float, burst: int) -> tuple[Bucket, Grant]:
-        """Grant from `cost` to `most` requests of `price` each to a bucket that is settled.
+    def take(self, cost: int, price: int, rate: float, burst: int) -> tuple[Bucket, Grant]:
+        """Grant `cost` requests of `price` each to a bucket that is settled.
 
         What costs more than the bucket holds is granted when it is full, and owed.
         """
@@ -97,13 +97,9 @@ class Bucket:
         lacking = min(cost * price, burst * TOKEN) - self.tokens
         if lacking > 0:
             return self, Grant(0, self.at + int(lacking / rate) + 1, of_rate=True)
-        number = max(cost, min(most, self.tokens // price))
-        budget = self.budget
-        if budget is not None:
-            number = max(cost, min(number, budget.limit // 100, budget.left))
-            budget = budget.spend(number, self.at)
-        return replace(self, tokens=self.tokens - number * price, budget=budget), Grant(
-            number, budget.until if budget else None
+        budget = self.budget.spend(cost, self.at) if self.budget else None
+        return replace(self, tokens=self.tokens - cost * price, budget=budget), Grant(
+            cost, budget.until if budget else None
         )
 
     def put_back(self, number: int, price: int, burst: int, window: int | None) -> Bucket:

@@ -1,7 +1,4 @@
-"""A process's share of the few transfers that a host takes at once: taken for a transfer, handed on between its threads.
-
-A place that was just used is kept for a moment, so that one transfer after another costs the ledger nothing.
-"""
+"""A process's share of the few transfers that a host takes at once: taken for a transfer, handed on between its threads."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from catchment.pacing.limits import Limits
 PATIENCE = 120.0
 """After so many seconds without a place, the transfer is left to a later sync."""
 _POLL = 0.03
-_KEPT = 0.1
-"""A place that nobody here has used for so many seconds is given back."""
 _LOOK = 0.5
 """After so many seconds of use, whether others wait is looked at between two transfers."""
 
@@ -52,8 +47,8 @@ class HostPlaces:
         self._owner = owner
         self._clock = clock
         self._changed = threading.Condition()
-        self._free: dict[int, float] = {}
-        """Places that are ours and not in use, and since when."""
+        self._free: list[int] = []
+        """Places on their way from one thread to another."""
         self._looked: dict[int, float] = {}
         """When it was last looked who else wants a place, by the place that was used since."""
         self._pending: int | None = None
@@ -69,24 +64,10 @@ class HostPlaces:
         finally:
             self._leave(ticket)
 
-    def give_back_unused(self) -> None:
-        """Give back the places that nobody here has used for a moment."""
-        if not self._free:
-            return
-        with self._changed:
-            now = self._clock()
-            for ticket in [ticket for ticket, since in self._free.items() if now - since > _KEPT]:
-                # It is tried again at the next look.
-                with suppress(LedgerUnavailable):
-                    self._give_back(ticket)
-
     def close(self) -> None:
         """Give back all places that are not in use; may be called again."""
         with self._changed:
-            # What cannot be written now is seen to be a dead process's later.
-            with suppress(LedgerUnavailable):
-                for ticket in list(self._free):
-                    self._give_back(ticket)
+            self._release()
             self._withdraw()
 
     def _enter(self) -> int:
@@ -103,11 +84,12 @@ class HostPlaces:
                 self._waiting -= 1
                 if not self._waiting:
                     self._withdraw()
+                    self._release()
 
     def _found(self) -> int | None:
         """A place to use now: one of ours that is free, or the one that was asked for."""
         if self._free:
-            return self._free.popitem()[0]
+            return self._free.pop()
         if self._pending is None:
             self._pending, has_it = self._slots.ask(self._limits, self._source, self._owner)
         elif self._clock() - self._polled < _POLL:
@@ -122,20 +104,30 @@ class HostPlaces:
         return ticket
 
     def _leave(self, ticket: int) -> None:
+        """Hand the place to a thread that waits here, unless other processes wait and have done so for a while."""
         with self._changed:
             now = self._clock()
-            self._free[ticket] = now
-            if now - self._looked[ticket] > _LOOK:
+            self._free.append(ticket)
+            if not self._waiting:
+                self._release()
+            elif now - self._looked[ticket] > _LOOK:
                 self._looked[ticket] = now
-                # A place that cannot be given back now is given back when it is unused.
+                # A place that cannot be given back now is handed on.
                 with suppress(LedgerUnavailable):
                     if self._slots.wanted(self._limits.host):
                         self._give_back(ticket)
             self._changed.notify()
 
+    def _release(self) -> None:
+        # One that cannot be written now serves the next transfer; after the end it is seen to be a dead process's.
+        with suppress(LedgerUnavailable):
+            for ticket in list(self._free):
+                self._give_back(ticket)
+
     def _give_back(self, ticket: int) -> None:
         self._slots.release(ticket)
-        del self._free[ticket], self._looked[ticket]
+        self._free.remove(ticket)
+        del self._looked[ticket]
 
     def _withdraw(self) -> None:
         if self._pending is not None:

@@ -1,4 +1,4 @@
-"""The pace of one source in one process: requests are taken from the shared bucket in small lots, places from the host's few.
+"""The pace of one source in one process: each request takes its tokens from the shared bucket, and a place at its host.
 
 All that is shared is behind `Meter`. What a killed process had taken is lost, never doubled; its places are taken back.
 """
@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from catchment.errors import LedgerUnavailable, LoginFailed, RateLimited, SourceUnavailable
@@ -21,10 +21,6 @@ PATIENCE = 5.0
 """When the host or a rule says "later", a transfer waits so many seconds; more is left to a later sync."""
 RATE_PATIENCE = 120.0
 """For the bucket it waits longer, because that fills all the time and others may be quicker to take from it."""
-_LOTS_PER_SECOND = 4
-_LOT_SECONDS = 1.0
-"""What was taken and not used for so long is given back."""
-_WATCH_SECONDS = 0.05
 
 
 @dataclass
@@ -35,45 +31,40 @@ class Report:
     slow: int = 0
     throttled: int = 0
     said: list[Told] = field(default_factory=list)
-    back: list[Lot] = field(default_factory=list)
+    refunds: list[Charge] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.answers or self.throttled or self.said or self.back)
+        return bool(self.answers or self.throttled or self.said or self.refunds)
 
 
 @dataclass(frozen=True, slots=True)
-class Lot:
-    """Requests that were granted at a price, for a window of the budget."""
+class Charge:
+    """The tokens taken for one transfer: `number` requests at `price` each, in a `window` of the budget."""
 
     number: int
     price: int = 0
     window: int | None = None
 
-    def with_more(self, number: int) -> Lot:
-        """The same with so many more, or fewer."""
-        return replace(self, number=self.number + number)
-
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a source wants of its host: from `cost` to `most` requests, to find new work (`intake`) or to drain."""
+    """What a source wants of its host: `cost` requests, to find new work (`intake`) or to drain."""
 
     limits: Limits
     source: str
     owner: str
     cost: int
-    most: int
     intake: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A lot, or the seconds to wait and why: `rate`, `host` (it said so, or its budget is used up) or `breaker`.
+    """The charge made, or the seconds to wait and why: `rate`, `host` (it said so, or its budget is used up) or `breaker`.
 
     (`rule`: the operator wants it.) `failing` is whether a breaker has failures in it, so that a success is worth telling.
     """
 
-    lot: Lot | None
+    charge: Charge | None
     wait: float = 0.0
     why: str = ""
     failing: bool = False
@@ -83,7 +74,7 @@ class Meter(Slots, Protocol):
     """What all processes share."""
 
     def take(self, ask: Ask, report: Report, fill: Callable[[], float] | None) -> Answer:
-        """Heed the report and grant a lot, if there is one to have."""
+        """Apply the report and grant the requests, if there are tokens."""
         ...
 
     def report(self, limits: Limits, report: Report) -> None:
@@ -126,36 +117,30 @@ class Metered(Pace):
         self._sleep = sleep
         self._places = HostPlaces(meter, limits, source, owner, clock)
         self._lock = threading.RLock()
-        self._lots = {True: Lot(0), False: Lot(0)}
-        """What was taken to find new work, which may cost more, and what to drain the queue."""
-        self._until = {True: 0.0, False: 0.0}
         self._report = Report()
         self._thread = threading.local()
         self._failing = False
-        self._closed = threading.Event()
-        self._watcher: threading.Thread | None = None
 
     @contextmanager
     def transfer(self, cost: int = 1) -> Iterator[Transfer]:
         """See `Pace.transfer`."""
-        self._admit(cost)
-        self._watch()
+        charge = self._admit(cost)
         transfer = Transfer(cost)
         with self._places.taken():
             began = self._clock()
             try:
                 yield transfer
             except RateLimited as error:
-                self._throttled(transfer, error)
+                self._throttled(transfer, charge, error)
                 raise
             except (SourceUnavailable, LoginFailed) as error:
                 self._failed(login=isinstance(error, LoginFailed))
                 raise
             except BaseException:
                 # The connector's own trouble with an item, or an end from outside: nothing is known of the host.
-                self._answered(transfer, None)
+                self._answered(transfer, charge, None)
                 raise
-            self._answered(transfer, self._clock() - began)
+            self._answered(transfer, charge, self._clock() - began)
 
     @contextmanager
     def intake(self) -> Iterator[None]:
@@ -168,48 +153,39 @@ class Metered(Pace):
 
     def close(self) -> None:
         """Give back what is held; may be called again."""
-        self._closed.set()
-        if self._watcher is not None:
-            self._watcher.join()
-            self._watcher = None
         self._places.close()
-        # What cannot be given back now is lost, which is nobody's loss but ours.
+        # Refunds that cannot be written now are lost; the host is asked less often than it allows.
         with suppress(LedgerUnavailable):
             self._flush()
 
     # Admission
 
-    def _admit(self, cost: int) -> None:
+    def _admit(self, cost: int) -> Charge:
         asked = self._clock()
-        while (wait := self._ask(cost, self._clock() - asked)) is not None:
-            self._sleep(wait)
+        while isinstance(taken := self._ask(cost, self._clock() - asked), float):
+            self._sleep(taken)
+        return taken
 
-    def _ask(self, cost: int, waited: float) -> float | None:
-        """Take from the lot, or from the meter what it lacks; the seconds to wait, None when it was taken."""
+    def _ask(self, cost: int, waited: float) -> Charge | float:
+        """Take the tokens from the meter, or return the seconds to wait."""
         with self._lock:
-            intake = self._finds()
-            if self._lots[intake].number < cost or self._clock() > self._until[intake]:
-                self._put_aside(intake)
-                answer = self._take(cost, intake)
-                self._failing = answer.failing
-                if answer.lot is None:
-                    patience = RATE_PATIENCE if answer.why == "rate" else PATIENCE
-                    if answer.why == "breaker" or waited + answer.wait > patience:
-                        raise self._not_now(answer)
-                    return answer.wait
-                self._lots[intake], self._until[intake] = answer.lot, self._clock() + _LOT_SECONDS
-            self._lots[intake] = self._lots[intake].with_more(-cost)
+            answer = self._take(cost)
+            self._failing = answer.failing
+            if answer.charge is None:
+                patience = RATE_PATIENCE if answer.why == "rate" else PATIENCE
+                if answer.why == "breaker" or waited + answer.wait > patience:
+                    raise self._not_now(answer)
+                return float(answer.wait)
             self.requests += cost
-            return None
+            return answer.charge
 
     def _finds(self) -> bool:
         """Whether this thread is looking for new work."""
         return getattr(self._thread, "intake", False)
 
-    def _take(self, cost: int, intake: bool) -> Answer:
+    def _take(self, cost: int) -> Answer:
         report, self._report = self._report, Report()
-        most = max(cost, self._limits.profile.rate // _LOTS_PER_SECOND)
-        ask = Ask(self._limits, self._source, self._owner, cost, most, intake)
+        ask = Ask(self._limits, self._source, self._owner, cost, self._finds())
         return self._meter.take(ask, report, self._fill)
 
     def _not_now(self, answer: Answer) -> Exception:
@@ -222,9 +198,9 @@ class Metered(Pace):
 
     # What became of it
 
-    def _answered(self, transfer: Transfer, seconds: float | None) -> None:
+    def _answered(self, transfer: Transfer, charge: Charge, seconds: float | None) -> None:
         with self._lock:
-            self._heed(transfer)
+            self._heed(transfer, charge)
             if seconds is None:
                 return
             self._report.answers += 1
@@ -234,23 +210,19 @@ class Metered(Pace):
             self._failing = False
         self._meter.succeeded(self._limits, self._source)
 
-    def _throttled(self, transfer: Transfer, error: RateLimited) -> None:
+    def _throttled(self, transfer: Transfer, charge: Charge, error: RateLimited) -> None:
         after = self._limits.wait if error.retry_after is None else error.retry_after
         transfer.told(Told(retry_after=after))
         with self._lock:
             self._report.throttled += 1
-            self._heed(transfer)
+            self._heed(transfer, charge)
 
     def _failed(self, *, login: bool) -> None:
-        with self._lock:
-            # The next transfer asks whether it may still try.
-            self._put_aside(*self._lots)
         self._meter.failed(self._limits, self._source, login=login)
 
-    def _heed(self, transfer: Transfer) -> None:
+    def _heed(self, transfer: Transfer, charge: Charge) -> None:
         if transfer.refunded:
-            intake = self._finds()
-            self._lots[intake] = self._lots[intake].with_more(transfer.cost)
+            self._report.refunds.append(charge)
             self.requests -= transfer.cost
         if not transfer.said:
             return
@@ -259,35 +231,11 @@ class Metered(Pace):
             # Nobody, in no process, should ask before this is known.
             self._flush()
 
-    def _put_aside(self, *kinds: bool) -> None:
-        for intake in kinds:
-            lot = self._lots[intake]
-            if lot.number > 0:
-                self._report.back.append(lot)
-                self._lots[intake] = lot.with_more(-lot.number)
-
     def _flush(self) -> None:
         with self._lock:
-            self._put_aside(*self._lots)
             report, self._report = self._report, Report()
         if report:
             self._meter.report(self._limits, report)
-
-    def _watch(self) -> None:
-        with self._lock:
-            if self._watcher is None and not self._closed.is_set():
-                self._watcher = threading.Thread(target=self._give_back_in_time, name="pace", daemon=True)
-                self._watcher.start()
-
-    def _give_back_in_time(self) -> None:
-        while not self._closed.wait(_WATCH_SECONDS):
-            self._places.give_back_unused()
-            with self._lock:
-                over = any(self._lots[kind].number > 0 and self._clock() > self._until[kind] for kind in self._lots)
-            if over:
-                # Lost, then; the places have to be looked after still.
-                with suppress(LedgerUnavailable):
-                    self._flush()
 
 
 def _scarce(said: Told) -> bool:

@@ -117,7 +117,7 @@ def test_status_says_how_much_of_a_quota_is_left(cli: Cli, filled: Path) -> None
 def test_status_says_which_hosts_rest_and_what_they_allow(cli: Cli, filled: Path) -> None:
     limits = Limits("imap.example.org", "ada", per_hour=5_000)
     with closing(Ledger.open(Home(filled).database_url)) as ledger:
-        ledger.pacing.take(Ask(limits, "notes", identity(), 1, 1, False), Report(), None)
+        ledger.pacing.take(Ask(limits, "notes", identity(), 1, False), Report(), None)
         for _ in range(5):
             ledger.pacing.failed(limits, "notes", login=False)
     told = cli("status", "--json").json

@@ -21,7 +21,7 @@ LIMITS = Limits("imap.example.org", "ada", per_hour=5_000)
 def asked(filled: Path) -> Path:
     """A home whose source was refused, and whose host was asked and has a transfer going on."""
     with closing(Ledger.open(Home(filled).database_url)) as ledger:
-        ledger.pacing.take(Ask(LIMITS, "notes", identity(), 1, 1, False), Report(), None)
+        ledger.pacing.take(Ask(LIMITS, "notes", identity(), 1, False), Report(), None)
         ledger.pacing.ask(LIMITS, "notes", identity())
         ledger.pacing.failed(LIMITS, "notes", login=True)
     return filled

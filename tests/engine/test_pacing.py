@@ -19,39 +19,39 @@ from catchment.pacing.windows import blocked_until, parse
 
 RATE, BURST = 10, 50
 SECOND = TOKEN
-Step = tuple[int, int, int]
-steps = st.lists(st.tuples(st.integers(0, 3 * SECOND), st.integers(1, 5), st.integers(1, 20)), min_size=1, max_size=60)
+Step = tuple[int, int]
+steps = st.lists(st.tuples(st.integers(0, 3 * SECOND), st.integers(1, 20)), min_size=1, max_size=60)
 
 
 @given(steps)
 def test_a_bucket_never_grants_more_than_its_burst_and_what_time_brought(taken: list[Step]) -> None:
     bucket, now, granted = Bucket(BURST * TOKEN, 0), 0, 0
-    for pause, cost, most in taken:
+    for pause, cost in taken:
         now += pause
-        bucket, grant = bucket.settled(now, RATE, BURST).take(cost, most, TOKEN, RATE, BURST)
+        bucket, grant = bucket.settled(now, RATE, BURST).take(cost, TOKEN, RATE, BURST)
         granted += grant.number
         assert granted * TOKEN <= BURST * TOKEN + RATE * now
-        assert grant.number == 0 or cost <= grant.number <= max(cost, most)
+        assert grant.number in (0, cost)
 
 
 @given(steps)
 def test_what_a_bucket_refuses_it_grants_at_the_moment_it_names(taken: list[Step]) -> None:
     bucket, now = Bucket(BURST * TOKEN, 0), 0
-    for pause, cost, most in taken:
+    for pause, cost in taken:
         now += pause
-        bucket, grant = bucket.settled(now, RATE, BURST).take(cost, most, TOKEN, RATE, BURST)
+        bucket, grant = bucket.settled(now, RATE, BURST).take(cost, TOKEN, RATE, BURST)
         if not grant.number:
             assert grant.of_rate and grant.until is not None and now < grant.until <= now + cost * SECOND // RATE + 1
             later = bucket.settled(grant.until, RATE, BURST)
-            assert later.take(cost, cost, TOKEN, RATE, BURST)[1].number == cost
+            assert later.take(cost, TOKEN, RATE, BURST)[1].number == cost
 
 
 @given(steps)
 def test_what_is_put_back_was_never_taken(taken: list[Step]) -> None:
     bucket = Bucket(BURST * TOKEN, 0, budget=Budget(5_000))
-    for _, cost, most in taken:
+    for _, cost in taken:
         before = bucket
-        bucket, grant = bucket.take(cost, most, TOKEN, RATE, BURST)
+        bucket, grant = bucket.take(cost, TOKEN, RATE, BURST)
         bucket = bucket.put_back(grant.number, TOKEN, BURST, grant.until)
         assert bucket.tokens == before.tokens
         assert bucket.budget is not None and bucket.budget.used == 0
@@ -64,16 +64,16 @@ def test_a_time_that_goes_back_brings_nothing_and_locks_nothing() -> None:
 
 
 def test_what_costs_more_than_a_bucket_holds_is_granted_when_it_is_full_and_owed() -> None:
-    bucket, grant = Bucket(BURST * TOKEN, 0).take(60, 60, TOKEN, RATE, BURST)
+    bucket, grant = Bucket(BURST * TOKEN, 0).take(60, TOKEN, RATE, BURST)
     assert (grant.number, bucket.tokens) == (60, -10 * TOKEN)
     assert bucket.settled(SECOND, RATE, BURST).tokens == 0
 
 
 def test_nothing_is_granted_before_the_moment_that_the_host_named() -> None:
     bucket = Bucket(BURST * TOKEN, 0).told(Told(retry_after=90))
-    assert bucket.take(1, 1, TOKEN, RATE, BURST)[1].until == 90 * SECOND
+    assert bucket.take(1, TOKEN, RATE, BURST)[1].until == 90 * SECOND
     assert bucket.told(Told(retry_after=5)).not_before == 90 * SECOND
-    assert bucket.settled(90 * SECOND, RATE, BURST).take(1, 1, TOKEN, RATE, BURST)[1].number == 1
+    assert bucket.settled(90 * SECOND, RATE, BURST).take(1, TOKEN, RATE, BURST)[1].number == 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 10 * 60 * SECOND), st.integers(1, 60)), max_size=80))
@@ -82,7 +82,7 @@ def test_no_hour_sees_more_than_nine_tenths_of_what_the_host_allows(asked: list[
     bucket, now, ends, made = Bucket(2_500 * TOKEN, 0, budget=Budget(100)), 0, -1, 0
     for pause, cost in asked:
         now += pause
-        bucket, grant = bucket.settled(now, 500, 2_500).take(cost, cost, TOKEN, 500, 2_500)
+        bucket, grant = bucket.settled(now, 500, 2_500).take(cost, TOKEN, 500, 2_500)
         if grant.number:
             ends, made = (now + HOUR, 0) if now >= ends else (ends, made)
             made += grant.number

@@ -426,7 +426,7 @@ def host_asked(desk: Desk) -> None:
     me = identity()
     with desk.ledger() as ledger:
         pacing = ledger.pacing
-        pacing.take(Ask(_HOST, SOURCE, me, 1, 5, False), Report(), None)
+        pacing.take(Ask(_HOST, SOURCE, me, 5, False), Report(), None)
         pacing.report(_HOST, Report(answers=1, said=[Told(remaining=50)]))
         dead: set[str] = set()
         places = Pacing(ledger._store, pacing._timeline, lambda who: who not in dead and (who == "gone" or alive(who)))

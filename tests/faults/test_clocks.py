@@ -114,18 +114,18 @@ def test_a_host_gets_the_rest_that_it_asked_for_and_no_more(world: World, jump: 
     ask(world, Told(retry_after=600))
     set_clock(world, jump, off=off)
     # Nobody knows how long a machine was off: a clock that shows a later time is believed.
-    assert ask(world).lot is None or (off and jump > timedelta())
+    assert ask(world).charge is None or (off and jump > timedelta())
     world.clock.forward(seconds=601)
-    assert ask(world).lot is not None
+    assert ask(world).charge is not None
 
 
 def test_no_tokens_come_from_setting_the_clock(world: World, jump: timedelta) -> None:
-    while ask(world).lot is not None:
+    while ask(world).charge is not None:
         pass
     set_clock(world, jump)
-    assert ask(world).lot is None
+    assert ask(world).charge is None
     world.clock.forward(seconds=1)
-    assert ask(world).lot is not None
+    assert ask(world).charge is not None
 
 
 def test_a_breaker_is_open_for_a_minute_and_not_for_ever(world: World, jump: timedelta, off: bool) -> None:
@@ -235,7 +235,7 @@ def failed(world: World, *, wait: timedelta) -> int:
 
 
 def ask(world: World, *said: Told) -> Answer:
-    return world.ledger.pacing.take(Ask(LIMITS, "notes", ME, 1, 1, False), Report(said=list(said)), None)
+    return world.ledger.pacing.take(Ask(LIMITS, "notes", ME, 1, False), Report(said=list(said)), None)
 
 
 def deleted(world: World) -> None:

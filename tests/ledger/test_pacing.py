@@ -53,14 +53,14 @@ def pacing(world: World, uptime: Uptime) -> Pacing:
     return Pacing(world.ledger._store, Timeline(uptime))
 
 
-def take(pacing: Pacing, number: int = 1, limits: Limits = LIMITS, *, intake: bool = False, most: int = 0) -> Answer:
-    return pacing.take(Ask(limits, "notes", ME, number, most or number, intake), Report(), None)
+def take(pacing: Pacing, number: int = 1, limits: Limits = LIMITS, *, intake: bool = False) -> Answer:
+    return pacing.take(Ask(limits, "notes", ME, number, intake), Report(), None)
 
 
 def drained(pacing: Pacing, limits: Limits = LIMITS) -> int:
     """Take one after the other until there is nothing left; how many there were."""
     number = 0
-    while take(pacing, limits=limits).lot is not None:
+    while take(pacing, limits=limits).charge is not None:
         number += 1
     return number
 
@@ -102,7 +102,7 @@ def test_setting_the_clock_gives_no_tokens_and_locks_nothing(pacing: Pacing, clo
     pacing.report(LIMITS, Report(said=[Told(retry_after=60)]))
     clock.now += jump
     answer = take(pacing)
-    assert answer.lot is None and (answer.why, answer.wait) == ("host", pytest.approx(60, abs=0.01))
+    assert answer.charge is None and (answer.why, answer.wait) == ("host", pytest.approx(60, abs=0.01))
     found = pacing.not_before("notes", LIMITS, ME)
     assert found is not None and abs((found[0] - clock.moment).total_seconds() - 60) < 0.01
 
@@ -131,14 +131,14 @@ def test_after_a_reboot_at_least_the_time_since_it_has_passed(
 
 def test_one_budget_serves_all_sources_of_a_login_up_to_nine_tenths(pacing: Pacing, uptime: Uptime) -> None:
     limits = Limits("api.example.org", "token", Profile.MAXIMUM, per_hour=1_000)
-    got = [pacing.take(Ask(limits, source, ME, 1, 100, False), Report(), None).lot for source in ("notes", "mail") * 60]
-    assert sum(lot.number for lot in got if lot) == 900
+    got = [pacing.take(Ask(limits, source, ME, 10, False), Report(), None).charge for source in ("notes", "mail") * 60]
+    assert sum(charge.number for charge in got if charge) == 900
     found = pacing.not_before("notes", limits, ME)
     assert found is not None and found[1] == "what the host allows in an hour is used up"
     uptime.seconds += 3_600
     assert pacing.not_before("notes", limits, ME) is None
     pacing.report(limits, Report(said=[Told(limit=1_000, remaining=101, resets_in=60)]))
-    assert take(pacing, 1, limits).lot is not None
+    assert take(pacing, 1, limits).charge is not None
     assert take(pacing, 1, limits).wait == pytest.approx(60, abs=0.01)
 
 
@@ -146,7 +146,7 @@ def test_trouble_slows_intake_and_not_what_drains_the_queue(pacing: Pacing, upti
     take(pacing)
     pacing.report(LIMITS, Report(answers=9, throttled=1))
     uptime.seconds += 5
-    assert take(pacing, 1, intake=True).lot is not None
+    assert take(pacing, 1, intake=True).charge is not None
     [bucket] = pacing.buckets()
     assert (bucket.multiplier, bucket.tokens) == (0.5, 48)
     take(pacing, 1)
@@ -157,12 +157,12 @@ def test_a_full_queue_slows_intake_and_an_empty_one_lets_it_run(pacing: Pacing, 
     seen = []
     for fill in (0.9, 0.5, 0.1):
         uptime.seconds += 5
-        pacing.take(Ask(LIMITS, "notes", ME, 1, 1, True), Report(answers=1), lambda fill=fill: fill)
+        pacing.take(Ask(LIMITS, "notes", ME, 1, True), Report(answers=1), lambda fill=fill: fill)
         seen.append(pacing.buckets()[0].multiplier)
         # A bucket that is new is looked at when it is five seconds old.
     assert seen == [1.0, 1.0, 1.2]
     uptime.seconds += 5
-    pacing.take(Ask(LIMITS, "notes", ME, 1, 1, True), Report(answers=1), lambda: 0.9)
+    pacing.take(Ask(LIMITS, "notes", ME, 1, True), Report(answers=1), lambda: 0.9)
     assert pacing.buckets()[0].multiplier == 0.6
 
 
@@ -233,12 +233,13 @@ def pace(world: World, pacing: Pacing) -> Iterator[Metered]:
     assert pacing.places() == []
 
 
-def test_a_lot_is_taken_once_for_several_transfers_and_the_rest_given_back(pacing: Pacing, pace: Metered) -> None:
-    with pace.transfer():
-        pass
-    assert pacing.buckets()[0].tokens == 48
-    pace.close()
-    assert (pacing.buckets()[0].tokens, pace.requests) == (49, 1)
+def test_each_transfer_takes_its_tokens_and_leaves_no_place(pacing: Pacing, pace: Metered) -> None:
+    for cost in (1, 3):
+        with pace.transfer(cost):
+            assert len(pacing.places()) == 1
+        assert pacing.places() == []
+    assert (int(pacing.buckets()[0].tokens), pace.requests) == (46, 4)
+    assert not [thread for thread in threading.enumerate() if thread.name == "pace"]
 
 
 def test_a_transfer_that_cost_the_host_nothing_is_refunded(pacing: Pacing, pace: Metered) -> None:
@@ -364,7 +365,7 @@ def test_a_pause_or_a_window_of_any_scope_blocks_a_source(throttles: Throttles, 
     assert throttles.blocked("notes") == (START + timedelta(hours=1), "a blackout window")
     assert take(pacing).why == "rule"
     clock.forward(hours=1)
-    assert throttles.blocked("notes") is None and take(pacing).lot is not None
+    assert throttles.blocked("notes") is None and take(pacing).charge is not None
     throttles.put("all", Rule(paused=True), "operator", "the line is bad")
     assert throttles.blocked("notes") == (None, "a pause")
     throttles.put("all", Rule(), "operator", "")

@@ -15,7 +15,7 @@ from catchment.ledger.limits import breakers, host_slots, throttles
 from catchment.pacing.adaptive import EVERY, Adaptive
 from catchment.pacing.bucket import TOKEN, Bucket, Budget
 from catchment.pacing.limits import Limits, Profile
-from catchment.pacing.metered import Answer, Ask, Lot, Report
+from catchment.pacing.metered import Answer, Ask, Charge, Report
 from catchment.runtime import process
 
 
@@ -45,7 +45,7 @@ class Pacing:
     # Requests
 
     def take(self, ask: Ask, report: Report, fill: Callable[[], float] | None) -> Answer:
-        """Heed the report and grant a lot, if there is one to have; one transaction."""
+        """Apply the report and grant the requests, if there are tokens; one transaction."""
         with self._store.write() as writing:
             now = self._timeline.now(writing)
             rule = throttles.rule_of(writing, ask.source)
@@ -61,11 +61,10 @@ class Pacing:
                 _save(writing, limits, bucket, mood)
                 return Answer(None, wait / TOKEN, "breaker")
             rate, price = mood.rate(limits.profile.rate), mood.price(intake=ask.intake)
-            most = min(ask.most, max(ask.cost, limits.profile.rate // 4))
-            bucket, grant = bucket.take(ask.cost, most, price, rate, limits.profile.burst)
+            bucket, grant = bucket.take(ask.cost, price, rate, limits.profile.burst)
             _save(writing, limits, bucket, mood)
             if grant.number:
-                return Answer(Lot(grant.number, price, grant.until), failing=failing)
+                return Answer(Charge(grant.number, price, grant.until), failing=failing)
             return Answer(None, ((grant.until or now) - now) / TOKEN, "rate" if grant.of_rate else "host", failing)
 
     def report(self, limits: Limits, report: Report) -> None:
@@ -76,8 +75,8 @@ class Pacing:
     def _heed(self, writing: Writing, limits: Limits, report: Report, now: int) -> tuple[Bucket, Adaptive]:
         bucket, mood = _load(writing, limits, now)
         bucket = bucket.settled(now, mood.rate(limits.profile.rate), limits.profile.burst)
-        for lot in report.back:
-            bucket = bucket.put_back(lot.number, lot.price, limits.profile.burst, lot.window)
+        for charge in report.refunds:
+            bucket = bucket.put_back(charge.number, charge.price, limits.profile.burst, charge.window)
         for said in report.said:
             bucket = bucket.told(said)
         return bucket, mood.noted(report.answers, report.slow, report.throttled)
@@ -188,7 +187,7 @@ class Pacing:
         now = self._timeline.now(reading)
         bucket, _ = _load(reading, limits, now)
         bucket = bucket.settled(now, 0, limits.profile.burst)
-        _, grant = bucket.take(1, 1, TOKEN, 1, limits.profile.burst)
+        _, grant = bucket.take(1, TOKEN, 1, limits.profile.burst)
         if grant.number or grant.of_rate or grant.until is None:
             return None
         why = "the host asked to wait" if bucket.not_before > now else "what the host allows in an hour is used up"
