@@ -19,7 +19,7 @@ from tests.connectors.memory_ledger import MemoryLedger, Report
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> int:
     """Pages of ten, so that a listing is long soon."""
     for module in ("client", "feed", "threads", "releases"):
-        monkeypatch.setattr(f"connectors.github.{module}.PAGE", 10)
+        monkeypatch.setattr(f"connectors.github.api.{module}.PAGE", 10)
     return 10
 
 
