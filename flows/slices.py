@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from prefect import flow
 
-from tasks.quiet import in_thread
+from tasks.redacted_errors import in_thread
 from tasks.session import SourceSync, current
-from tasks.work import cached, extract_batch, normalize_batch
+from tasks.sync_tasks import cached, extract_batch, normalize_batch
 
 BATCH = 1_000
 """Jobs that a sync claims at a time, at most."""

@@ -25,11 +25,11 @@ from catchment.errors import (
 )
 from catchment.settings import PlanId, SourceSettings
 from flows.slices import BATCH, chain
-from tasks.handing_on import answer_the_waiting, hand_on
-from tasks.quiet import Reported, in_thread
+from tasks.coalesce import answer_the_waiting, hand_on
+from tasks.redacted_errors import Reported, in_thread
 from tasks.report import name_run, report, schedule_next, showing_progress
 from tasks.session import SourceSync, session
-from tasks.work import QUARANTINED, discover, process_item
+from tasks.sync_tasks import QUARANTINED, discover, process_item
 
 _AGAIN_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02

@@ -15,7 +15,7 @@ from prefect.runtime import deployment, flow_run
 
 from catchment.errors import LedgerUnavailable
 from catchment.sync.session import SourceSync
-from tasks.handing_on import ask_for_another
+from tasks.coalesce import ask_for_another
 
 _EVERY_SECONDS = 2.0
 

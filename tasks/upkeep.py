@@ -15,7 +15,7 @@ from catchment.ledger import Ledger
 from catchment.settings import CachePolicy, Home
 from catchment.status import record_check
 from catchment.sync.batch import forget_done
-from tasks.quiet import in_thread
+from tasks.redacted_errors import in_thread
 
 TOMBSTONE = timedelta(days=30)
 _MOST_TEXT = 1_000_000_000

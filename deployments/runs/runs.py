@@ -20,7 +20,7 @@ _SILENCE = 60.0
 """Seconds for which a server may say nothing to who waits for a run: what was killed is back by then, and the run goes on."""
 
 HANDED_ON = "Handed on"
-"""The state of a run that another one stands for, as `tasks.handing_on` names it; its message ends with the id of that one."""
+"""The state of a run that another one stands for, as `tasks.coalesce` names it; its message ends with the id of that one."""
 
 _FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 

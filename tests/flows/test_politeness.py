@@ -22,7 +22,7 @@ from catchment.settings import Home
 from catchment.sync.session import SourceSync
 from connectors.local_files import LocalFilesSettings
 from flows.local_files import sync_local_files
-from tasks import handing_on, report
+from tasks import coalesce, report
 from tests.flows.conftest import Window
 
 pytestmark = pytest.mark.server
@@ -133,9 +133,9 @@ async def test_what_is_due_later_in_the_second_of_a_run_has_a_run_of_its_own(mon
 
         yield SimpleNamespace(create_flow_run_from_deployment=create)
 
-    for module in (report, handing_on):
+    for module in (report, coalesce):
         monkeypatch.setattr(module, "deployment", SimpleNamespace(id=str(uuid4())))
-    monkeypatch.setattr(handing_on, "get_client", server)
+    monkeypatch.setattr(coalesce, "get_client", server)
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     for milliseconds in (0, 0, 100, 900):
         await report.schedule_next("papers", noon + timedelta(milliseconds=milliseconds))

@@ -20,7 +20,7 @@ from console.sources.source_lifecycle import Timing, commit, prepare
 from deployments.runs.runs import HANDED_ON, start_sync, view, wait
 from deployments.server.client import api
 from deployments.supervisor.supervisor import Running
-from tasks import handing_on
+from tasks import coalesce
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.server
@@ -57,7 +57,7 @@ def runs_of(server: Running, name: str) -> list[dict[str, Any]]:
 
 
 def test_both_sides_name_the_state_alike() -> None:
-    assert handing_on.HANDED_ON == HANDED_ON
+    assert coalesce.HANDED_ON == HANDED_ON
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_both_sides_name_the_state_alike() -> None:
     ],
 )
 def test_a_run_stands_for_others_that_want_no_more(mine: dict[str, Any], other: dict[str, Any], does: bool) -> None:
-    assert handing_on.stands_for(mine, other) is does
+    assert coalesce.stands_for(mine, other) is does
 
 
 def test_a_run_that_finds_another_at_work_is_no_error_and_one_more_follows(

@@ -13,7 +13,7 @@ from prefect.context import TaskRunContext
 from catchment.content.normalize import NORMALIZER
 from catchment.errors import LedgerUnavailable, SourceError, TryAgain
 from catchment.sync.backoff import IN_RUN_SECONDS
-from tasks.quiet import Reported, in_thread
+from tasks.redacted_errors import Reported, in_thread
 from tasks.session import current
 
 P = ParamSpec("P")
