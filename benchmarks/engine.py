@@ -11,6 +11,7 @@ from typing import Any
 
 from catchment.settings import Home
 from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.shared import configure_gc
 from connectors import connector_class
 
 _BATCH = 1_000
@@ -20,6 +21,7 @@ def sync(
     kind: str, folder: Path, home: Home, *, name: str = "notes", only_list: bool = False, **policy_changes: int
 ) -> dict[str, Any]:
     """One sync of a folder into the ledger of a home, or only its listing."""
+    configure_gc()
     start = time.perf_counter()
     connector = connector_class(kind)
     settings = connector.settings.model_validate({"root": folder})
@@ -31,14 +33,14 @@ def sync(
         if not only_list:
             with ThreadPoolExecutor(2) as two:
                 list(two.map(_work, [opened, opened]))
-        summary = opened.end()
+        summary = opened.finish("completed")
     seconds = discovered if only_list else time.perf_counter() - start
     return {"seconds": seconds, "discover": discovered, "documents": summary["succeeded"], "jobs": summary["jobs"]}
 
 
 def _work(opened: SourceSync) -> None:
     while (token := opened.claim(_BATCH)) is not None:
-        opened.deliver(token)
+        opened.process(token)
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ def _sync(address: str, home: Path, *, deep: bool = False) -> dict[str, Any]:
         discovered = time.perf_counter() - began
         with ThreadPoolExecutor(2) as two:
             list(two.map(_work, [opened, opened]))
-        summary = opened.end()
+        summary = opened.finish("completed")
     told = {name: summary.get(name, 0) for name in ("listed", "succeeded", "requests")}
     seconds = time.perf_counter() - began
     return {**told, "discover_s": round(discovered, 2), "seconds": round(seconds, 2), "peak_mb": _peak()}
@@ -167,7 +167,7 @@ def _deep(address: str, home: Path) -> dict[str, Any]:
 
 def _work(opened: SourceSync) -> None:
     while (token := opened.claim(_BATCH)) is not None:
-        opened.deliver(token)
+        opened.process(token)
 
 
 def _peak() -> float:

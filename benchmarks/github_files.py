@@ -141,7 +141,7 @@ def _sync(address: str, home: Path) -> dict[str, Any]:
         opened.discover()
         with ThreadPoolExecutor(2) as two:
             list(two.map(_work, [opened, opened]))
-        summary = opened.end()
+        summary = opened.finish("completed")
     told = {name: summary[name] for name in ("listed", "succeeded", "moved", "deleted", "quarantined")}
     copied = sum(path.stat().st_size for path in Home(home).copies("weir").rglob("*") if path.is_file())
     return {"seconds": time.perf_counter() - began, **told, "copied megabytes": copied / _MEGABYTE}
@@ -149,7 +149,7 @@ def _sync(address: str, home: Path) -> dict[str, Any]:
 
 def _work(opened: SourceSync) -> None:
     while (token := opened.claim(_BATCH)) is not None:
-        opened.deliver(token)
+        opened.process(token)
 
 
 _CASES = {"bare": _bare, "sync": _sync}

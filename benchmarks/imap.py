@@ -177,11 +177,11 @@ def _opened(port: int, home: Path) -> Iterator[SourceSync]:
 
 def _work(opened: SourceSync) -> None:
     while (token := opened.claim(_BATCH)) is not None:
-        opened.deliver(token)
+        opened.process(token)
 
 
 def _told(opened: SourceSync) -> dict[str, Any]:
-    summary = opened.end()
+    summary = opened.finish("completed")
     return {
         "messages": summary["listed"],
         "quarantined": summary.get("quarantined", 0),

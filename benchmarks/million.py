@@ -56,14 +56,14 @@ def measure(place: Path, items: int) -> dict[str, Any]:
         with ThreadPoolExecutor(2) as two:
             list(two.map(_work, [sync, sync], [lines.claims, lines.claims]))
         seconds = time.perf_counter() - begun
-        done = sync.end()["succeeded"]
+        done = sync.finish("completed")["succeeded"]
     if done != items:
         raise SystemExit(f"{items - done} of {items} notes are not in the library")
     with _opened(home, items) as sync, _Lines(sync, home) as again:
         begun = time.perf_counter()
         found = sync.discover().listed
         unchanged = time.perf_counter() - begun
-        sync.end()
+        sync.finish("completed")
     if found:
         raise SystemExit(f"{found} notes that did not change were taken for changed ones")
     memory = [line["memory_mb"] for line in lines.said]
@@ -105,7 +105,7 @@ def _work(sync: SourceSync, claims: list[tuple[float, float]]) -> None:
         if token is None:
             return
         claims.append((begun, (time.perf_counter() - begun) * 1_000))
-        sync.deliver(token)
+        sync.process(token)
 
 
 class _Lines(threading.Thread):

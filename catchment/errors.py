@@ -103,6 +103,12 @@ class NotNow(TryAgain):
         return str(self.args[0])
 
 
+class Stopped(CatchmentError):
+    """The sync was asked to stop; what it did not do waits for the next one."""
+
+    failure_class = FailureClass.TRANSIENT
+
+
 class SourceError(CatchmentError):
     """The source as a whole cannot be read."""
 

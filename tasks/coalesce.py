@@ -1,4 +1,4 @@
-"""How one run of a source takes the place of another: it goes on where that one yielded, or answers for those that wait."""
+"""Coalescing of runs: one run of a source does the work of identical runs that wait, and of one that found it at work."""
 
 from __future__ import annotations
 
@@ -32,11 +32,8 @@ _ENDING = timedelta(seconds=1)
 _ORDINARY = {"deep": False, "plan": None, "changed_only": False}
 
 
-async def hand_on(name: str, seconds: float, *, deep: bool, plan: str | None = None) -> State[None]:
-    """Have one more run of this run's deployment, when this one has ended and so many seconds have passed.
-
-    Returns the state that this run ends in.
-    """
+async def coalesce_into_next(name: str, seconds: float, *, deep: bool, plan: str | None = None) -> State[None]:
+    """Request one more run of this run's deployment, so many seconds after this one; return the state that this one ends in."""
     moment = datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)
     parameters = {"deep": deep, "plan": plan}
     if (run := await ask_for_another(f"{name}: goes on", moment, f"after {flow_run.id}", parameters)) is None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from catchment.errors import CatchmentError
@@ -22,10 +25,16 @@ class Reported(CatchmentError):
         return f"{self.args[0]}; what happened in full: catchment status"
 
 
-async def in_thread(step: Callable[..., R], *arguments: Any, **named: Any) -> R:
+async def in_thread(step: Callable[..., R], *arguments: Any, executor: Executor | None = None, **named: Any) -> R:
     """Call a step of the engine off the event loop. Raises Reported in place of any error of ours."""
     try:
-        return await asyncio.to_thread(step, *arguments, **named)
+        return await run(step, *arguments, executor=executor, **named)
     except CatchmentError as error:
         reported = Reported(type(error).__name__, error)
     raise reported
+
+
+async def run(step: Callable[..., R], *arguments: Any, executor: Executor | None = None, **named: Any) -> R:
+    """Call a step as `asyncio.to_thread` does, in a thread of this executor."""
+    call = functools.partial(contextvars.copy_context().run, step, *arguments, **named)
+    return await asyncio.get_running_loop().run_in_executor(executor, call)

@@ -13,19 +13,20 @@ from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact,
 from prefect.client.orchestration import get_client
 from prefect.runtime import deployment, flow_run
 
-from catchment.errors import LedgerUnavailable
 from catchment.sync.session import SourceSync
 from tasks.coalesce import ask_for_another
+from tasks.redacted_errors import Reported
+from tasks.session import Session
 
 _EVERY_SECONDS = 2.0
 
 
 @asynccontextmanager
-async def showing_progress(sync: SourceSync) -> AsyncIterator[None]:
+async def showing_progress(opened: Session) -> AsyncIterator[None]:
     """Keep a progress artifact up to date; a sync that is over in two seconds gets none."""
     shown: list[UUID] = []
     over = asyncio.Event()
-    shower = asyncio.create_task(_show_progress(sync, shown, over))
+    shower = asyncio.create_task(_show_progress(opened, shown, over))
     try:
         yield
         over.set()
@@ -35,10 +36,11 @@ async def showing_progress(sync: SourceSync) -> AsyncIterator[None]:
         shower.cancel()
         await asyncio.gather(shower, return_exceptions=True)
     for artifact in shown:
-        await aupdate_progress_artifact(artifact, 100.0, description=f"{sync.source.name}: done")
+        await aupdate_progress_artifact(artifact, 100.0, description=f"{opened.sync.source.name}: done")
 
 
-async def _show_progress(sync: SourceSync, shown: list[UUID], over: asyncio.Event) -> None:
+async def _show_progress(opened: Session, shown: list[UUID], over: asyncio.Event) -> None:
+    sync = opened.sync
     while not await _happens(over, _EVERY_SECONDS):
         if not shown:
             shown.append(
@@ -46,7 +48,7 @@ async def _show_progress(sync: SourceSync, shown: list[UUID], over: asyncio.Even
                     0.0, key=artifact_key(sync.source.name, "progress"), description=sync.source.name
                 )
             )
-        await aupdate_progress_artifact(shown[0], sync.progress.share() * 100, description=await described(sync))
+        await aupdate_progress_artifact(shown[0], sync.progress.share() * 100, description=await described(opened))
 
 
 async def _happens(event: asyncio.Event, within: float) -> bool:
@@ -56,29 +58,33 @@ async def _happens(event: asyncio.Event, within: float) -> bool:
     return False
 
 
-async def described(sync: SourceSync) -> str:
+async def described(opened: Session) -> str:
     """What a sync is called while it runs: its source, and when it will be done."""
-    with suppress(LedgerUnavailable):  # It is busy; the next look may tell.
-        if (moment := await asyncio.to_thread(sync.foretell)) is not None:
+    sync = opened.sync
+    with suppress(Reported):  # The ledger is busy; the next look may tell.
+        if (moment := await opened.call(sync.foretell)) is not None:
             return f"{sync.source.name}: done about {moment.astimezone():%H:%M}"
     return sync.source.name
 
 
-async def report(sync: SourceSync, more: str = "") -> None:
+async def report(opened: Session, more: str = "") -> None:
     """Name the run after what it did, and what `more` there is to say, and leave a table of its figures."""
+    sync, rule = opened.sync, await opened.call(opened.sync.rule)
     await name_run(f"{sync.source.name}: {sync.progress.sentence()} {more}".rstrip())
     table = [{"what": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items() if n]
-    await acreate_table_artifact(table, key=artifact_key(sync.source.name, "summary"), description=_headline(sync))
+    await acreate_table_artifact(
+        table, key=artifact_key(sync.source.name, "summary"), description=_headline(sync, rule)
+    )
 
 
-def _headline(sync: SourceSync) -> str:
+def _headline(sync: SourceSync, rule: str) -> str:
     """Which sync it was, and how fast: what its processes used is told by the worker, once they have ended."""
     began = sync.sync.began
     took = max((datetime.now(UTC) - began).total_seconds(), 0.001)
     words = [f"Sync {sync.sync.id} of {sync.source.name}: took {took:.1f} s"]
     if done := sync.progress.done():
         words.append(f"{done / took:.0f} items a second")
-    if rule := sync.rule():
+    if rule:
         words.append(f"ruled: {rule}")
     if (due := flow_run.scheduled_start_time) is not None:
         words.append(f"waited {max((began - due).total_seconds(), 0.0):.1f} s")

@@ -1,9 +1,13 @@
-"""The sync that a flow run works on. Tasks name it by its number, so that no object and nothing private is a parameter."""
+"""The open sync of each flow run, and its threads. Tasks name it by its number: no parameter is an object, or private."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
+from uuid import UUID
 
 from catchment.contracts import Mirrored
 from catchment.runtime.fingerprints import circumstances
@@ -11,23 +15,129 @@ from catchment.runtime.secret_references import read_blocks_with
 from catchment.settings import Home, SourceSettings
 from catchment.sync.plan import Followed, kept
 from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.shared import configure_gc
 from connectors import connector_class
 from tasks.blocks import read_block
+from tasks.redacted_errors import in_thread, run
 from tasks.shell import run_in_flow
 
-__all__ = ["SourceSync", "current", "session"]
+R = TypeVar("R")
 
-_open: dict[int, SourceSync] = {}
+_THREADS = 4
+"""Steps of one sync at a time."""
+
+
+class Session:
+    """The sync of one flow run. Everything of it that blocks runs in threads of its own, never on the event loop."""
+
+    sync: SourceSync
+
+    def __init__(self, name: str, run: str | None) -> None:
+        self.run = run
+        self.slices = 0
+        """How many slices have begun."""
+        self.batches: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
+        """From `normalize` to `extract`: the number and the token of each batch of the slice; None after the last."""
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"sync of {name}")
+        # One thread for both: whatever happens, the sync is closed only after it was opened.
+        self._opening = ThreadPoolExecutor(1, thread_name_prefix=f"opening {name}")
+        self._resources = ExitStack()
+        self._is_open = False
+        self._stopped: str | None = None
+        self._stopping = asyncio.Event()
+
+    async def call(self, step: Callable[..., R], *arguments: Any, **named: Any) -> R:
+        """Run a step of the engine in a thread of the sync. Raises Reported in place of any error of ours."""
+        return await in_thread(step, *arguments, executor=self._threads, **named)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, but no longer than until the sync is asked to stop."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+
+    def is_of(self, sync: int) -> bool:
+        """Whether this is the session of the sync with this number."""
+        return self._is_open and self.sync.sync.id == sync
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the sync was asked to stop."""
+        return self._stopped is not None
+
+    def stop(self, reason: str) -> None:
+        """Ask the sync to stop, also while it is being opened. From the event loop only; may be called again."""
+        self._stopped = reason
+        self._stopping.set()
+        if self._is_open:
+            self.sync.stop(reason)
+
+    async def open(self, sync: AbstractContextManager[SourceSync]) -> None:
+        """Open the sync; raises what that raises."""
+        await self._outside(self._enter, sync)
+
+    async def close(self) -> None:
+        """Close the sync, and leave a step that hangs to itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        try:
+            await self._outside(self._resources.close)
+        finally:
+            self._opening.shutdown(wait=False)
+
+    async def _outside(self, act: Callable[..., object], *arguments: object) -> None:
+        # If the flow is cancelled meanwhile, this is done all the same.
+        await asyncio.shield(run(act, *arguments, executor=self._opening))
+
+    def _enter(self, sync: AbstractContextManager[SourceSync]) -> None:
+        self.sync = self._resources.enter_context(sync)
+        self._is_open = True
+        if self._stopped is not None:
+            self.sync.stop(self._stopped)
+
+
+_sessions: list[Session] = []
+"""Those of this process, in the order in which they began."""
+
+
+@asynccontextmanager
+async def session(
+    kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None = None
+) -> AsyncIterator[Session]:
+    """Begin a sync of the source, by a plan if one is named, and make it known to the tasks of this process until it ends.
+
+    Raises NotFound when the plan is not kept any more, and what `open_sync` does.
+    """
+    opened = Session(name, run)
+    _sessions.append(opened)
+    try:
+        await opened.open(_sync(kind, name, settings, run, plan))
+        yield opened
+    finally:
+        try:
+            await opened.close()
+        finally:
+            _sessions.remove(opened)
+
+
+def current(sync: int) -> Session:
+    """Return the session of the sync with this number."""
+    [found] = (opened for opened in _sessions if opened.is_of(sync))
+    return found
+
+
+def stop(flow_run_id: UUID | str, reason: str = "the run was cancelled") -> bool:
+    """Ask the sync of a flow run to stop; whether it has one here. The run ends `Cancelled` soon, by itself.
+
+    Called from the event loop that the flow runs on; never waits.
+    """
+    asked = [opened for opened in _sessions if opened.run == str(flow_run_id)]
+    for opened in asked:
+        opened.stop(reason)
+    return bool(asked)
 
 
 @contextmanager
-def session(
-    kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None = None
-) -> Iterator[SourceSync]:
-    """Begin a sync of the source, by a plan if one is named, and make it known to the tasks of this process until it ends.
-
-    Raises NotFound when the plan is not kept any more.
-    """
+def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None) -> Iterator[SourceSync]:
+    configure_gc()
     read_blocks_with(read_block)
     followed = None if plan is None else kept(Home.default(), plan, name)
     connector = connector_class(kind)(settings)
@@ -38,13 +148,4 @@ def session(
     with open_sync(Home.default(), connector, name, policy, settings.priority, run=run, now=now) as sync:
         if followed is not None:
             sync.discovery.through = Followed(followed, sync.progress)
-        _open[sync.sync.id] = sync
-        try:
-            yield sync
-        finally:
-            del _open[sync.sync.id]
-
-
-def current(sync: int) -> SourceSync:
-    """The open sync of that number."""
-    return _open[sync]
+        yield sync

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,7 +12,7 @@ from prefect.context import TaskRunContext
 from catchment.content.normalize import NORMALIZER
 from catchment.errors import LedgerUnavailable, SourceError, TryAgain
 from catchment.sync.backoff import IN_RUN_SECONDS
-from tasks.redacted_errors import Reported, in_thread
+from tasks.redacted_errors import Reported
 from tasks.session import current
 
 P = ParamSpec("P")
@@ -37,13 +36,13 @@ _AGAIN: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_co
 
 def _batch_key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
     """The content of a batch, its connector, and the version of the code that parses."""
-    sync = current(parameters["sync"])
+    sync = current(parameters["sync"]).sync
     return f"{sync.source.kind}:{NORMALIZER}:{sync.fingerprint(parameters['token'])}:normalize"
 
 
 def cached(step: Task[P, R], sync: int) -> Task[P, R]:
     """The step with the caching policy of the sync's source; of 0 days: with none."""
-    days = current(sync).policy.cache.days
+    days = current(sync).sync.policy.cache.days
     return step.with_options(cache_expiration=timedelta(days=days), refresh_cache=days == 0)
 
 
@@ -56,7 +55,8 @@ def _may_help(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
 @task(name="discover", task_run_name="discover", persist_result=False, **_AGAIN)
 async def discover(sync: int, deep: bool) -> dict[str, int]:
     """List the source and record what is different."""
-    progress = await in_thread(current(sync).discover, deep=deep)
+    opened = current(sync)
+    progress = await opened.call(opened.sync.discover, deep=deep)
     get_run_logger().info("%d differences, %d jobs", progress.listed, progress.jobs)
     return progress.summary()
 
@@ -70,26 +70,28 @@ async def discover(sync: int, deep: bool) -> dict[str, int]:
 )
 async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Read and parse a batch."""
-    return await in_thread(current(sync).normalize, token)
+    opened = current(sync)
+    return await opened.call(opened.sync.normalize, token)
 
 
 @task(name="extract-batch", task_run_name="extract and deliver batch {number}", persist_result=False, **_AGAIN)
 async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Take a batch apart into chunks, links and entities, and put it into the library."""
-    return await in_thread(current(sync).deliver, token)
+    opened = current(sync)
+    return await opened.call(opened.sync.process, token)
 
 
 @task(name="item", task_run_name="item of job {job}", retry_condition_fn=_may_help, persist_result=False)
 async def process_item(sync: int, job: int) -> State | str:
     """Work on one troubled item by itself; ends `Quarantined` when its attempts are used up or no attempt can help."""
-    session = current(sync)
-    before = trouble = session.troubles.get(job)
+    opened = current(sync)
+    before = trouble = opened.sync.troubles.get(job)
     if before is None or before.waits(IN_RUN_SECONDS) is not None:
         if before is not None:
-            await asyncio.sleep(before.waits(IN_RUN_SECONDS) or 0)
-        trouble = await in_thread(session.process_alone, job)
-        if trouble is before and await in_thread(session.is_left, job):
-            # A quota or the pace of its host is used up.
+            await opened.sleep(before.waits(IN_RUN_SECONDS) or 0)
+        trouble = await opened.call(opened.sync.process_alone, job)
+        if trouble is before and await opened.call(opened.sync.is_left, job):
+            # A quota or the pace of its host is used up, or the sync was asked to stop.
             return State(type=StateType.FAILED, name=LATER, message="nothing more may be begun now")
     if trouble is None:
         return "done"

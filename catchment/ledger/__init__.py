@@ -55,7 +55,6 @@ from catchment.ledger.jobs.queue import Queue
 from catchment.ledger.library.documents import Library
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
-from catchment.ledger.limits.turns import Turns
 from catchment.pacing.steady import Steady, steady
 
 if TYPE_CHECKING:
@@ -77,7 +76,6 @@ class Ledger:
         timeline = self._timeline = Timeline(steady)
         self.sources = Sources(store)
         self.syncs = Syncs(store)
-        self.turns = Turns(store)
         self.intake = Intake(store, timeline)
         self.queue = Queue(store, timeline)
         self.library = Library(store)

@@ -28,6 +28,7 @@ from catchment.runtime.heartbeat import Pulse
 from catchment.runtime.redaction import redact
 from catchment.settings import Policy
 from catchment.sync import backoff
+from catchment.sync.preflight import Permit
 from catchment.sync.progress import Progress, Trouble
 
 _WORTH_HASHING_FIRST = 64 * 1024
@@ -48,13 +49,22 @@ Figures = dict[str, int]
 class Bench:
     """What the batches of one sync share. `progress` and `troubles` may be changed by several threads."""
 
-    def __init__(self, ledger: Ledger, cache: Cache, pool: ParserPool, connector: Connector, policy: Policy) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        cache: Cache,
+        pool: ParserPool,
+        connector: Connector,
+        policy: Policy,
+        permit: Permit,
+    ) -> None:
         self.ledger = ledger
         self.cache = cache
         self.pool = pool
         self.connector = connector
         self.pickled = pickle.dumps(connector)
         self.policy = policy
+        self.permit = permit
         self.progress = Progress()
         self.troubles: dict[int, Trouble] = {}
         self.pulse = Pulse(
@@ -73,7 +83,9 @@ class Bench:
         """What the parser pool makes of each task. The pool stops tasks that stall, so a long silence means a stuck run."""
         limits = self.policy.limits
         with self.pulse.patient(_PATIENCE * limits.stall_seconds + STARTING_SECONDS):
-            yield from self.pool.run(function, tasks, limits, self.pulse.beat)
+            for outcome in self.pool.run(function, tasks, limits, self.pulse.beat):
+                yield outcome
+                self.permit.check()
 
     def report(self, trouble: Trouble) -> None:
         """Note an item that left its batch."""
@@ -258,6 +270,7 @@ class OpenBatch:
         if isinstance(connector, Connected):
             connector.expect([job.item for job in jobs])
         for job in jobs:
+            self._bench.permit.check()
             try:
                 raw = None if connector.fetch_in_parser else connector.fetch(job.item)
             except ItemError as error:
@@ -275,20 +288,23 @@ class OpenBatch:
         """What the parser pool made of each task, kept in the cache; a job that failed leaves the batch."""
         entries: dict[str, bytes] = {}
         bench = self._bench
-        for index, outcome in bench.parsed(function, [task for _, task in tasks]):
-            job = tasks[index][0]
-            if isinstance(outcome, Failed):
-                if isinstance(outcome.error, SourceError):
-                    # Its root is gone: that is no failure of the item.
-                    self._stopped = self._stopped or outcome.error
-                else:
-                    self._fail(job, outcome)
-                continue
-            reading = Read.decode(outcome)
-            if reading.fate == "parsed":
-                entries[self._keys[job.id]] = outcome
-            yield job.id, reading
-        bench.cache.put(entries)
+        try:
+            for index, outcome in bench.parsed(function, [task for _, task in tasks]):
+                job = tasks[index][0]
+                if isinstance(outcome, Failed):
+                    if isinstance(outcome.error, SourceError):
+                        # Its root is gone: that is no failure of the item.
+                        self._stopped = self._stopped or outcome.error
+                    else:
+                        self._fail(job, outcome)
+                    continue
+                reading = Read.decode(outcome)
+                if reading.fate == "parsed":
+                    entries[self._keys[job.id]] = outcome
+                yield job.id, reading
+        finally:
+            # Also of a sync that was stopped: the next one finds what was parsed.
+            bench.cache.put(entries)
 
     def _known_content(self, hashed: Mapping[int, Read]) -> dict[int, Read]:
         """Of the items that were only hashed, those that need no parsing, with what a parser would say of them."""

@@ -12,23 +12,22 @@ from catchment.ledger import Sync
 from catchment.ledger.jobs.states import in_parts
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.sync.batch import Bench
-from catchment.sync.fair_share import Turn
+from catchment.sync.fair_share import Share
 from catchment.sync.preflight import Permit
 
 _FLUSH = 5_000
 
 
 class Discovery:
-    """The listing of one sync. `must_yield` tells whether others wait for the sync's place."""
+    """The listing of one sync."""
 
     def __init__(
         self,
         bench: Bench,
         sync: Sync,
-        turn: Turn,
+        share: Share,
         permit: Permit,
         dirty: DirtyFile,
-        must_yield: Callable[[], bool],
         *,
         follows_whole: bool,
     ) -> None:
@@ -40,14 +39,12 @@ class Discovery:
         self._bench = bench
         self._intake = bench.ledger.intake
         self._sync = sync
-        self._turn = turn
+        self._share = share
         self._permit = permit
         self._dirty = dirty
-        self._must_yield = must_yield
         self._follows_whole = follows_whole
         self._root_changed = False
 
-    @property
     def is_first(self) -> bool:
         """Whether no item of the source is known yet."""
         return self._intake.known(self._sync.source_id).is_empty()
@@ -57,26 +54,27 @@ class Discovery:
         dirty = self._dirty.read()
         return 0.0 if dirty is None else max(0.0, dirty.quiet_at - time.monotonic())
 
-    def run(self, *, deep: bool) -> bool:
-        """List the source and record what is different; whether it was not broken off for others who wait for the place.
+    def run(self, *, deep: bool) -> None:
+        """List the source and record what is different, as long as the permit holds.
 
-        What was recorded up to a checkpoint stays recorded when this raises SourceError, or when it is broken off; it is
-        listed quickly the next time.
+        What was recorded up to a checkpoint stays recorded when this raises SourceError or Stopped; it is listed quickly the
+        next time.
         """
         if not self._permit.holds():
-            return True
+            return
         known = self._intake.known(self._sync.source_id)
         pending: list[Change] = []
         late: list[Change] = []
         late_marks: dict[str, str | None] = {}
         for change in self._changes(known, deep):
             self._bench.pulse.beat()
+            self._permit.check()
             match change:
                 case Root(identity=identity):
                     self._root_changed = self._bench.ledger.sources.root_changed(self._sync.source_id, identity)
                 case Checkpoint(marks=marks):
                     if not self._permit.holds():
-                        return True
+                        return
                     now, maybe_moved = self._split(pending)
                     late += maybe_moved
                     if late:
@@ -84,14 +82,10 @@ class Discovery:
                         marks = taken_back(marks)
                     self._record(now, marks)
                     pending = []
-                    # What compares contents would begin anew each time.
-                    if now and not deep and self._must_yield():
-                        return False
                 case _:
                     pending.append(change)
         self._record(late, late_marks)
         self.settle()
-        return True
 
     def settle(self) -> None:
         """Delete what is missing, or hold the deletions; may be called again, when more was found under other names."""
@@ -129,7 +123,7 @@ class Discovery:
         """The marks go with the last part; those that are taken back go with the first."""
         parts = list(recordable(changes))
         for number, part in enumerate(parts, 1):
-            with self._turn.taken():
+            with self._share.step(self._bench.pulse):
                 now = marks if number == len(parts) else taken_back(marks)
                 counts = self._intake.record(self._sync.id, part, now)
             self._bench.add(listed=len(part), jobs=counts.enqueued, moved=counts.moved, skipped=counts.skipped)

@@ -1,144 +1,189 @@
-"""The turn of one sync within its process: each step of its work is done while the turn is held, and waits else.
+"""The fair queue of the syncs of one process: who may do the next step of work.
 
-A thread of its own keeps the turn: it learns when the turn has come, counts what it was used for, and gives way to others
-between two steps. Who is alone keeps the turn, is charged nothing, and pays for a look at a small table twice a second.
+The rule is deficit round-robin over measured seconds. A round gives each waiting sync a quantum of seconds, weighted by its
+priority. A sync with seconds left keeps its slot; one without goes to the end of the queue, and when no waiting sync has any
+left the next round begins. Time is charged only while somebody waits. Syncs of other processes are not coordinated.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext
 
-from catchment.errors import LedgerError, LedgerUnavailable, StaleLease
-from catchment.ledger import Sync
-from catchment.ledger.limits.turns import Standing, Turns
-from catchment.runtime import process
+from catchment.errors import StaleLease
+from catchment.model import Priority
 from catchment.runtime.heartbeat import Pulse
 
-_LOOK_SECONDS = 0.5
-"""Between two looks at who else wants to work."""
-_POLL_SECONDS = 0.05
-"""Between two looks whether the turn has come."""
-_WAIT_SECONDS = 3_600.0
-"""For so long others may keep a source waiting before it counts as stuck."""
-_ACCOUNT_SECONDS = 1.0
-"""What a source is granted at least before it has to give way, unless it does nothing."""
+SLOTS = min(8, os.cpu_count() or 1)
+"""How many syncs work at once."""
+
+WEIGHT = {Priority.HIGH: 9, Priority.NORMAL: 3, Priority.LOW: 1}
+"""By priority, how much of the machine a source gets beside another."""
+
+SECONDS_PER_WEIGHT = 1 / 3
+"""A quantum is this long for each unit of weight: one second at normal priority."""
+
+GAP_SECONDS = 0.1
+"""A sync with seconds left keeps its slot this long between two steps: else each gap would cost it its quantum."""
+
+STUCK_SECONDS = 10.0
+"""A step this old keeps nobody waiting and is charged no more: it waits for a host, or for one slow item."""
+
+_PATIENCE_SECONDS = 3_600.0
+"""How long others may keep a sync waiting before it counts as stuck."""
 
 
-class Turn:
-    """May be taken by several threads at once: a sync that has its turn works as it likes."""
+class Share:
+    """The part that one sync takes in the queue. Its threads work together while it has a slot."""
 
-    def __init__(self, turns: Turns, sync: Sync, at_once: int, pulse: Pulse) -> None:
-        self._turns = turns
-        self._pulse = pulse
-        self._sync = sync
-        self._at_once = at_once
-        self._owner = process.identity()
-        self._changed = threading.Condition()
-        self._keeper: threading.Thread | None = None
-        self._asked = self._held = self._gives_way = self._closed = False
-        self._broken: LedgerError | None = None
-        self._at_work = 0
-        self._moved = False
-        self._counted_to = 0.0
+    def __init__(self, queue: FairQueue, kind: str, at_once: int, weight: int) -> None:
+        self.kind = kind
+        self.at_once = at_once
+        self.quantum = weight * SECONDS_PER_WEIGHT
+        self.left = self.quantum
+        """Seconds of the round that are left; negative where the last step took longer."""
+        self.is_new = True
+        """Whether it has not used up its first quantum: it goes before the others then."""
+        self.at_work = 0
+        self.holds_until = 0.0
+        self._queue = queue
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Do something while it is this source's turn; waits until it is. Raises LedgerError, StaleLease when closed."""
-        with self._changed, self._pulse.patient(_WAIT_SECONDS):
-            while not self._held or self._gives_way:
-                self._wait()
-            self._at_work += 1
-            self._moved = True
+    def step(self, pulse: Pulse | None = None) -> Iterator[None]:
+        """Do one step of work; waits for a slot. Raises StaleLease when the share is closed."""
+        with nullcontext() if pulse is None else pulse.patient(_PATIENCE_SECONDS):
+            self._queue.wait(self)
         try:
             yield
         finally:
-            self._stepped()
+            self._queue.end(self)
 
-    def alone(self) -> bool:
-        """Whether no other source works or waits to at the moment."""
-        return not any(one.active and process.alive(one.owner) for one in self._others())
+    def is_alone(self) -> bool:
+        """Whether no other sync of the process is open."""
+        return self._queue.is_alone(self)
 
     def close(self) -> None:
-        """Take no part any more; who waits for the turn gets StaleLease. May be called again."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        if self._keeper is not None:
-            self._keeper.join()
-            self._keeper = None
-            # When it cannot be written, the others see that this process is gone.
-            with suppress(LedgerUnavailable):
-                self._turns.leave(self._sync.id)
+        """Leave the queue; steps that wait raise StaleLease. May be called again."""
+        self._queue.leave(self)
 
-    def _stepped(self) -> None:
-        with self._changed:
-            self._at_work -= 1
-            self._moved = True
-            if self._gives_way:
-                self._changed.notify_all()
 
-    def _wait(self) -> None:
-        if self._broken is not None:
-            raise self._broken
-        if self._closed:
-            raise StaleLease("The sync is ending; what it did not do waits for the next one")
-        if self._held or self._asked:
-            self._changed.wait()
-            return
-        sync = self._sync
-        has_it = self._turns.ask(sync.source_id, sync.id, owner=self._owner, at_once=self._at_once, alive=process.alive)
-        self._asked = True
-        if has_it:
-            self._hold()
-        if self._keeper is None:
-            self._keeper = threading.Thread(target=self._keep, name="turn", daemon=True)
-            self._keeper.start()
-        else:
+class FairQueue:
+    """The slots of one process and the syncs that share them. `clock` gives seconds that never go back."""
+
+    def __init__(self, slots: int = SLOTS, clock: Callable[[], float] = time.monotonic) -> None:
+        self._slots = slots
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._members: list[Share] = []
+        self._waiting: list[Share] = []
+        """Those that ask for a slot, in the order in which they began to."""
+        self._settled = clock()
+
+    def join(self, kind: str, at_once: int, priority: Priority) -> Share:
+        """Take part from now on. `at_once` is how many sources of the kind may work together."""
+        share = Share(self, kind, at_once, WEIGHT[priority])
+        with self._changed:
+            self._members.append(share)
+        return share
+
+    def leave(self, share: Share) -> None:
+        """Take part no more."""
+        with self._changed:
+            self._settle()
+            for group in (self._members, self._waiting):
+                if share in group:
+                    group.remove(share)
             self._changed.notify_all()
 
-    def _hold(self) -> None:
-        self._asked, self._held, self._gives_way = False, True, False
-        self._counted_to = time.monotonic()
+    def wait(self, share: Share) -> None:
+        """Begin a step as soon as the share may. Raises StaleLease when it has left."""
+        with self._changed:
+            while not self._begin(share):
+                self._changed.wait(self._seconds_until_free())
+
+    def begin(self, share: Share) -> bool:
+        """Begin a step if the share may, else put it into the queue. Raises StaleLease when it has left."""
+        with self._changed:
+            return self._begin(share)
+
+    def end(self, share: Share) -> None:
+        """Count a step as done."""
+        with self._changed:
+            now = self._settle()
+            share.at_work -= 1
+            share.holds_until = now + self._grace(share)
+            self._changed.notify_all()
+
+    def is_alone(self, share: Share) -> bool:
+        """Whether no other share takes part."""
+        with self._changed:
+            return all(member is share for member in self._members)
+
+    def _begin(self, share: Share) -> bool:
+        if share not in self._members:
+            raise StaleLease("the sync has ended; the next one takes up what is left")
+        now = self._settle()
+        if not (share.left > 0 and share.holds_until > now):
+            if share not in self._waiting:
+                self._waiting.append(share)
+            # Without seconds left it competes for its own slot as if that were free.
+            holders = [other for other in self._members if other is not share and other.holds_until > now]
+            if share not in self._next(holders):
+                return False
+        if share in self._waiting:
+            self._waiting.remove(share)
+        share.at_work += 1
+        share.holds_until = now + STUCK_SECONDS
+        # Other threads of this sync may go on, and the others may have to wait longer.
         self._changed.notify_all()
+        return True
 
-    def _keep(self) -> None:
-        with self._changed:
-            while not self._closed:
-                self._changed.wait(_POLL_SECONDS if self._asked else _LOOK_SECONDS)
-                try:
-                    self._look()
-                except LedgerUnavailable:
-                    # It is looked at again soon.
-                    continue
-                except LedgerError as error:
-                    self._broken = error
-                    self._changed.notify_all()
-                    return
+    def _next(self, holders: Collection[Share]) -> list[Share]:
+        """Choose who of the waiting gets the free slots, in this order, and begin rounds as needed."""
+        kinds = Counter(share.kind for share in holders)
+        waiting = [share for share in self._waiting if share not in holders]
+        chosen: list[Share] = []
+        while len(chosen) < self._slots - len(holders):
+            # Where sources of a kind differ in how many may work at once the least counts: else the modest would starve.
+            able = [share for share in waiting if kinds[share.kind] < self._at_once(share.kind)]
+            if not able:
+                break
+            while not (ready := [share for share in able if share.left > 0]):
+                for share in able:
+                    share.left += share.quantum
+            first = min(ready, key=lambda share: not share.is_new)
+            chosen.append(first)
+            waiting.remove(first)
+            kinds[first.kind] += 1
+        return chosen
 
-    def _look(self) -> None:
-        if self._asked:
-            if self._turns.granted(self._sync.id, process.alive):
-                self._hold()
-            return
-        if not self._held:
-            return
-        others = [one for one in self._others() if one.active]
-        seconds = time.monotonic() - self._counted_to
-        if not self._at_work and (self._gives_way or any(not one.held for one in others)):
-            self._turns.release(self._sync.id, seconds)
-            self._held = self._gives_way = False
-            self._changed.notify_all()
-        elif not others:
-            self._counted_to += seconds
-        elif seconds >= _ACCOUNT_SECONDS:
-            self._gives_way = self._turns.account(self._sync.id, seconds, moved=self._moved)
-            # Who waits for the turn to be given away and asked for anew goes on at once where it is kept after all.
-            self._changed.notify_all()
-            self._counted_to += seconds
-            self._moved = False
+    def _at_once(self, kind: str) -> int:
+        return min(share.at_once for share in self._members if share.kind == kind)
 
-    def _others(self) -> list[Standing]:
-        return [one for one in self._turns.standings() if one.sync_id != self._sync.id]
+    def _settle(self) -> float:
+        """Charge the holders for the time since the last change, if somebody waited; the time now."""
+        now = self._clock()
+        if self._waiting:
+            for share in self._members:
+                share.left -= max(0.0, min(now, share.holds_until) - self._settled)
+                share.is_new = share.is_new and share.left > 0
+        self._settled = now
+        return now
+
+    def _grace(self, share: Share) -> float:
+        if share.at_work:
+            return STUCK_SECONDS
+        return GAP_SECONDS if share.left > 0 else 0.0
+
+    def _seconds_until_free(self) -> float | None:
+        """Seconds until a slot becomes free without anybody ending a step; None where none is held."""
+        ends = [share.holds_until for share in self._members if share.holds_until > self._settled]
+        return min(ends) - self._settled if ends else None
+
+
+QUEUE = FairQueue()
+"""The queue of this process."""

@@ -1,17 +1,11 @@
-"""How a sync begins: what it passes, what a dead process left, and its row in the ledger; and what is kept up meanwhile."""
+"""How a sync begins: what it passes, what a dead process left, and its row in the ledger."""
 
 from __future__ import annotations
 
-import gc
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 
 from catchment import __version__
 from catchment.contracts import Connector
-from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger, Source, Sync, SyncRow
 from catchment.model import Priority, Reason
 from catchment.runtime import process
@@ -71,34 +65,3 @@ def _released(ledger: Ledger, source: Source, now: Circumstances) -> Source:
         return source
     ledger.sources.resume(source.name, "catchment")
     return ledger.sources.get(source.name)
-
-
-@contextmanager
-def rarely_collecting() -> Iterator[None]:
-    """Look for cycles less often: a batch makes a hundred thousand tuples and no cycle (8 % less CPU over 10 000 notes)."""
-    before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-@contextmanager
-def renewing(renew: Callable[[], None], lease: timedelta) -> Iterator[None]:
-    """Keep leases from a thread of its own, so that a busy event loop does not lose them."""
-    stop = threading.Event()
-
-    def beat() -> None:
-        while not stop.wait(lease.total_seconds() / 3):
-            # A ledger that is busy now is tried again before the leases end.
-            with suppress(LedgerUnavailable):
-                renew()
-
-    thread = threading.Thread(target=beat, name="leases", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()

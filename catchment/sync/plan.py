@@ -182,12 +182,12 @@ def _rehearsed(
         sync = scratch.syncs.begin(
             source.id, run=None, owner=process.identity(), code_version=__version__, alive=lambda _owner: False
         )
-        rehearsal = SourceSync(home, Bench(scratch, cache, idle, connector, policy), source, sync, None, permit)
+        rehearsal = SourceSync(home, Bench(scratch, cache, idle, connector, policy, permit), source, sync, None)
         rehearsal.discovery.through = heard
         try:
             rehearsal.discover(deep=deep)
         finally:
-            rehearsal.abandon()
+            rehearsal.close()
         steps = tuple(scratch.steps(sync.id))
     said = frozenset(filter(None, map(_said, heard.changes)))
     return Plan(

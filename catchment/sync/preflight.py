@@ -5,11 +5,13 @@ Consent, the state of its source, rules, breakers, what its host said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from catchment.contracts import Connected, Connector, Guarded, Mirrored, Paced
-from catchment.errors import NoConsent, NotNow
+from catchment.errors import NoConsent, NotNow, Stopped
 from catchment.ledger import ConsentState, Ledger, Source
 from catchment.pacing import Limits
 from catchment.pacing.metered import Metered
@@ -32,22 +34,48 @@ def scopes_of(connector: Connector) -> Mapping[str, str]:
 
 
 class Permit:
-    """Consent to all that a source is set to read. It may end at any time, so whoever reads asks again whether it holds.
+    """Consent to all that a source is set to read. It may end at any time, so the sync checks it again as it reads.
 
-    It ends with the `sync` that it is for, once there is one: a source that was removed closes that.
+    It ends with the `sync` that it is for, once there is one: a source that was removed closes that. `stop` ends it too.
     """
 
     def __init__(self, ledger: Ledger, source: Source, scopes: frozenset[str]) -> None:
         self.ended = False
+        """Whether nothing more may be read."""
+        self.reason = ""
+        """Why, once it has ended."""
         self.sync: int | None = None
+        self._stopped = threading.Event()
         self._ledger = ledger
         self._source = source
         self._scopes = scopes
 
     def holds(self) -> bool:
         """Whether a person still agrees; once it has ended, it has for good."""
-        self.ended = self.ended or not self._stands()
+        if not self.ended and not self._stands():
+            self.ended, self.reason = True, "consent has ended or was withdrawn; nothing more was read"
         return not self.ended
+
+    def stop(self, reason: str) -> None:
+        """Ask the sync to stop as soon as it can. Any thread may call this, more than once."""
+        if not self._stopped.is_set():
+            self.ended, self.reason = True, reason
+            self._stopped.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the sync was asked to stop."""
+        return self._stopped.is_set()
+
+    def check(self) -> None:
+        """Raise Stopped if the sync was asked to stop. Cheap: called between changes, items and requests."""
+        if self._stopped.is_set():
+            raise Stopped(self.reason)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, as between two requests to a host. Raises Stopped as soon as the sync is asked to stop."""
+        self._stopped.wait(seconds)
+        self.check()
 
     def _stands(self) -> bool:
         if self.sync is not None and not self._ledger.syncs.is_open(self.sync):
@@ -123,8 +151,13 @@ def gate(ledger: Ledger, source: Source, limits: Limits | None) -> NotNow | None
 
 
 @contextmanager
-def paced(connector: Connector, ledger: Ledger, source: Source) -> Iterator[None]:
-    """Give a connector that asks a host its pace, and take back what it holds: of the pace, and of connections."""
+def paced(
+    connector: Connector, ledger: Ledger, source: Source, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[None]:
+    """Give a connector that asks a host its pace, and take back what it holds: of the pace, and of connections.
+
+    `sleep` waits between two requests.
+    """
     if not isinstance(connector, Paced):
         yield
         return
@@ -132,7 +165,7 @@ def paced(connector: Connector, ledger: Ledger, source: Source) -> Iterator[None
     def fill() -> float:
         return ledger.queue.waiting(source.id).ready / _FULL_QUEUE
 
-    pace = Metered(ledger.pacing, connector.limits(), source.name, process.identity(), fill=fill)
+    pace = Metered(ledger.pacing, connector.limits(), source.name, process.identity(), fill=fill, sleep=sleep)
     connector.pace = pace
     try:
         yield

@@ -202,8 +202,8 @@ def test_revocation_says_what_was_verified_of_short_texts_and_names_backups(
     with open_sync(Home(state), LocalFiles(settings), "papers", Policy(), Priority.NORMAL) as sync:
         sync.discover()
         while (token := sync.claim(250)) is not None:
-            sync.deliver(token)
-        sync.end()
+            sync.process(token)
+        sync.finish("completed")
     assert cli("backup").code == 0
     [backup] = (state / "backups").iterdir()
     said = cli("consent", "revoke", "papers", "--yes")

@@ -42,8 +42,8 @@ class Papers:
                 sync.discovery.through = Followed(plan, sync.progress)
             sync.discover(deep=plan is not None and plan.deep)
             while (token := sync.claim(250)) is not None:
-                sync.deliver(token)
-            return sync.end()
+                sync.process(token)
+            return sync.finish("completed")
 
     def documents(self) -> dict[str, str]:
         names = [named.locator for named in self.ledger.library.names(self.source.id)]

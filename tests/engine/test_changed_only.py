@@ -52,8 +52,8 @@ def finish(sync: SourceSync) -> int:
     """Work to the end; how many jobs there were."""
     sync.discover()
     while (token := sync.claim(10)) is not None:
-        sync.deliver(token)
-    return sync.end()["jobs"]
+        sync.process(token)
+    return sync.finish("completed")["jobs"]
 
 
 def found(home: Home) -> list[str]:

@@ -71,8 +71,8 @@ def full_sync(home: Home, letters: LocalFiles) -> dict[str, int]:
     with open_sync(home, letters, "letters", Policy(), Priority.NORMAL) as sync:
         sync.discover()
         while (token := sync.claim(250)) is not None:
-            sync.deliver(token)
-        return sync.end()
+            sync.process(token)
+        return sync.finish("completed")
 
 
 def test_a_source_that_nobody_agreed_to_is_not_even_listed(home: Home, letters: Letters, ledger: Ledger) -> None:
@@ -117,7 +117,7 @@ def test_consent_that_ends_in_the_middle_of_a_listing_ends_it(home: Home, letter
         sync.discover()
         assert sync.permit.ended
         assert sync.claim(10) is None
-        assert sync.end_withdrawn()["jobs"] == 0
+        assert sync.finish("cancelled")["jobs"] == 0
     last = ledger.syncs.last(number)
     assert last is not None
     assert (last.outcome, last.error) == ("cancelled", "consent has ended or was withdrawn; nothing more was read")
@@ -130,13 +130,13 @@ def test_consent_that_ends_between_two_batches_ends_the_sync(home: Home, letters
         sync.discover()
         token = sync.claim(2)
         assert token is not None
-        sync.deliver(token)
+        sync.process(token)
         ledger.consents.withdraw(number, {"letters", "drafts"}, "operator:anna")
         asked = letters.asked
         assert sync.claim(2) is None
         for job in ledger.queue.jobs(source="letters"):
             assert sync.process_alone(job.id) is None
-        assert sync.end_withdrawn()["succeeded"] == 2
+        assert sync.finish("cancelled")["succeeded"] == 2
     assert letters.asked == asked
 
 
@@ -164,7 +164,7 @@ def test_a_sync_of_a_source_that_was_removed_ends_also_when_there_is_another_of_
         sync.discover()
         assert sync.claim(10) is None
         assert sync.permit.ended
-        assert sync.end_withdrawn()["jobs"] == 0
+        assert sync.finish("cancelled")["jobs"] == 0
     assert full_sync(home, right)["succeeded"] == 1
     assert [hit.item for hit in ledger.library.search("letters")] == ["right.md"]
     assert ledger.intake.holds() == []
@@ -174,7 +174,7 @@ def test_a_sync_whose_source_is_removed_may_end_in_any_way(home: Home, tmp_path:
     folder = LocalFiles(LocalFilesSettings(root=tmp_path))
     with open_sync(home, folder, "letters", Policy(), Priority.NORMAL) as sync:
         ledger.sources.remove("letters", "operator:anna", "not wanted")
-        sync.end()
+        sync.finish("completed")
     with open_sync(home, folder, "letters", Policy(), Priority.NORMAL):
         ledger.sources.remove("letters", "operator:anna", "not wanted")
     last = ledger.syncs.recent(limit=1)[0]
@@ -183,7 +183,8 @@ def test_a_sync_whose_source_is_removed_may_end_in_any_way(home: Home, tmp_path:
         ledger.sources.remove("letters", "operator:anna", "not wanted")
         again = ledger.sources.put("letters", folder.kind, Priority.NORMAL)
         ledger.consents.give(again.id, {WHOLE}, "operator:anna", None)
-        assert not sync.end_failed(LoginFailed("the password was changed"))
+        sync.finish("failed", LoginFailed("the password was changed"))
+        assert sync.outcome != "quarantined"
     assert ledger.sources.get("letters").state == "active"
 
 

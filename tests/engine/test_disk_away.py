@@ -133,8 +133,9 @@ def test_a_disk_that_goes_away_while_files_are_read_is_no_failure_of_the_files(e
         assert token is not None
         elsewhere = disk.root.rename(disk.root.with_name("unplugged"))
         with pytest.raises(SourceUnavailable) as gone:
-            sync.deliver(token)
-        assert not sync.end_failed(gone.value)
+            sync.process(token)
+        sync.finish("failed", gone.value)
+        assert sync.outcome != "quarantined"
     assert engine.ledger.queue.waiting(engine.source("papers").id).ready == 2
     elsewhere.rename(disk.root)
     engine.sync("papers")

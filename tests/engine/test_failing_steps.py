@@ -45,11 +45,11 @@ def sync(papers: Papers, connector: LocalFiles | None = None) -> dict[str, int]:
     with open_sync(papers.home, connector or papers.connector, "papers", POLICY, Priority.NORMAL) as opened:
         opened.discover()
         while (token := opened.claim(250)) is not None:
-            opened.deliver(token)
+            opened.process(token)
         for job in [*opened.troubles, *opened.tried_before(10)]:
             while (trouble := opened.process_alone(job)) and trouble.retry_at is not None:
                 pass
-        return opened.end()
+        return opened.finish("completed")
 
 
 def put_in_cache(papers: Papers, entry: bytes) -> None:

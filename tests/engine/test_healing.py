@@ -31,8 +31,8 @@ def sync(home: Home, settings: LocalFilesSettings, login: str = "") -> dict[str,
     with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=now) as opened:
         opened.discover()
         while (token := opened.claim(250)) is not None:
-            opened.deliver(token)
-        return opened.end()
+            opened.process(token)
+        return opened.finish("completed")
 
 
 def tries(home: Home) -> int:
@@ -86,7 +86,8 @@ def test_a_source_whose_login_failed_goes_on_with_another_login_and_not_with_the
     settings = LocalFilesSettings(root=folder)
     first = {**circumstances(settings), "login": "old"}
     with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=first) as opened:
-        assert opened.end_failed(LoginFailed("refused"))
+        opened.finish("failed", LoginFailed("refused"))
+        assert opened.outcome == "quarantined"
     with (
         pytest.raises(NotNow, match="held"),
         open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=first),

@@ -45,7 +45,7 @@ def syncing(home: Home, folder: Path, policy: Policy | None = None) -> Iterator[
 
 def work(sync: SourceSync, batch: int = 250) -> None:
     while (token := sync.claim(batch)) is not None:
-        sync.deliver(token)
+        sync.process(token)
 
 
 def full_sync(home: Home, folder: Path, policy: Policy | None = None) -> dict[str, int]:
@@ -55,7 +55,7 @@ def full_sync(home: Home, folder: Path, policy: Policy | None = None) -> dict[st
         for job in list(sync.troubles):
             while (trouble := sync.process_alone(job)) and trouble.retry_at is not None:
                 pass
-        return sync.end()
+        return sync.finish("completed")
 
 
 def ledger(home: Home) -> Ledger:
@@ -105,15 +105,15 @@ def test_what_was_parsed_before_a_failure_downstream_is_not_read_again(
         sync.discover()
         token = sync.claim(50)
         assert token is not None
-        sync.extract(token)
+        sync.normalize(token)
         with monkeypatch.context() as patch:
             patch.setattr(sync._ledger.queue, "deliver", _disk_full)
             with pytest.raises(LedgerUnavailable):
-                sync.deliver(token)
+                sync.process(token)
     with syncing(home, folder) as sync:
         sync.discover()
         work(sync)
-        assert sync.end()["succeeded"] == 20
+        assert sync.finish("completed")["succeeded"] == 20
     assert set(reads().values()) == {1}
 
 
@@ -133,7 +133,7 @@ def test_a_killed_sync_goes_on_where_it_was_and_parses_nothing_twice(
             for _ in range(2):
                 token = sync.claim(20)
                 assert token is not None
-                sync.extract(token)
+                sync.normalize(token)
             os.kill(os.getpid(), 9)
     os.waitpid(child, 0)
     counts = ledger(home).queue.counts()["papers"]
@@ -164,7 +164,7 @@ def test_a_long_wait_is_left_to_a_later_sync(home: Home, folder: Path, reads: Ca
         assert trouble.waits(at_most=5) is None
         assert sync.next_retry() is not None
         assert sync.tried_before(10) == []
-        assert sync.end()["retrying"] == 1
+        assert sync.finish("completed")["retrying"] == 1
 
 
 def test_an_attempt_that_could_not_be_delivered_is_gone_on_with(
@@ -183,7 +183,7 @@ def test_an_attempt_that_could_not_be_delivered_is_gone_on_with(
             with pytest.raises(LedgerUnavailable):
                 sync.process_alone(job.id)
         assert sync.process_alone(job.id) is None
-        assert sync.end()["succeeded"] == 1
+        assert sync.finish("completed")["succeeded"] == 1
     assert reads() == {"note.md": 1}
     assert (row := ledger(home).queue.job(job.id)).state is JobState.SUCCEEDED and row.attempt == 1
 
@@ -197,7 +197,7 @@ def test_what_one_sync_has_no_room_to_try_again_is_asked_for_by_it(
     with syncing(home, folder, at_once) as sync:
         sync.discover()
         work(sync)
-        sync.end()
+        sync.finish("completed")
     with syncing(home, folder, at_once) as sync:
         (job,) = sync.tried_before(1)
         assert sync.process_alone(job) is None
@@ -218,7 +218,7 @@ def test_a_copy_is_parsed_once_and_found_in_both_places(
     with syncing(home, folder) as sync:
         sync.discover()
         work(sync)
-        assert sync.end()["reused"] == 1
+        assert sync.finish("completed")["reused"] == 1
     (hit,) = ledger(home).library.search("same long words")
     assert sorted(hit.places) == [("papers", "first.md"), ("papers", "second.md")]
     first, second = (ledger(home).library.show(name) for name in ("first.md", "second.md"))
@@ -327,7 +327,8 @@ def test_a_source_that_keeps_failing_is_held_and_left_alone_until_resumed(
         with syncing(home, folder) as sync, pytest.raises(SourceUnavailable) as error:
             sync.discover()
         with syncing(home, folder) as sync:
-            assert sync.end_failed(error.value) is (attempt == HELD_AFTER)
+            sync.finish("failed", error.value)
+            assert sync.outcome == ("quarantined" if attempt == HELD_AFTER else "failed")
     with pytest.raises(NotNow, match="catchment sources resume papers"), syncing(home, folder):
         pass
     ledger(home).sources.resume("papers", "ada")

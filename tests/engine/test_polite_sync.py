@@ -81,8 +81,8 @@ def full_sync(home: Home, remote: Remote) -> dict[str, int]:
     with syncing(home, remote) as sync:
         sync.discover()
         while (token := sync.claim(250)) is not None:
-            sync.deliver(token)
-        return sync.end()
+            sync.process(token)
+        return sync.finish("completed")
 
 
 def test_requests_are_counted_and_nothing_is_held_afterwards(home: Home, remote: Remote, ledger: Ledger) -> None:
@@ -98,7 +98,8 @@ def test_a_sync_that_is_told_to_wait_yields_and_goes_on_when_it_may(home: Home, 
     with syncing(home, remote) as sync:
         with pytest.raises(RateLimited) as told:
             sync.discover()
-        assert not sync.end_failed(told.value)
+        sync.finish("failed", told.value)
+        assert sync.outcome != "quarantined"
         back = sync.next_retry()
     source = ledger.sources.get("papers")
     assert (source.failures, source.state) == (0, "active")
@@ -119,8 +120,8 @@ def test_what_was_fetched_before_the_host_asked_to_wait_is_delivered(
         assert token is not None
         sync.normalize(token)
         with pytest.raises(RateLimited) as told:
-            sync.deliver(token)
-        sync.end_failed(told.value)
+            sync.process(token)
+        sync.finish("failed", told.value)
     counts = ledger.queue.counts()["papers"]
     assert (counts["succeeded"], counts["pending"]) == (7, 13)
     assert ledger.pacing.places() == []
@@ -139,13 +140,13 @@ def test_what_the_host_kept_back_counts_neither_as_read_nor_twice(
         sync.discover()
         token = sync.claim(250)
         assert token is not None
-        sync.run_ahead(token)
-        with pytest.raises(RateLimited):
-            sync.deliver(token)
+        for _ in range(2):
+            with pytest.raises(RateLimited):
+                sync.process(token)
         assert (sync.progress.read, sync.progress.succeeded, sync.progress.masked) == (7, 7, 7)
 
 
-def test_what_was_given_up_before_the_host_asked_to_wait_is_counted_by_the_sync_that_goes_on(
+def test_sync_told_to_wait_counts_what_it_gave_up_before(
     home: Home, remote: Remote, ledger: Ledger, tmp_path: Path
 ) -> None:
     (tmp_path / "folder" / "a.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
@@ -155,8 +156,8 @@ def test_what_was_given_up_before_the_host_asked_to_wait_is_counted_by_the_sync_
         token = sync.claim(250)
         assert token is not None
         with pytest.raises(RateLimited) as told:
-            sync.deliver(token)
-        sync.end_failed(told.value)
+            sync.process(token)
+        sync.finish("failed", told.value)
     last = ledger.syncs.last(sync.source.id)
     assert last is not None
     assert (last.outcome, last.summary["succeeded"], last.summary["quarantined"]) == ("yielded", 6, 1)
@@ -167,9 +168,9 @@ def test_no_more_is_claimed_than_the_host_allows_in_this_hour(home: Home, remote
     with syncing(home, remote) as sync:
         sync.discover()
         while (token := sync.claim(5)) is not None:
-            sync.deliver(token)
+            sync.process(token)
         later = sync.next_retry()
-        assert sync.end()["succeeded"] == 8
+        assert sync.finish("completed")["succeeded"] == 8
     assert later is not None and timedelta(minutes=59) < later - datetime.now(UTC) <= timedelta(hours=1)
     with ledger._store.read() as reading:
         attempts = reading.connection.exec_driver_sql("SELECT max(attempt) FROM jobs WHERE state = 'pending'").scalar()
@@ -196,7 +197,8 @@ def test_a_refused_login_is_not_tried_again_until_the_source_is_resumed(
     with syncing(home, remote) as sync:
         with pytest.raises(LoginFailed) as refused:
             sync.discover()
-        assert sync.end_failed(refused.value)
+        sync.finish("failed", refused.value)
+        assert sync.outcome == "quarantined"
     with pytest.raises(NotNow, match="held"), syncing(home, remote):
         pass
     remote.trouble = None
@@ -237,9 +239,9 @@ def test_a_quota_leaves_the_rest_to_a_sync_in_the_next_hour(home: Home, remote: 
     with syncing(home, remote) as sync:
         sync.discover()
         while (token := sync.claim(5)) is not None:
-            sync.deliver(token)
+            sync.process(token)
         later = sync.next_retry()
-        assert sync.end()["succeeded"] == 12
+        assert sync.finish("completed")["succeeded"] == 12
     assert later is not None and timedelta(minutes=59) < later - datetime.now(UTC) <= timedelta(hours=1)
 
 
@@ -253,11 +255,11 @@ def test_what_waits_is_forecast_from_what_was_measured(
     with syncing(home, remote) as sync:
         sync.discover()
         assert forecast(ledger, source, remote.limits(), NOW) is not None
-        assert sync.forecast() is not None
+        assert sync.foretell() is not None
         token = sync.claim(5)
         assert token is not None
-        sync.deliver(token)
-        assert sync.forecast() is None
+        sync.process(token)
+        assert sync.foretell() is None
 
 
 def test_a_forecast_counts_what_is_at_work_and_is_told_to_whoever_asks_the_ledger(
@@ -268,7 +270,7 @@ def test_a_forecast_counts_what_is_at_work_and_is_told_to_whoever_asks_the_ledge
         first, second = sync.claim(5), sync.claim(250)
         assert first is not None and second is not None
         assert sync.foretell() is None, "nothing was measured yet"
-        sync.deliver(first)
+        sync.process(first)
         moment = sync.foretell()
         running = ledger.syncs.last(sync.source.id)
         assert moment is not None and running is not None
@@ -303,6 +305,6 @@ def test_a_host_that_is_gone_counts_as_a_failed_sync(home: Home, remote: Remote,
     with syncing(home, remote) as sync:
         with pytest.raises(SourceUnavailable) as gone:
             sync.discover()
-        sync.end_failed(gone.value)
+        sync.finish("failed", gone.value)
     assert ledger.sources.get("papers").failures == 1
     assert {row.key for row in ledger.pacing.breakers()} == {"host:files.example.org", "source:papers"}

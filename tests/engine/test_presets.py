@@ -53,8 +53,8 @@ def test_a_sync_claims_no_more_than_the_preset_of_its_source_says(tmp_path: Path
         first = sync.claim(1_000)
         assert first is not None
         assert sync.normalize(first)["jobs"] == 250
-        sync.deliver(first)
+        sync.process(first)
         second = sync.claim(1_000)
         assert second is not None
-        sync.deliver(second)
-        assert sync.end()["succeeded"] == 260
+        sync.process(second)
+        assert sync.finish("completed")["succeeded"] == 260

@@ -48,8 +48,8 @@ def ledger(home: Home, folders: dict[str, LocalFiles]) -> Iterator[Ledger]:
         with open_sync(home, folder, name, Policy(), Priority.NORMAL) as sync:
             sync.discover()
             while (token := sync.claim(250)) is not None:
-                sync.deliver(token)
-            sync.end()
+                sync.process(token)
+            sync.finish("completed")
     with closing(Ledger.open(home.database_url)) as ledger:
         yield ledger
 
@@ -146,8 +146,8 @@ def test_short_texts_are_counted_before_and_after(home: Home, folders: dict[str,
         with open_sync(home, folder, name, Policy(), Priority.NORMAL) as sync:
             sync.discover()
             while (token := sync.claim(250)) is not None:
-                sync.deliver(token)
-            sync.end()
+                sync.process(token)
+            sync.finish("completed")
     with closing(Ledger.open(home.database_url)) as ledger:
         with closing(Cache(home.cache)) as cache:
             cache.put({"7:1:1": b"eel 7"})
@@ -188,8 +188,8 @@ def test_the_same_words_in_a_content_of_another_source_are_no_trace(
     with open_sync(home, folders["other"], "other", Policy(), Priority.NORMAL) as sync:
         sync.discover()
         while (token := sync.claim(250)) is not None:
-            sync.deliver(token)
-        sync.end()
+            sync.process(token)
+        sync.finish("completed")
     proof = purge(home, ledger, mine)
     assert (proof.holds, proof.found, proof.in_files) == (True, 0, 0)
     assert [hit.item for hit in ledger.library.search("zebrafinch")] == ["quoted.md"]
@@ -209,9 +209,9 @@ def test_a_sync_at_work_ends_first(
             sync.normalize(token)
             began.set()
             withdrawn.wait(PATIENCE)
-            sync.deliver(token)
+            sync.process(token)
             assert sync.claim(250) is None
-            sync.end_withdrawn()
+            sync.finish("cancelled")
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -237,7 +237,7 @@ def test_a_sync_that_does_not_end_is_told_and_what_it_may_do_is_nothing(
         with pytest.raises(TryAgain, match="same command again"):
             purge(home, ledger, mine)
         assert sync.discover().listed == 0
-        sync.end_withdrawn()
+        sync.finish("cancelled")
     assert purge(home, ledger, mine).holds
 
 

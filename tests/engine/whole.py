@@ -17,10 +17,9 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import event
 
-from catchment.content.cache import Cache
 from catchment.contracts import Known
 from catchment.dirty import Dirty, DirtyFile
-from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
+from catchment.errors import CatchmentError, SourceUnavailable, Stopped, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.ledger.admin import backup as backups
 from catchment.model import Change, Priority
@@ -30,7 +29,7 @@ from catchment.sync.plan import Followed, Plan, make_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import Proven, prove, repair
 from catchment.sync.revoke import Extent, Proof, revoke
-from catchment.sync.session import SourceSync, sync_with
+from catchment.sync.session import SourceSync, open_sync
 from tests.engine.disk import Disk, Words, words_of
 
 RETRY = timedelta(minutes=10)
@@ -50,7 +49,7 @@ class Disturbance(Enum):
 
     GOES_ON = auto()
     BREAKS_OFF = auto()
-    YIELDS = auto()
+    STOPS = auto()
 
 
 Shelf = dict[str, tuple[int, Words]]
@@ -103,11 +102,9 @@ class Engine:
 
     def _open(self) -> None:
         self.ledger = Ledger.open(self.home.database_url, clock=self._clock)
-        self._cache = Cache(self.home.cache)
 
     def close(self) -> None:
         self.ledger.close()
-        self._cache.close()
 
     def reopen(self) -> None:
         self.close()
@@ -139,7 +136,7 @@ class Engine:
     @contextmanager
     def syncing(self, name: str) -> Iterator[SourceSync]:
         connector, pool = self.disks[name].connector, InProcess(1)
-        with sync_with(self.home, self.ledger, self._cache, pool, connector, name, POLICY, Priority.NORMAL) as sync:
+        with open_sync(self.home, connector, name, POLICY, Priority.NORMAL, ledger=self.ledger, pool=pool) as sync:
             yield sync
 
     def sync(
@@ -155,7 +152,7 @@ class Engine:
             try:
                 sync.discover(deep=deep)
             except CatchmentError as error:
-                sync.end_failed(error)
+                sync.finish("failed", error)
                 raise
             return finish(sync)
 
@@ -170,21 +167,21 @@ class Engine:
                     if said == at:
                         happen()
                         happened = True
+                        if end is Disturbance.STOPS:
+                            sync.stop("asked to stop")
                         if end is Disturbance.BREAKS_OFF:
                             raise SourceUnavailable("not there just now")
                     yield change
 
             sync._bench.connector.changes = disturbed  # type: ignore[method-assign]
-            sync.discovery._must_yield = lambda: happened and end is Disturbance.YIELDS
             try:
                 sync.discover()
             except SourceUnavailable as error:
-                sync.end_failed(error)
+                sync.finish("failed", error)
+            except Stopped:
+                sync.finish("cancelled")
             else:
-                if sync.unlisted:
-                    sync.end_yielded()
-                else:
-                    finish(sync)
+                finish(sync)
             return happened
 
     def sync_together(self) -> None:
@@ -200,7 +197,7 @@ class Engine:
             while working:
                 sync = working.pop(0)
                 if (token := sync.claim(2)) is not None:
-                    sync.deliver(token)
+                    sync.process(token)
                     working.append(sync)
             for sync in syncs:
                 finish(sync)
@@ -263,10 +260,10 @@ class Engine:
 def finish(sync: SourceSync) -> dict[str, int]:
     """Work to the end as a run does: batches, then what is in trouble, each alone."""
     while (token := sync.claim(250)) is not None:
-        sync.deliver(token)
+        sync.process(token)
     for job in sync.tried_before(100):
         sync.process_alone(job)
-    return sync.end()
+    return sync.finish("completed")
 
 
 def _kill_at_commit(ledger: Ledger, at: int) -> None:

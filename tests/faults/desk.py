@@ -110,13 +110,12 @@ class Desk:
             sync.discover(deep=plan is not None and plan.deep)
             while (token := sync.claim(BATCH)) is not None:
                 sync.normalize(token)
-                sync.extract(token)
-                sync.deliver(token)
+                sync.process(token)
             alone = [*sync.tried_before(100), *sync.troubles]
             for job in dict.fromkeys(alone):
                 while (trouble := sync.process_alone(job)) and (trouble.waits(at_most=1) is not None):
                     pass
-            return sync.end()
+            return sync.finish("completed")
 
     def last_sync(self) -> int:
         """The number of the last sync."""
@@ -149,7 +148,6 @@ def all_is_well(desk: Desk, expected: Mapping[str, str], quarantined: frozenset[
         same(_done_twice(ledger), {})
         same([sync for sync in ledger.syncs.recent(limit=1_000) if sync.outcome is None], [])
         # What the dead had is taken from them by whoever asks next.
-        same([turn for turn in ledger.turns.standings() if alive(turn.owner)], [])
         same([place for place in ledger.pacing.places() if alive(place.owner)], [])
         with closing(Cache(desk.home.cache)) as cache:
             forget_done(cache, ledger)

@@ -15,11 +15,10 @@ from datetime import UTC, datetime, timedelta
 from catchment import status
 from catchment.content.cache import Cache
 from catchment.errors import LoginFailed, NotFound, NotNow, SourceUnavailable
-from catchment.ledger import Ledger, Sync
+from catchment.ledger import Ledger
 from catchment.ledger.db import schema
 from catchment.ledger.limits.pacing import Pacing
-from catchment.ledger.limits.turns import Turns
-from catchment.model import JobState, Priority
+from catchment.model import JobState
 from catchment.pacing import Limits, Told
 from catchment.pacing.metered import Ask, Report
 from catchment.pacing.rules import Rule
@@ -31,7 +30,6 @@ from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import prove, repair
 from catchment.sync.revoke import Extent, revoke
 from console.data import backup
-from tests.engine.hostile import Hostile
 from tests.faults.desk import PATIENT, SOURCE, Desk
 
 Act = Callable[[Desk], object]
@@ -126,7 +124,7 @@ def _list(desk: Desk) -> None:
     """List what is there, and leave it in the queue."""
     with desk.syncing(PATIENT) as opened:
         opened.discover()
-        opened.end()
+        opened.finish("completed")
 
 
 def changed_at_work(desk: Desk) -> None:
@@ -161,8 +159,8 @@ def one_at_a_time(desk: Desk) -> None:
     with desk.syncing() as opened:
         opened.discover()
         while (token := opened.claim(1)) is not None:
-            opened.deliver(token)
-        opened.end()
+            opened.process(token)
+        opened.finish("completed")
 
 
 def died_with_it(desk: Desk) -> None:
@@ -385,7 +383,7 @@ def removed(desk: Desk) -> None:
         ledger.sources.remove(SOURCE, "operator", "not wanted")
 
 
-# Rules, hosts and turns
+# Rules and hosts
 
 
 def paused(desk: Desk) -> None:
@@ -404,21 +402,22 @@ def resumed(desk: Desk) -> None:
 def login_failed(desk: Desk) -> None:
     """The source is held, unless it is already."""
     with suppress(NotNow), desk.syncing() as opened:
-        opened.end_failed(LoginFailed("the login was refused; renew it"))
+        opened.finish("failed", LoginFailed("the login was refused; renew it"))
 
 
 def failed_once(desk: Desk) -> None:
     with desk.syncing() as opened:
-        opened.end_failed(SourceUnavailable("the disk is not there; mount it"))
+        opened.finish("failed", SourceUnavailable("the disk is not there; mount it"))
 
 
-def given_way(desk: Desk) -> None:
-    """The sync gives up its place in the middle."""
+def stopped(desk: Desk) -> None:
+    """The sync is asked to stop in the middle."""
     with desk.syncing() as opened:
         opened.discover()
         if (token := opened.claim(2)) is not None:
-            opened.deliver(token)
-        opened.end_yielded()
+            opened.process(token)
+        opened.stop("an operator asked to stop it")
+        opened.finish("cancelled")
 
 
 def host_asked(desk: Desk) -> None:
@@ -442,34 +441,6 @@ def host_asked(desk: Desk) -> None:
         pacing.failed(_HOST, SOURCE, login=True)
         pacing.reset(f"source:{SOURCE}", "operator")
         pacing.reset("host:example.org", "operator")
-
-
-def turns_taken(desk: Desk) -> None:
-    """Two sources work by turns, and one of them dies in its turn."""
-    me = identity()
-    with desk.ledger() as ledger:
-        one = desk.source(ledger)
-        other = ledger.sources.put("other", Hostile.kind, Priority.NORMAL)
-        begun = [
-            ledger.syncs.begin(source.id, run=None, owner=me, code_version="1", alive=alive) for source in (one, other)
-        ]
-        turns = Turns(ledger._store, 1)
-        first, second = begun
-
-        def ask(which: Sync, owner: str) -> bool:
-            return turns.ask(which.source_id, which.id, owner=owner, at_once=4, alive=lambda _: True)
-
-        ask(first, me)
-        ask(second, me)
-        turns.account(first.id, 5.0, moved=True)
-        turns.release(first.id, 1.0)
-        turns.release(second.id, 1.0)
-        ask(first, "gone")
-        ask(second, me)
-        assert turns.granted(second.id, alive)
-        for one_sync in begun:
-            turns.leave(one_sync.id)
-        ledger.syncs.close_dead(lambda _owner: False)
 
 
 SCENES = (
@@ -524,7 +495,7 @@ SCENES = (
     Scene(
         "rules",
         (papers,),
-        (paused, resumed, login_failed, resumed, failed_once, given_way, host_asked, turns_taken, sync),
+        (paused, resumed, login_failed, resumed, failed_once, stopped, host_asked, sync),
         folder,
     ),
 )

@@ -135,8 +135,8 @@ def test_a_ledger_beside_the_sources_of_another_home_refuses_what_it_knows_other
     with open_sync(papers.home, connector, "papers", Policy(), Priority.NORMAL) as sync:
         sync.discover()
         while (token := sync.claim(250)) is not None:
-            sync.deliver(token)
-        sync.end()
+            sync.process(token)
+        sync.finish("completed")
     assert papers.documents() == texts(range(_FILES))
     assert [hold.count for hold in papers.ledger.intake.holds()] == [_FILES - 2]
     papers.ledger.close()

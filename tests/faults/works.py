@@ -44,8 +44,8 @@ def sync(home: Home) -> dict[str, int]:
     with open_sync(home, connector, NAME, Policy(), Priority.NORMAL) as opened:
         opened.discover()
         while (token := opened.claim(10)) is not None:
-            opened.deliver(token)
-        return opened.end()
+            opened.process(token)
+        return opened.finish("completed")
 
 
 def back_up_home(home: Home) -> list[str]:

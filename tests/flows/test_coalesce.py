@@ -91,7 +91,7 @@ def test_a_run_that_finds_another_at_work_is_no_error_and_one_more_follows(
             while not (seen := client.get(f"/flow_runs/{run}").raise_for_status().json())["end_time"]:
                 time.sleep(0.1)
         assert seen["state"]["name"] == HANDED_ON
-        sync.end()
+        sync.finish("completed")
     assert wait(server, run, timeout=PATIENCE).state_name == "Completed"
     with closing(Ledger.open(server_home.database_url)) as ledger:
         assert len(ledger.library.search("Written")) == 1

@@ -19,10 +19,11 @@ from catchment.ledger import Ledger
 from catchment.pacing import Limits
 from catchment.pacing.rules import Rule
 from catchment.settings import Home
-from catchment.sync.session import SourceSync
 from connectors.local_files import LocalFilesSettings
 from flows.local_files import sync_local_files
 from tasks import coalesce, report
+from tasks.redacted_errors import in_thread
+from tasks.session import Session
 from tests.flows.conftest import Window
 
 pytestmark = pytest.mark.server
@@ -45,6 +46,10 @@ def folder(tmp_path: Path) -> Path:
 def sync(name: str, folder: Path) -> State:
     state: State = asyncio.run(sync_local_files(name, LocalFilesSettings(root=folder), return_state=True))  # type: ignore[call-overload]
     return state
+
+
+def _session(sync: object) -> Session:
+    return cast(Session, SimpleNamespace(sync=sync, call=in_thread))
 
 
 def artifact(window: Window, key: str) -> dict[str, Any]:
@@ -114,7 +119,7 @@ async def test_what_is_on_its_way_to_the_server_is_not_shown_after_the_end(monke
     source = SimpleNamespace(name="papers")
     progress = SimpleNamespace(share=lambda: 0.5)
     async with report.showing_progress(
-        cast(SourceSync, SimpleNamespace(source=source, progress=progress, foretell=lambda: None))
+        _session(SimpleNamespace(source=source, progress=progress, foretell=lambda: None))
     ):
         await begun.wait()
     await asyncio.sleep(0.4)
@@ -152,5 +157,5 @@ async def test_the_forecast_is_told_with_the_progress_where_there_is_one() -> No
             raise said
         return said
 
-    sync: Any = SimpleNamespace(source=source, foretell=foretell)
-    assert [await report.described(sync) for _ in range(3)] == ["papers: done about 12:05", "papers", "papers"]
+    opened = _session(SimpleNamespace(source=source, foretell=foretell))
+    assert [await report.described(opened) for _ in range(3)] == ["papers: done about 12:05", "papers", "papers"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
+import threading
+import time
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,17 +15,19 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.objects import State, StateType
 
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
 from catchment.ledger.jobs.queue import Queue
 from catchment.model import JobState, Priority
 from catchment.settings import Home
+from catchment.sync.opening import Begun, begin
 from catchment.sync.progress import Trouble
 from catchment.sync.session import HELD_AFTER, SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
+from tasks.session import stop
 from tests.flows.conftest import Window
 
 pytestmark = pytest.mark.server
@@ -133,11 +137,15 @@ def test_an_item_that_may_not_be_begun_now_is_not_said_to_be_done(
     assert (item["state"]["name"], item["state"]["type"], item["run_count"]) == ("Retrying later", "FAILED", 1)
 
 
-@pytest.mark.parametrize("step", ["tried_before", "end"])
+@pytest.mark.parametrize("step", ["tried_before", "finish"])
 def test_a_ledger_that_is_busy_between_two_steps_is_why_the_sync_ended(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    def busy(*_: object) -> None:
+    original = getattr(SourceSync, step)
+
+    def busy(sync: SourceSync, *arguments: Any) -> Any:
+        if arguments[0] == "cancelled":
+            return original(sync, *arguments)
         raise LedgerUnavailable("The ledger is locked by another process") from ValueError("XYZZY".lower())
 
     monkeypatch.setattr(SourceSync, step, busy)
@@ -183,18 +191,128 @@ def _disk_full(*_arguments: object) -> None:
 def test_a_subflow_that_cannot_begin_ends_the_sync_and_its_jobs_wait_for_the_next(
     window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    many = 101  # so many are not worked on before the subflows
-    for n in range(many):
-        (folder / f"{n}.md").write_text(str(n))
+    (folder / "a.md").write_text("A")
 
-    async def broken(_sync: int, _number: int) -> None:
+    async def broken(*_: int) -> None:
         raise ConnectionError
 
     with monkeypatch.context() as patched:
         patched.setattr("flows.slices.normalize", broken)
         assert sync("stuck", folder).is_failed()
     assert sync("stuck", folder).is_completed()
-    assert window.run_of("stuck")["name"] == f"stuck: {many} in the library"
+    assert window.run_of("stuck")["name"] == "stuck: 1 in the library"
+
+
+def test_slices_are_numbered_without_gaps(window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.slices.BATCH", 2)
+    monkeypatch.setattr("flows.slices._BATCHES_PER_SLICE", 2)
+    monkeypatch.setattr("flows.sync.BATCH", 1)
+    for n in range(10):
+        (folder / f"{n}.md").write_text(f"Note {n}")
+    assert sync("sliced", folder).is_completed()
+    run = window.run_of("sliced")
+    assert run["name"] == "sliced: 10 in the library"
+    subflows = window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
+    numbers = sorted(subflow["name"] for subflow in subflows)
+    assert numbers == [f"{step} slice {number}" for step in ("extract", "normalize") for number in (1, 2, 3)]
+    assert all(set(subflow["parameters"]) <= {"sync", "number", "first"} for subflow in subflows)
+
+
+def test_stopped_sync_ends_cancelled_and_the_next_goes_on(
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.slices.BATCH", 2)
+    for n in range(6):
+        (folder / f"{n}.md").write_text(f"Note {n}")
+    stopped: list[bool] = []
+    loop: list[asyncio.AbstractEventLoop] = []
+    process = SourceSync.process
+
+    def process_and_stop(sync: SourceSync, token: int) -> dict[str, int]:
+        done = process(sync, token)
+        if not stopped:
+            [running] = window.ask("flow_runs", flow_runs={"name": {"like_": "stopped:"}})
+            asked = asyncio.run_coroutine_threadsafe(_stop(running["id"]), loop[0])
+            stopped.append(asked.result(10))
+        return done
+
+    async def run() -> State:
+        loop.append(asyncio.get_running_loop())
+        state: State = await sync_local_files("stopped", LocalFilesSettings(root=folder), return_state=True)  # type: ignore[call-overload]
+        return state
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SourceSync, "process", process_and_stop)
+        state = asyncio.run(run())
+    assert (stopped, state.type, state.name) == ([True], StateType.CANCELLED, "Cancelled")
+    assert not stop(window.run_of("stopped")["id"])
+    with closing(Ledger.open(home.database_url)) as ledger:
+        [last] = ledger.syncs.recent()
+        assert (last.outcome, last.error) == ("cancelled", "the run was cancelled")
+        assert ledger.queue.counts()["stopped"][JobState.RUNNING] == 0
+    assert sync("stopped", folder).is_completed()
+    with closing(Ledger.open(home.database_url)) as ledger:
+        assert ledger.queue.counts()["stopped"][JobState.SUCCEEDED] == 6
+
+
+async def _stop(run: str) -> bool:
+    return stop(run)
+
+
+def test_run_cancelled_while_its_sync_is_opened_leaves_nothing_open(
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.md").write_text("A")
+    opening, go_on = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any, **named: Any) -> Begun:
+        opening.set()
+        go_on.wait(30)
+        return begin(*arguments, **named)
+
+    async def run() -> None:
+        settings = LocalFilesSettings(root=folder)
+        flow = asyncio.create_task(sync_local_files("early", settings))
+        while not opening.is_set():
+            await asyncio.sleep(0.01)
+        flow.cancel()
+        go_on.set()
+        await asyncio.gather(flow, return_exceptions=True)
+        assert flow.cancelled()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("catchment.sync.session.begin", slow)
+        asyncio.run(run())
+    with closing(Ledger.open(home.database_url)) as ledger:
+        assert [row.outcome for row in ledger.syncs.recent()] == ["cancelled"]
+    assert sync("early", folder).is_completed()
+
+
+def test_event_loop_is_never_blocked_by_a_locked_ledger(
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.md").write_text("A")
+    sync("first", folder)
+    gaps: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            gaps.append(time.monotonic() - before)
+
+    async def run() -> None:
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0.05)
+        with closing(Ledger.open(home.database_url)) as ledger:
+            syncing = asyncio.create_task(sync_local_files("locked", LocalFilesSettings(root=folder)))
+            with ledger._store.write():
+                await asyncio.sleep(1.5)
+            await syncing
+        watching.cancel()
+
+    asyncio.run(run())
+    assert max(gaps) < 0.5
 
 
 def test_a_sync_whose_server_was_away_for_too_long_has_crashed_for_it_is_gone_on_with_then(
@@ -202,7 +320,7 @@ def test_a_sync_whose_server_was_away_for_too_long_has_crashed_for_it_is_gone_on
 ) -> None:
     (folder / "a.md").write_text("A")
 
-    async def away(_sync: int, _number: int) -> None:
+    async def away(*_: int) -> None:
         raise httpx.ConnectError("All connection attempts failed")
 
     with monkeypatch.context() as patched:
@@ -224,7 +342,7 @@ def test_a_sync_whose_deployment_was_deleted_meanwhile_ends_well(
     connector = LocalFiles(LocalFilesSettings(root=folder))
     with open_sync(home, connector, "undeployed", LocalFiles.policy, Priority.NORMAL) as other:
         ended = sync("undeployed", folder)
-        other.end()
+        other.finish("completed")
     assert (ended.type, ended.name) == ("COMPLETED", "Skipped")
     assert "deleted" in window.run_of("undeployed")["state"]["message"]
 

@@ -26,11 +26,11 @@ def become(home: Home, folder: Path, limits: Limits) -> dict[str, str]:
     with open_sync(home, connector, "bombs", policy, Priority.NORMAL) as sync:
         sync.discover()
         while (token := sync.claim(_AT_ONCE)) is not None:
-            sync.deliver(token)
+            sync.process(token)
         for job in list(sync.troubles):
             while (trouble := sync.process_alone(job)) and trouble.retry_at is not None:
                 pass
-        sync.end()
+        sync.finish("completed")
     ledger = Ledger.open(home.database_url)
     try:
         assert ledger.check() == []

@@ -13,7 +13,7 @@ NOW = RetryPolicy(backoff="immediate", attempts=3)
 def work(sync: SourceSync, batch: int = 250) -> None:
     """Bring in everything that waits."""
     while (token := sync.claim(batch)) is not None:
-        sync.deliver(token)
+        sync.process(token)
 
 
 def full_sync(home: Home, mail: Imap, *, deep: bool = False) -> dict[str, int]:
@@ -26,7 +26,7 @@ def full_sync(home: Home, mail: Imap, *, deep: bool = False) -> dict[str, int]:
         for job in list(sync.troubles):
             while (trouble := sync.process_alone(job)) and trouble.retry_at is not None:
                 pass
-        return sync.end()
+        return sync.finish("completed")
 
 
 def consent(home: Home, mail: Imap) -> None:
