@@ -1,7 +1,6 @@
 """How many runs may live at once just now, and how many wait for a place: the worker says it in a small file at home.
 
-A sync that works on much reads it between two slices, so that it can yield its place; the status shows it. Nothing depends
-on it: a file that is missing or old means that nothing is known.
+The status shows it. Nothing depends on it: a file that is missing or old means that nothing is known.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ def begin(
 ) -> Begun:
     """Let a sync of a source begin. Raises NoConsent, NotNow, TryAgain when another one of it is running.
 
-    Jobs that a dead process held are taken back, and what was given up under other circumstances is tried again.
+    Jobs that a dead process held are taken back, and what was given up under other circumstances is tried again. The caller
+    has made sure that this process has no other sync of the source open: an open one of ours could not be closed.
     """
     source = ledger.sources.put(name, connector.kind, priority)
     permit = consented(ledger, source, connector)
@@ -45,17 +46,21 @@ def begin(
         source = _released(ledger, source, now)
     admitted(home, ledger, source, connector)
     before = ledger.syncs.last(source.id)
-    if before is None or before.outcome is not None or not process.alive(before.owner):
+    if before is None or before.outcome is not None or not _runs_elsewhere(before.owner):
         # First, for closing a crashed sync lets all its jobs wait again, and asks none how often it was tried. One that
         # lives keeps its jobs, though its leases seem to have ended when the clock was set.
-        ledger.queue.recover(source.id, process.alive, policy.retry.attempts)
+        ledger.queue.recover(source.id, _runs_elsewhere, policy.retry.attempts)
     sync = ledger.syncs.begin(
-        source.id, run=run, owner=process.identity(), code_version=__version__, alive=process.alive, circumstances=now
+        source.id, run=run, owner=process.identity(), code_version=__version__, alive=_runs_elsewhere, circumstances=now
     )
     permit.sync = sync.id
     if now is not None:
         ledger.quarantine.heal(source.id, now)
     return Begun(source, sync, before, permit)
+
+
+def _runs_elsewhere(owner: str) -> bool:
+    return owner != process.identity() and process.alive(owner)
 
 
 def _released(ledger: Ledger, source: Source, now: Circumstances) -> Source:

@@ -32,7 +32,7 @@ from catchment.sync.eta import Pace, forecast
 from catchment.sync.opening import begin
 from catchment.sync.preflight import limits_of, paced
 from catchment.sync.progress import Progress, Trouble
-from catchment.sync.shared import Renewals, shared_ledger
+from catchment.sync.shared import Renewals, only_sync, shared_ledger
 
 LEASE = timedelta(minutes=5)
 _UNTOLD_SECONDS = 600.0
@@ -301,6 +301,7 @@ def open_sync(
     agreed to it, NotNow when a gate is closed (see `preflight`), TryAgain when another sync of it is running.
     """
     with ExitStack() as stack:
+        stack.enter_context(only_sync(home.database_url, name))
         ledger = ledger or stack.enter_context(shared_ledger(home.make().database_url))
         cache = stack.enter_context(closing(Cache(home.cache)))
         parsers = min(policy.parsers, os.cpu_count() or 1)

@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from catchment.errors import LedgerUnavailable
+from catchment.errors import LedgerUnavailable, TryAgain
 from catchment.ledger import Ledger
 
 _lock = threading.Lock()
 _ledgers: dict[str, tuple[Ledger, int]] = {}
 """By database URL: the open ledger, and how many use it."""
+_syncing: set[tuple[str, str]] = set()
+"""Database URL and name of each source that a sync of this process is open for."""
 
 
 def configure_gc() -> None:
@@ -39,6 +41,23 @@ def shared_ledger(url: str) -> Iterator[Ledger]:
             else:
                 del _ledgers[url]
                 ledger.close()
+
+
+@contextmanager
+def only_sync(url: str, source: str) -> Iterator[None]:
+    """Hold the one place for a sync of a source in this process. Raises TryAgain when it is held.
+
+    The ledger knows a sync by its process; it cannot tell whether one of a living process could not be closed (a full disk).
+    """
+    with _lock:
+        if (url, source) in _syncing:
+            raise TryAgain("A sync of this source is already running; try again when it has ended")
+        _syncing.add((url, source))
+    try:
+        yield
+    finally:
+        with _lock:
+            _syncing.remove((url, source))
 
 
 class Renewals:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pytest
 
+from catchment.errors import LedgerUnavailable, TryAgain
 from catchment.ledger import Ledger
 from catchment.model import Item, JobState, Priority, RawContent
 from catchment.settings import Home
@@ -143,3 +144,33 @@ def test_one_thread_renews_for_all_and_ends_with_the_last() -> None:
     with renewals.of(renewed["b"].set):
         renewed["b"].clear()
         assert renewed["b"].wait(_SECONDS)
+
+
+def test_second_sync_of_a_source_in_one_process_is_refused(home: Home, folder: Path) -> None:
+    with syncing(home, folder) as first:
+        with pytest.raises(TryAgain), syncing(home, folder):
+            pass
+        assert first.finish("completed") is not None
+    with syncing(home, folder) as second:
+        second.finish("completed")
+
+
+def test_sync_that_could_not_be_closed_does_not_block_its_source(
+    home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise LedgerUnavailable("the disk is full; make room")
+
+    with monkeypatch.context() as patch, syncing(home, folder) as sync:
+        sync.discover()
+        assert sync.claim(10) is not None
+        patch.setattr(sync._ledger.queue, "release", full)
+        patch.setattr(sync._ledger.syncs, "end", full)
+        sync.close()
+    with syncing(home, folder) as sync:
+        sync.discover()
+        while (token := sync.claim(100)) is not None:
+            sync.process(token)
+        assert sync.finish("completed")["succeeded"] == 60
+    with closing(Ledger.open(home.database_url)) as ledger:
+        assert [row.outcome for row in ledger.syncs.recent()] == ["completed", "crashed"]
