@@ -1,4 +1,4 @@
-"""How fairly sources of equal priority were served: the figures, from what each had in the library at several moments."""
+"""How fairly sources of equal priority were served, from the items of each in the library at several moments."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Look:
 
 @dataclass(frozen=True)
 class Fairness:
-    """Jain's index over what each source had of what it was due, and the least of these.
+    """Jain's index over each source's part of the items that it was due, and the least of these.
 
-    The active sources are due equal parts of all that is done between two looks.
+    The active sources are due equal parts of all items done between two looks.
     """
 
     jain: float

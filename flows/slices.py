@@ -17,14 +17,14 @@ _BATCHES_PER_SLICE = 10
 
 
 async def work_through(opened: Session) -> None:
-    """Work on one slice of batches after another until nothing waits."""
+    """Work on one slice of batches after another until no job waits."""
     while (first := await opened.call(opened.sync.claim, BATCH)) is not None:
         opened.slices += 1
         await _work_on_slice(opened, first)
 
 
 async def _work_on_slice(opened: Session, first: int) -> None:
-    """Bring a slice into the library: the batch that was claimed first, and those that `normalize` claims after it.
+    """Bring a slice into the library: the claimed batch `first`, and the batches that `normalize` claims after it.
 
     The two subflows run side by side, joined by a queue: one batch is parsed while the one before it is delivered. The first
     error is raised when both have ended.
@@ -57,7 +57,7 @@ async def normalize(sync: int, number: int, first: int) -> dict[str, int]:
 
 @flow(name="extract", flow_run_name="extract slice {number}", retries=0, persist_result=False)
 async def extract(sync: int, number: int) -> dict[str, int]:
-    """Extract and deliver every batch of a slice, as it comes from `normalize`."""
+    """Extract and deliver every batch of a slice, as `normalize` passes it on."""
     batches = current(sync).batches
     total: Counter[str] = Counter()
     while (batch := await batches.get()) is not None:

@@ -48,10 +48,10 @@ async def bring_up_to_date(
 ) -> State | dict[str, int]:
     """One sync of a source, from its listing to the last item; the figures of what it did.
 
-    `changed_only`: once nothing changes any more, only what the watcher saw change is looked at, where it told.
+    `changed_only`: wait until the source is quiet, then check only the paths that the watcher reported.
 
-    A source that is paused or held is left alone; one that keeps failing ends `Quarantined` and is held. One that another run
-    is at work on is asked for again: that run may have passed by what this one was asked for. A sync that was asked to stop
+    A paused or held source is skipped; a source that keeps failing ends `Quarantined` and is held. If another run is syncing
+    the source, one more run is requested: the other may have listed the source too early. A sync that was stopped
     (`tasks.session.stop`) ends `Cancelled`.
     """
     try:
@@ -78,10 +78,10 @@ async def bring_up_to_date(
         await name_run(f"{name}: asked for again, for another run is at work")
         return await coalesce_into_next(name, _AGAIN_SECONDS, deep=deep, plan=plan)
     except (LedgerError, HomeUnavailable) as error:
-        # By itself: what it was raised from has statements and paths, which Prefect would log.
+        # Without its cause: that has statements and paths, which Prefect would log.
         raise error from None
     except httpx.HTTPError as error:
-        # Of the Prefect server: what a connector meets is a SourceError. Who crashed is followed by another, who failed is not.
+        # From the Prefect server: a connector raises SourceError. A crashed run is recovered, a failed one is not.
         message = f"The Prefect server did not answer ({type(error).__name__}); the sync goes on in a new run"
         return State(type=StateType.CRASHED, name="Crashed", message=message)
 
@@ -98,7 +98,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
             await _failing_items(opened)
         await answering
     finally:
-        # Those that wait try by themselves what this run failed at.
+        # After a failure, waiting runs make their own attempt.
         answering.cancel()
         await asyncio.gather(answering, return_exceptions=True)
     if opened.is_stopped:
@@ -139,7 +139,7 @@ async def _listed(opened: Session, deep: bool) -> None:
 
 
 async def _stopped(opened: Session) -> State:
-    """End as cancelled; the next sync goes on from the last batch."""
+    """End as cancelled; the next sync resumes after the last batch."""
     reason = opened.sync.permit.reason
     with suppress(Reported):  # The ledger cannot be written now; the sync is closed there later.
         await opened.call(opened.sync.finish, "cancelled")
@@ -155,13 +155,13 @@ async def _withdrawn(opened: Session) -> State:
 
 
 async def _broken(opened: Session, error: CatchmentError) -> None:
-    """Say that Catchment itself could not go on (a full disk, a busy ledger), which is not the source's fault."""
+    """Record that Catchment itself failed (a full disk, a busy ledger); the source is not at fault."""
     with suppress(Reported):  # The flow raises the error that led here.
         await opened.call(opened.sync.finish, "cancelled", error)
 
 
 async def _failing_items(opened: Session) -> None:
-    """A task run of its own for each item that left its batch or failed before; of a sync that ends early, for the hopeless.
+    """Give each item that left its batch or failed before a task run; in a sync that ends early, only the hopeless items.
 
     Raises Reported where it was not the item that failed, but its source or our own files; no more items are begun then.
     """

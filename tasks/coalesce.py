@@ -1,4 +1,4 @@
-"""Coalescing of runs: one run of a source does the work of identical runs that wait, and of one that found it at work."""
+"""Coalescing of runs: one run of a source does the work of identical runs that wait for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
 HANDED_ON = "Handed on"
-"""The name of the state of a run that another one stands for; the last word of its message is the id of that one."""
+"""The name of the state of a run whose work another run does; the last word of its message is the ID of that run."""
 
 _WAITED = timedelta(seconds=3)
 """A run that began so late after its time may have others of its source behind it."""
@@ -61,9 +61,9 @@ async def ask_for_another(called: str, moment: datetime, key: str, parameters: d
 
 
 async def answer_the_waiting() -> None:
-    """End the runs of this run's source that were asked for before now, for this one does what they would.
+    """End the runs of this run's source that were due before now: this run does their work.
 
-    Costs nothing where this run could begin at its time: then there is none.
+    Costs no request if this run began on time: then no other run waits.
     """
     now = datetime.now(UTC)
     if deployment.id is None or now - flow_run.scheduled_start_time < _WAITED:
@@ -84,9 +84,9 @@ async def answer_the_waiting() -> None:
 
 
 def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether a run with these parameters does all that one with the others would.
+    """Whether a run with these parameters covers a run with the others.
 
-    Who compares contents does what one does who does not, and who looks at everything what one does who looks at less.
+    A deep sync covers an ordinary one, and a whole sync covers one of changed paths only.
     """
     mine, other = {**_ORDINARY, **mine}, {**_ORDINARY, **other}
     alike = mine | {"deep": other["deep"], "changed_only": other["changed_only"]} == other
@@ -94,5 +94,5 @@ def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _handed_on(run: UUID) -> State[None]:
-    """The state of a run that the other one stands for."""
+    """The state of a run whose work the other run does."""
     return State(type=StateType.COMPLETED, name=HANDED_ON, message=f"What is left is done by the run {run}")

@@ -1,4 +1,4 @@
-"""What Prefect may see of an error: its class. Prefect logs what a task raises with everything that it was raised from."""
+"""Errors as Prefect may see them: only the class. Prefect logs an exception of a task with all its causes."""
 
 from __future__ import annotations
 

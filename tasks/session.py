@@ -28,7 +28,7 @@ _THREADS = 4
 
 
 class Session:
-    """The sync of one flow run. Everything of it that blocks runs in threads of its own, never on the event loop."""
+    """The sync of one flow run, with threads for every call that blocks; the event loop runs none of them."""
 
     sync: SourceSync
 
@@ -39,7 +39,7 @@ class Session:
         self.batches: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
         """From `normalize` to `extract`: the number and the token of each batch of the slice; None after the last."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"sync of {name}")
-        # One thread for both: whatever happens, the sync is closed only after it was opened.
+        # One thread for opening and closing: so the sync is closed only after it was opened.
         self._opening = ThreadPoolExecutor(1, thread_name_prefix=f"opening {name}")
         self._resources = ExitStack()
         self._is_open = False
@@ -51,7 +51,7 @@ class Session:
         return await in_thread(step, *arguments, executor=self._threads, **named)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, but no longer than until the sync is asked to stop."""
+        """Wait; return early when the sync is to stop."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
@@ -61,7 +61,7 @@ class Session:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the sync was asked to stop."""
+        """Whether `stop` was called."""
         return self._stopped is not None
 
     def stop(self, reason: str) -> None:
@@ -72,7 +72,7 @@ class Session:
             self.sync.stop(reason)
 
     async def open(self, sync: AbstractContextManager[SourceSync]) -> None:
-        """Open the sync; raises what that raises."""
+        """Open the sync. Raises as `open_sync` does."""
         await self._outside(self._enter, sync)
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class Session:
 
 
 _sessions: list[Session] = []
-"""Those of this process, in the order in which they began."""
+"""The open sessions of this process, oldest first."""
 
 
 @asynccontextmanager
@@ -104,7 +104,7 @@ async def session(
 ) -> AsyncIterator[Session]:
     """Begin a sync of the source, by a plan if one is named, and make it known to the tasks of this process until it ends.
 
-    Raises NotFound when the plan is not kept any more, and what `open_sync` does.
+    Raises NotFound when the plan is not kept any more, and as `open_sync` does.
     """
     opened = Session(name, run)
     _sessions.append(opened)
@@ -125,14 +125,14 @@ def current(sync: int) -> Session:
 
 
 def stop(flow_run_id: UUID | str, reason: str = "the run was cancelled") -> bool:
-    """Ask the sync of a flow run to stop; whether it has one here. The run ends `Cancelled` soon, by itself.
+    """Stop the sync of a flow run; return whether this process has one. The run then ends `Cancelled`.
 
     Called from the event loop that the flow runs on; never waits.
     """
-    asked = [opened for opened in _sessions if opened.run == str(flow_run_id)]
-    for opened in asked:
+    running = [opened for opened in _sessions if opened.run == str(flow_run_id)]
+    for opened in running:
         opened.stop(reason)
-    return bool(asked)
+    return bool(running)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""The fair queue of the syncs of one process: who may do the next step of work.
+"""The fair queue of the syncs of one process: it decides which sync does the next step of work.
 
 The rule is deficit round-robin over measured seconds. A round gives each waiting sync a quantum of seconds, weighted by its
-priority. A sync with seconds left keeps its slot; one without goes to the end of the queue, and when no waiting sync has any
-left the next round begins. Time is charged only while somebody waits. Syncs of other processes are not coordinated.
+priority. A sync with seconds left keeps its slot; without, it moves to the end of the queue. When no waiting sync has seconds
+left, the next round begins. Time is charged only while another sync waits. Syncs of other processes are not coordinated.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SECONDS_PER_WEIGHT = 1 / 3
 """A quantum is this long for each unit of weight: one second at normal priority."""
 
 GAP_SECONDS = 0.1
-"""A sync with seconds left keeps its slot this long between two steps: else each gap would cost it its quantum."""
+"""A sync with seconds left keeps its slot this long between two steps, so that a gap does not cost it the quantum."""
 
 STUCK_SECONDS = 10.0
-"""A step this old keeps nobody waiting and is charged no more: it waits for a host, or for one slow item."""
+"""A step this old blocks no other sync and is charged no more: it waits for a host, or for a slow item."""
 
 _PATIENCE_SECONDS = 3_600.0
 """How long others may keep a sync waiting before it counts as stuck."""
@@ -47,7 +47,7 @@ class Share:
         self.left = self.quantum
         """Seconds of the round that are left; negative where the last step took longer."""
         self.is_new = True
-        """Whether it has not used up its first quantum: it goes before the others then."""
+        """Whether it still has its first quantum; then it precedes the others."""
         self.at_work = 0
         self.holds_until = 0.0
         self._queue = queue
@@ -72,7 +72,7 @@ class Share:
 
 
 class FairQueue:
-    """The slots of one process and the syncs that share them. `clock` gives seconds that never go back."""
+    """The slots of one process and the syncs that share them. `clock` is monotonic, in seconds."""
 
     def __init__(self, slots: int = SLOTS, clock: Callable[[], float] = time.monotonic) -> None:
         self._slots = slots
@@ -80,7 +80,7 @@ class FairQueue:
         self._changed = threading.Condition()
         self._members: list[Share] = []
         self._waiting: list[Share] = []
-        """Those that ask for a slot, in the order in which they began to."""
+        """Members that wait for a slot, longest first."""
         self._settled = clock()
 
     def join(self, kind: str, at_once: int, priority: Priority) -> Share:
@@ -106,7 +106,7 @@ class FairQueue:
                 self._changed.wait(self._seconds_until_free())
 
     def begin(self, share: Share) -> bool:
-        """Begin a step if the share may, else put it into the queue. Raises StaleLease when it has left."""
+        """Begin a step if the share may, or put it into the queue. Raises StaleLease when it has left."""
         with self._changed:
             return self._begin(share)
 
@@ -143,12 +143,12 @@ class FairQueue:
         return True
 
     def _next(self, holders: Collection[Share]) -> list[Share]:
-        """Choose who of the waiting gets the free slots, in this order, and begin rounds as needed."""
+        """Choose the waiting members that get the free slots, in this order; begin rounds as needed."""
         kinds = Counter(share.kind for share in holders)
         waiting = [share for share in self._waiting if share not in holders]
         chosen: list[Share] = []
         while len(chosen) < self._slots - len(holders):
-            # Where sources of a kind differ in how many may work at once the least counts: else the modest would starve.
+            # Where sources of a kind differ in `at_once` the least counts: with more, a modest source would starve.
             able = [share for share in waiting if kinds[share.kind] < self._at_once(share.kind)]
             if not able:
                 break
@@ -165,7 +165,7 @@ class FairQueue:
         return min(share.at_once for share in self._members if share.kind == kind)
 
     def _settle(self) -> float:
-        """Charge the holders for the time since the last change, if somebody waited; the time now."""
+        """Charge the holders for the time since the last change, if a member waited; return the time now."""
         now = self._clock()
         if self._waiting:
             for share in self._members:
@@ -180,7 +180,7 @@ class FairQueue:
         return GAP_SECONDS if share.left > 0 else 0.0
 
     def _seconds_until_free(self) -> float | None:
-        """Seconds until a slot becomes free without anybody ending a step; None where none is held."""
+        """Seconds until a slot becomes free without the end of a step; None if no slot is held."""
         ends = [share.holds_until for share in self._members if share.holds_until > self._settled]
         return min(ends) - self._settled if ends else None
 

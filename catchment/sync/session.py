@@ -52,7 +52,7 @@ _renewals = Renewals(LEASE.total_seconds() / 3)
 
 
 class SourceSync:
-    """One sync of one source: `discover`, then claim, normalize, extract and deliver until nothing waits."""
+    """One sync of one source: `discover`, then `claim`, `normalize` and `process` until no job waits, then `finish`."""
 
     def __init__(self, home: Home, bench: Bench, source: Source, sync: Sync, before: SyncRow | None) -> None:
         self.source = source
@@ -60,7 +60,7 @@ class SourceSync:
         self.outcome: Outcome | None = None
         """How the sync ended; None while it is open."""
         self.permit = bench.permit
-        """When it has `ended`, nothing more is read, and the sync is to be finished as cancelled."""
+        """When it has `ended`, no more is read, and the sync is to be finished as cancelled."""
         self._begun = time.monotonic()
         self._working_since: float | None = None
         self._in_two_seconds = sys.maxsize
@@ -116,7 +116,7 @@ class SourceSync:
             return self._open[token].normalize()
 
     def process(self, token: int) -> dict[str, int]:
-        """Do what is left of a batch's steps, to its delivery; the batch is done then."""
+        """Do the remaining steps of a batch, up to its delivery; the batch is done then."""
         batch = self._open[token]
         with self._share.step(self._bench.pulse):
             done = batch.deliver()
@@ -150,9 +150,9 @@ class SourceSync:
         return self._ledger.queue.apart(self.source.id, limit, self.policy.retry.attempts)
 
     def foretell(self) -> datetime | None:
-        """When what waits will be done, at the pace of this sync so far or of earlier ones; None when that is not known.
+        """Forecast the end of the waiting jobs, at the pace of this sync or of earlier ones; None if unknown.
 
-        The ledger shows it from then on with the source.
+        The ledger shows it with the source from then on.
         """
         so_far = Pace.of(
             self.progress.done(), time.monotonic() - (self._working_since or self._begun), self._requests()
@@ -224,7 +224,7 @@ class SourceSync:
         self._share.close()
 
     def finish(self, outcome: Outcome, error: CatchmentError | None = None) -> dict[str, int]:
-        """Close the sync with its outcome; return the figures of what it did. `outcome` says what the ledger has.
+        """Close the sync with its outcome; return the figures of what it did. `self.outcome` is the one in the ledger.
 
         A sync that failed because its host asked to wait has yielded, and `next_retry` says when the next one is due; one
         that failed too often, or whose login was refused, is quarantined, and its source is held.
@@ -251,7 +251,7 @@ class SourceSync:
         return summary
 
     def _judged(self, error: CatchmentError | None) -> Outcome:
-        """What a sync that could not read its source ends as."""
+        """Return the outcome of a sync that could not read its source."""
         if isinstance(error, RateLimited):
             unstated = _UNTOLD_SECONDS if self._limits is None else self._limits.wait
             wait = unstated if error.retry_after is None else error.retry_after
@@ -295,10 +295,10 @@ def open_sync(
 ) -> Iterator[SourceSync]:
     """Begin a sync of a source and close afterwards what it opened; its caller finishes it.
 
-    Jobs that a dead process held are taken back first. What was given up under other circumstances than those of `now`, as far
-    as they matter to it, is tried again. `ledger` and `pool` are used where they are given, and left open; else the
-    ledger is the one that all syncs of this process share, and the parser pool is the sync's own. Raises NoConsent when nobody has
-    agreed to it, NotNow when a gate is closed (see `preflight`), TryAgain when another sync of it is running.
+    Jobs of a dead process are taken back first. Items that were given up under other circumstances than `now` are tried again,
+    as far as the difference matters to them. `ledger` and `pool` are used if they are given, and left open; by default the
+    ledger is the one that all syncs of this process share, and the parser pool is the sync's own. Raises NoConsent without
+    consent, NotNow when a gate is closed (see `preflight`), TryAgain when another sync of it is running.
     """
     with ExitStack() as stack:
         stack.enter_context(only_sync(home.database_url, name))

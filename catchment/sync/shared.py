@@ -1,4 +1,4 @@
-"""What all syncs of one process share: one ledger for each database, one thread that renews leases, the garbage collector."""
+"""Resources that all syncs of one process share: a ledger for each database, a thread that renews leases, GC thresholds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def shared_ledger(url: str) -> Iterator[Ledger]:
 def only_sync(url: str, source: str) -> Iterator[None]:
     """Hold the one place for a sync of a source in this process. Raises TryAgain when it is held.
 
-    The ledger knows a sync by its process; it cannot tell whether one of a living process could not be closed (a full disk).
+    The ledger identifies a sync by its process: one that could not be closed (a full disk) looks alive as long as that.
     """
     with _lock:
         if (url, source) in _syncing:
