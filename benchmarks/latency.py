@@ -19,8 +19,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from benchmarks.measure import hardware, tree_cpu
 from benchmarks.notes import edit_one, generate
 from benchmarks.runs import compare_workers
@@ -31,7 +29,7 @@ from catchment.settings import Home
 from console.sources.consent import agreement
 from console.sources.source_lifecycle import Timing, commit, prepare
 from deployments.runs.runs import start_sync, wait
-from deployments.server.client import api
+from deployments.server.client import Client, api
 from deployments.server.running import Running
 
 _SOURCE = "notes"
@@ -132,7 +130,7 @@ def _parts(server: Running, save: Save) -> dict[str, float] | None:
     return {part: after - before for part, before, after in zip(_PARTS, moments, moments[1:], strict=False)}
 
 
-def _runs(client: httpx.Client, save: Save) -> list[dict[str, Any]]:
+def _runs(client: Client, save: Save) -> list[dict[str, Any]]:
     """The runs that were going on when the note was found; the first to begin first."""
     began = {"before_": _written(save.found), "after_": _written(save.saved - _PATIENCE)}
     query = {"flow_runs": {"start_time": began, "deployment_id": {"is_null_": False}}, "sort": "START_TIME_ASC"}
@@ -140,7 +138,7 @@ def _runs(client: httpx.Client, save: Save) -> list[dict[str, Any]]:
     return [run for run in found if run["end_time"] is None or _at(run["end_time"]) > save.found - 2 * _LOOK_SECONDS]
 
 
-def _events(client: httpx.Client, save: Save) -> list[float]:
+def _events(client: Client, save: Save) -> list[float]:
     occurred = {"since": _written(save.saved), "until": _written(save.found)}
     query = {"filter": {"event": {"name": ["catchment.source.changed"]}, "occurred": occurred}, "limit": 50}
     found = client.post("/events/filter", json=query).raise_for_status().json()

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-import httpx
-
 from catchment.settings import Home
-from deployments.server.client import api
+from deployments.server.client import Client, api
 from deployments.server.environment import POOL, child_environment
 from deployments.server.running import Running
 
@@ -40,7 +38,7 @@ def compare_workers(home: Home, server: Running, runs: int) -> dict[str, list[fl
 
 
 @contextmanager
-def _stock_worker(home: Home, server: Running, client: httpx.Client) -> Iterator[None]:
+def _stock_worker(home: Home, server: Running, client: Client) -> Iterator[None]:
     """Prefect's own worker, with Prefect's own settings for how often it looks."""
     environment = child_environment(home, port=server.port, auth=server.login)
     del environment["PREFECT_WORKER_QUERY_SECONDS"]
@@ -56,13 +54,13 @@ def _stock_worker(home: Home, server: Running, client: httpx.Client) -> Iterator
             worker.kill()
 
 
-def _deploy(client: httpx.Client, pool: str) -> str:
+def _deploy(client: Client, pool: str) -> str:
     flow = client.post("/flows/", json={"name": "nothing"}).raise_for_status().json()["id"]
     deployment = {"name": pool, "flow_id": flow, "entrypoint": "benchmarks.nothing.nothing", "work_pool_name": pool}
     return str(client.post("/deployments/", json=deployment).raise_for_status().json()["id"])
 
 
-def _run(client: httpx.Client, deployment: str) -> float:
+def _run(client: Client, deployment: str) -> float:
     run: dict[str, Any] = client.post(f"/deployments/{deployment}/create_flow_run", json={}).raise_for_status().json()
     while not run["end_time"]:
         # Rarely: who asks the server while it is busy with the run makes it slower.

@@ -22,7 +22,7 @@ from benchmarks.notes import edit
 from benchmarks.system import add_vault, by_role, empty, started, state_of
 from catchment.settings import Home
 from deployments.runs.runs import start_sync, wait
-from deployments.server.answers import FAILED
+from deployments.server.app import FAILED
 
 _SOURCES = ("one", "two", "three")
 _NOTES = 30

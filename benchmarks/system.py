@@ -62,7 +62,7 @@ def add_vault(home: Home, folder: Path, name: str, notes: int, *, watch: bool) -
     wait(state, start_sync(state, "obsidian", name))
 
 
-_NAMES = frozenset({"zygote", "server", "worker", "watcher", "reclaim", "fork server"})
+_NAMES = frozenset({"server", "worker", "watcher", "reclaim", "fork server"})
 
 
 def by_role(state: Running) -> dict[psutil.Process, str]:

@@ -14,12 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from benchmarks.measure import LOOK, Peak
 from catchment.settings import Home
 from deployments.runs.runs import start_sync, wait
-from deployments.server.client import api
+from deployments.server.client import Client, api
 from deployments.server.running import Running, running
 
 
@@ -41,7 +39,7 @@ def sync(server: Running, kind: str, name: str) -> dict[str, Any]:
     }
 
 
-def _discover_seconds(client: httpx.Client, run: str) -> float:
+def _discover_seconds(client: Client, run: str) -> float:
     """How long the listing took; Prefect writes task runs a moment after they happened."""
     query = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"name": {"any_": ["discover"]}}}
     for _ in range(50):

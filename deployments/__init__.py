@@ -1,4 +1,4 @@
 """What runs where: the server and the worker behind `up` and `down`, the sources file, and its deployments.
 
-Only `deployments.supervisor.zygote` imports Prefect, in processes of its own: the command line stays fast.
+Only processes that `up` starts (`deployments.server.app`, the worker, its runs) import Prefect: commands stay quick.
 """

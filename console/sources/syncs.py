@@ -17,7 +17,6 @@ from catchment.errors import CatchmentError, NotFound, Refused, TryAgain
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 from console.sources import source_lifecycle
-from deployments.supervisor import forked
 
 if TYPE_CHECKING:
     from catchment.ledger import Source, SyncRow
@@ -38,18 +37,12 @@ def sync(
         Path | None, typer.Option(metavar="FILE", help="Do what this plan says and nothing else; see `catchment plan`.")
     ] = None,
     as_json: arguments.Json = False,
-    asked_for: Annotated[
-        str, typer.Option(hidden=True, help="Wait for a sync that was asked for: its run and when.")
-    ] = "",
 ) -> int:
     """Bring a source up to date now.
 
     With --wait the exit code says how it went: 0 done (items in quarantine are told, and are no error), 1 failed,
     10 the source is held or rests. A source that is paused, or that nobody agreed to have read, is refused with 5.
     """
-    if asked_for:
-        run, _, when = asked_for.partition(",")
-        return _wait(name, run, datetime.fromisoformat(when), as_json)
     entry = source_lifecycle.entry(name)
     _may_run(name)
     source_lifecycle.require_consent(entry)
@@ -65,7 +58,6 @@ def sync(
         else:
             render.say(f"{name}: started; see it at {server.url} or with `catchment status`")
         return 0
-    forked.go_on_with(["sync", name, "--asked-for", f"{run},{started.isoformat()}", *(["--json"] if as_json else [])])
     return _wait(name, run, started, as_json)
 
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import httpx
-
 from catchment import status
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
@@ -21,7 +19,7 @@ from catchment.runtime.home import Home
 from catchment.status import Finding, Plan, Standing, Verdict
 from catchment.sync.preflight import scopes_of
 from deployments.server.blocks import read_blocks_of
-from deployments.server.client import api, everything
+from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
@@ -93,7 +91,7 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
     return [status.server(True, True), status.scheduler(plan, now), status.worker(heard, Places.read(home), now)]
 
 
-def _plan(client: httpx.Client, now: datetime) -> Plan:
+def _plan(client: Client, now: datetime) -> Plan:
     deployments = everything(client, "deployments", {})
     schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
     query = {
@@ -110,14 +108,14 @@ def _plan(client: httpx.Client, now: datetime) -> Plan:
     return Plan(len(schedules), len(runs), min(coming, default=None), tuple(m for m in moments if m <= now))
 
 
-def _heard(client: httpx.Client) -> datetime | None:
+def _heard(client: Client) -> datetime | None:
     """When a worker of our pool last reported."""
     workers = _filter(client, f"work_pools/{POOL}/workers", {})
     beats = [_moment(worker["last_heartbeat_time"]) for worker in workers]
     return max((beat for beat in beats if beat is not None), default=None)
 
 
-def _filter(client: httpx.Client, what: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _filter(client: Client, what: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = client.post(f"/{what}/filter", json=query).raise_for_status().json()
     return found
 

@@ -11,14 +11,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 
 from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.status import Finding, Verdict
 from deployments.runs.recovery import settle
-from deployments.server.client import api, everything
+from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, starting, state_file
 from deployments.supervisor.processes import executing_flow_runs
@@ -119,7 +118,7 @@ def correct(state: Running) -> None:
             client.patch(f"/v2/concurrency_limits/{leak.id}", json={"active_slots": leak.used}).raise_for_status()
 
 
-def _lost(client: httpx.Client) -> list[dict[str, Any]]:
+def _lost(client: Client) -> list[dict[str, Any]]:
     executing = executing_flow_runs()
     before = datetime.now(UTC) - timedelta(seconds=STILL_FOR)
     waiting = {"operator": "or_", "type": {"any_": list(_ACTIVE)}, "name": {"any_": ["AwaitingRetry"]}}
@@ -131,13 +130,13 @@ def _lost(client: httpx.Client) -> list[dict[str, Any]]:
     ]
 
 
-def _leaks(client: httpx.Client) -> list[Leak]:
+def _leaks(client: Client) -> list[Leak]:
     """Looks twice: between the two questions of one look a run may end."""
     first, second = _counted(client), _counted(client)
     return [leak for id_, leak in second.items() if id_ in first and leak.taken > leak.used]
 
 
-def _counted(client: httpx.Client) -> dict[str, Leak]:
+def _counted(client: Client) -> dict[str, Leak]:
     """The limits that count too many, by their ids."""
     limits = [limit for limit in everything(client, "v2/concurrency_limits", {}) if limit["name"].startswith(_SLOT)]
     active = everything(client, "flow_runs", {"flow_runs": {"state": {"type": {"any_": list(_ACTIVE)}}}})

@@ -10,9 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
-from deployments.server.client import api, everything
+from deployments.server.client import Client, ServerUnreachable, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running
 from deployments.supervisor.processes import executing_flow_runs
@@ -186,7 +184,7 @@ def _crashed(message: str) -> dict[str, str]:
     return {"type": "CRASHED", "message": message}
 
 
-def _is_lost(client: httpx.Client, part: dict[str, Any], executing: Collection[str]) -> bool:
+def _is_lost(client: Client, part: dict[str, Any], executing: Collection[str]) -> bool:
     """Whether a subflow belongs to a run of our pool that no process executes, or to one that was deleted."""
     run = part
     while run["parent_task_run_id"] is not None:
@@ -198,7 +196,7 @@ def _is_lost(client: httpx.Client, part: dict[str, Any], executing: Collection[s
     return run["work_pool_name"] == POOL and run["id"] not in executing
 
 
-def _settle_tasks(client: httpx.Client, which: dict[str, Any]) -> list[bool]:
+def _settle_tasks(client: Client, which: dict[str, Any]) -> list[bool]:
     """End the tasks that seem to go on in runs that have ended. What became of them was never told, or was lost on the way."""
     query = {
         "task_runs": {"state": {"type": {"any_": ["SCHEDULED", *_ACTIVE]}}},
@@ -225,7 +223,7 @@ def _end_of_task(run_ended: str | None) -> dict[str, str]:
     return _crashed(_NO_PROCESS)
 
 
-def _resume(client: httpx.Client, deployment: str) -> Crashed | None:
+def _resume(client: Client, deployment: str) -> Crashed | None:
     of_source = {"deployments": {"id": {"any_": [deployment]}, "tags": {"all_": ["source"]}}}
     # Before the clock was set back, some may have ended in what is the future again.
     until_now = {"state": {"type": {"any_": _FINAL}}, "end_time": {"before_": datetime.now(UTC).isoformat()}}
@@ -249,7 +247,7 @@ def _resume(client: httpx.Client, deployment: str) -> Crashed | None:
     return Crashed(there["name"], ended[0]["id"], resumed=True)
 
 
-def _is_coming(client: httpx.Client, of_source: dict[str, Any]) -> bool:
+def _is_coming(client: Client, of_source: dict[str, Any]) -> bool:
     """Whether a run of the source goes on or is about to begin."""
     soon = datetime.now(UTC) + timedelta(seconds=_SOON_SECONDS)
     coming = (
@@ -266,17 +264,17 @@ def _stands(run: dict[str, Any], seconds: float) -> bool:
     return age >= seconds or age < -_SOON_SECONDS
 
 
-def _runs(client: httpx.Client, flow_runs: dict[str, Any], where: dict[str, Any] = _OUR_POOL) -> list[dict[str, Any]]:
+def _runs(client: Client, flow_runs: dict[str, Any], where: dict[str, Any] = _OUR_POOL) -> list[dict[str, Any]]:
     """The matching runs of our pool, or of elsewhere, the latest first. Subflows are in no pool."""
     return everything(client, "flow_runs", {"flow_runs": flow_runs, **where, "sort": "EXPECTED_START_TIME_DESC"})
 
 
-def _set_state(client: httpx.Client, kind: str, run: dict[str, Any], state: dict[str, Any]) -> bool:
+def _set_state(client: Client, kind: str, run: dict[str, Any], state: dict[str, Any]) -> bool:
     """Whether the run is as it should be now: so is one that was deleted meanwhile."""
     # The server drops the connection, or fails, where a slot that the run held is in the way; the next sweep tries again.
     # A connection that it is about to drop must not be the one of the next question.
     last = {"Connection": "close"}
-    with contextlib.suppress(httpx.RemoteProtocolError, httpx.ReadError):
+    with contextlib.suppress(ServerUnreachable):
         answer = client.post(f"/{kind}/{run['id']}/set_state", json={"state": state, "force": True}, headers=last)
-        return answer.is_success or answer.status_code == httpx.codes.NOT_FOUND
+        return answer.is_success or answer.is_missing
     return False

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
-import httpx
-
 from catchment.errors import NotFound, TryAgain
-from deployments.server.client import api
+from deployments.server.client import Client, ServerError, ServerUnreachable, api
 from deployments.server.running import Running
 
 _FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
@@ -80,11 +79,11 @@ def wait(
         while True:
             try:
                 now = _view(running, client, run_id)
-            except httpx.HTTPError as error:
+            except (ServerUnreachable, ServerError) as error:
                 import psutil
 
                 # Who is told that there is no such run, or may not ask, hears nothing else another time.
-                is_refusal = isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error
+                is_refusal = isinstance(error, ServerError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR
                 if is_refusal or time.monotonic() - heard > _SILENCE or not psutil.pid_exists(running.pid):
                     raise
                 time.sleep(0.5)
@@ -117,17 +116,17 @@ def _switch(running: Running, kind: str, name: str, action: str) -> None:
         client.post(f"/deployments/{_deployment(client, kind, name)['id']}/{action}").raise_for_status()
 
 
-def _deployment(client: httpx.Client, kind: str, name: str) -> dict[str, Any]:
+def _deployment(client: Client, kind: str, name: str) -> dict[str, Any]:
     answer = client.get(f"/deployments/name/sync-{kind}/{name}")
-    if answer.status_code == httpx.codes.NOT_FOUND:
+    if answer.is_missing:
         raise NotFound(f"{name} is not deployed; deploy it with `catchment down` and `catchment up --detach`")
     found: dict[str, Any] = answer.raise_for_status().json()
     return found
 
 
-def _view(running: Running, client: httpx.Client, run_id: str) -> RunView:
+def _view(running: Running, client: Client, run_id: str) -> RunView:
     answer = client.get(f"/flow_runs/{run_id}")
-    if answer.status_code == httpx.codes.NOT_FOUND:
+    if answer.is_missing:
         raise NotFound("that run is not on the server any more")
     run = answer.raise_for_status().json()
     state = run["state"] or {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import httpx
-
 from deployments.server.client import api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
@@ -15,7 +13,7 @@ def ensure_pool(state: Running) -> None:
     template = base_job_template()
     with api(state) as client:
         found = client.get(f"/work_pools/{POOL}")
-        if found.status_code == httpx.codes.NOT_FOUND:
+        if found.is_missing:
             # No limit: the worker keeps one that adapts, and sees what waits only as long as the server keeps nothing back.
             pool = {"name": POOL, "type": "warm", "base_job_template": template}
             client.post("/work_pools/", json=pool).raise_for_status()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from urllib.parse import quote
 
-import httpx
-
 from catchment.errors import LoginFailed
 from catchment.runtime.secret_references import read_blocks_with
 from deployments.server.client import api
@@ -22,7 +20,7 @@ def _read(running: Running, name: str) -> str:
     with api(running) as client:
         address = f"/block_types/slug/secret/block_documents/name/{quote(name, safe='')}"
         answer = client.get(address, params={"include_secrets": True})
-        if answer.status_code == httpx.codes.NOT_FOUND:
+        if answer.is_missing:
             raise LoginFailed(f"the server has no Secret block {name}; make it in the UI, under Blocks")
         # Of a server that is in trouble nobody knows whether it has the block.
         return str(answer.raise_for_status().json()["data"]["value"])

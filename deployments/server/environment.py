@@ -75,6 +75,7 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
     # A proxy of the person's must never see the loopback.
     exempt = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1", "localhost"]))
     return {
+        **_ALLOCATOR,
         **kept,
         **_QUICK_IMPORTS,
         **SETTINGS,

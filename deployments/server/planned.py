@@ -1,14 +1,13 @@
-"""When each source runs next, as the server has planned it. Asked without httpx: `catchment status` must be quick."""
+"""When each source runs next, as the server has planned it."""
 
 from __future__ import annotations
 
-import base64
-import http.client
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from catchment.errors import TryAgain
+from deployments.server.client import api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
 
@@ -58,19 +57,11 @@ def _ask(state: Running, which: dict[str, Any]) -> list[dict[str, Any]] | None:
         "sort": "EXPECTED_START_TIME_ASC",
         **which,
     }
-    login = base64.b64encode(state.login.encode()).decode()
-    headers = {"Content-Type": "application/json", "Authorization": f"Basic {login}"}
-    connection = http.client.HTTPConnection("127.0.0.1", state.port, timeout=_SECONDS)
     try:
-        connection.request("POST", "/api/flow_runs/filter", json.dumps(query), headers)
-        answer = connection.getresponse()
-        if answer.status != http.client.OK:
-            return None
-        found: list[dict[str, Any]] = json.load(answer)
-    except (OSError, http.client.HTTPException, ValueError):
+        with api(state, timeout=_SECONDS) as client:
+            found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+    except TryAgain:
         return None
-    finally:
-        connection.close()
     return found
 
 

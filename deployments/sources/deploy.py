@@ -87,9 +87,9 @@ def _is_sync(deployment: Mapping[str, Any]) -> bool:
 
 
 def _run_prefect(home: Home, running: Running, path: Path, names: Collection[str]) -> None:
-    said = deploy_command.run(home, running, path, names)
-    if said.code != 0:
-        raise ConfigError(f"{path.name} could not be deployed: {_last_line(said.errors) or _last_line(said.output)}")
+    done = deploy_command.run(home, running, path, names)
+    if done.returncode != 0:
+        raise ConfigError(f"{path.name} could not be deployed: {_last_line(done.stderr) or _last_line(done.stdout)}")
 
 
 def _correct(running: Running, before: dict[str, dict[str, Any]], wanted: dict[str, set[str]]) -> None:

@@ -1,4 +1,4 @@
-"""The command `prefect deploy`: in a fork of the running system, or in a new process."""
+"""The command `prefect deploy`, as a process."""
 
 from __future__ import annotations
 
@@ -11,33 +11,25 @@ from catchment.errors import TryAgain
 from catchment.runtime.home import Home
 from deployments.server.environment import child_environment
 from deployments.server.running import Running
-from deployments.supervisor.forked import Command, Said, ask
 
 _SECONDS = 120
 
 
-def run(home: Home, running: Running, file: Path, names: Collection[str]) -> Said:
+def run(home: Home, running: Running, file: Path, names: Collection[str]) -> subprocess.CompletedProcess[str]:
     """Deploy these of a file, or all when there are no names. Raises TryAgain when that takes too long."""
     which = [part for name in names for part in ("--name", name)] or ["--all"]
     # `{{ $PWD }}` in the file is the folder of the file, as it is for a person who deploys from there.
     environment = {**child_environment(home, port=running.port, auth=running.login), "PWD": str(file.parent)}
-    words = ("prefect", "--no-prompt", "deploy", *which, "--prefect-file", str(file))
-    command = Command(words, str(file.parent), environment)
     try:
-        return ask(home, command, _SECONDS) or _alone(command)
-    except (TimeoutError, subprocess.TimeoutExpired):
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", *which, "--prefect-file", str(file)],
+            env=environment,
+            cwd=file.parent,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
         raise TryAgain(f"deploying {file.name} took longer than {_SECONDS} s; try again") from None
-
-
-def _alone(command: Command) -> Said:
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", *command.words],
-        env=command.environment,
-        cwd=command.folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
-    return Said(done.returncode, done.stdout, done.stderr)

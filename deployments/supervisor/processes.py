@@ -9,8 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
-from typing import Protocol, Self
+import threading
+import time
+from collections.abc import Collection, Iterable
+from typing import Self
 
 import psutil
 
@@ -18,21 +20,8 @@ from deployments.server.environment import RUN_VARIABLE
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
-
-
-class Child(Protocol):
-    """What a `subprocess.Popen` is, as far as its end is concerned."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def poll(self) -> int | None: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-    def terminate(self) -> None: ...
-
-    def kill(self) -> None: ...
+PARENT_VARIABLE = "CATCHMENT_SUPERVISOR"
+"""Where the supervisor tells its children its pid."""
 
 
 class Deaths:
@@ -56,15 +45,56 @@ class Deaths:
         self._bell.close()
 
 
-def end_with_parent() -> bool:
-    """Have the system kill this process when its parent ends, however that ends; False where it cannot."""
-    if not sys.platform.startswith("linux"):
-        return False
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
-        # The parent died before the request was made.
+def end_with_parent(parent: int) -> None:
+    """Have this process killed when its parent ends, however that ends. `parent` is the pid that the parent has told.
+
+    The pid is compared, because a parent that died before the request leaves a new one; that may be pid 1, and so may be
+    the true parent, in a container.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:
         os._exit(1)
-    return True
+
+
+def become_child(name: str) -> None:
+    """End with the supervisor and be called `name`, if a supervisor started this process."""
+    # Taken out: the children of this process have another parent.
+    if parent := os.environ.pop(PARENT_VARIABLE, None):
+        end_with_parent(int(parent))
+        name_process(name)
+
+
+class Orphans:
+    """As pid 1 this process inherits those whose parents end: `reap` takes their exit codes."""
+
+    def __init__(self) -> None:
+        self._ended: set[psutil.Process] = set()
+
+    def reap(self, known: Collection[int]) -> None:
+        """Reap what has ended since the last call, except the children `known`. Does nothing in a process that is not pid 1."""
+        if os.getpid() != 1:
+            return
+        ended = {one for one in psutil.Process().children() if one.pid not in known and _is_zombie(one)}
+        # Another thread of this process takes the exit code of its own children in less than the time between two calls.
+        for process in ended & self._ended:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+        self._ended = ended
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    return False
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def name_process(name: str) -> None:
@@ -92,7 +122,7 @@ def descendants(pid: int) -> list[psutil.Process]:
         return []
 
 
-def end(process: Child, *, grace: float) -> None:
+def end(process: subprocess.Popen[bytes], *, grace: float) -> None:
     """End a child that leads its own group: asked with SIGTERM, and after `grace` seconds killed with all below it."""
     below = descendants(process.pid)
     if process.poll() is None:

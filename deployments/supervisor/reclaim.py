@@ -11,10 +11,12 @@ from catchment.runtime.process import alive
 from catchment.settings import Home
 from connectors import connector_class, kinds
 from deployments.sources.sources_file import SourcesFile
+from deployments.supervisor.processes import become_child
 
 
 def main() -> None:
     """Reclaim once. What goes wrong is said in one line: the next sync of each source does the same."""
+    become_child("reclaim")
     try:
         reclaim(Home.default())
     except NotFound:
@@ -51,3 +53,7 @@ def _attempts(home: Home) -> dict[str, int]:
         return {}
     policies = {kind: connector_class(kind).policy for kind in kinds()}
     return {entry.name: entry.settings.policy(policies[entry.kind]).retry.attempts for entry in entries}
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,8 @@ from deployments.server.running import Running, holder, record, running, state_f
 from deployments.sources.deploy import deploy, is_deployed
 from deployments.supervisor.background import start_in_background
 from deployments.supervisor.clock import WallClock
-from deployments.supervisor.service import READY_SECONDS, Service, Zygote
+from deployments.supervisor.processes import Orphans
+from deployments.supervisor.service import Service
 from deployments.supervisor.silence import Silence
 from deployments.supervisor.sweep import Sweep
 
@@ -37,6 +38,13 @@ _SHIPPED = Path(__file__).parents[2] / "prefect.yaml"
 _STOP_SECONDS = 35.0
 _AWAY_SECONDS = 3.0
 _LOOK_SECONDS = 0.25
+_READY_SECONDS = 120.0
+"""How long the imports and the first answer of a child may take."""
+
+_SERVER = ("-m", "deployments.server.app")
+_WORKER = ("-m", "deployments.warm")
+_WATCHER = ("-m", "deployments.watch")
+_RECLAIM = ("-m", "deployments.supervisor.reclaim")
 
 Announce = Callable[[str], None]
 
@@ -129,36 +137,41 @@ class _Supervisor:
         environment = child_environment(home, port=port, auth=login)
         # The server alone needs it; the worker would hand it down to every run.
         del environment["PREFECT_SERVER_API_AUTH_STRING"]
-        logs = {role: BoundedLog(home.logs / f"{role}.log") for role in ("server", "worker", "watcher", "reclaim")}
-        self._zygote = Zygote(environment, listening, logs)
-        self._server, self._worker, self._watcher, self._reclaiming = (Service(role, self._zygote) for role in logs)
+
+        def service(role: str, *command: str, passed: Sequence[int] = ()) -> Service:
+            return Service(role, command, environment, BoundedLog(home.logs / f"{role}.log"), passed)
+
+        self._server = service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()])
+        self._worker = service("worker", *_WORKER)
+        self._watcher = service("watcher", *_WATCHER)
+        self._reclaiming = service("reclaim", *_RECLAIM)
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._sweep = Sweep(home, announce, self._reclaim)
         self._clock = WallClock()
         self._silence = Silence(self._answers)
+        self._orphans = Orphans()
 
     def supervise(self) -> None:
         if line := prepare(self._home):
             self._announce(line)
         try:
-            self._zygote.begin()
-            self._await(self._zygote.ready, "the Prefect server", "server", self._zygote.died)
-            if not self._end.is_wanted():
-                self._start_server()
-                self._reclaim()
-                self._open()
+            self._start_server()
+            self._reclaim()
+            self._open()
             while not self._end.is_wanted() and not self._is_homeless():
                 self._revive()
                 self._end_silence()
                 if set_by := self._clock.set_by():
                     self._follow_clock(set_by)
                 self._sweep.now_and_then(self._state)
+                self._orphans.reap({service.pid for service in self._services})
                 time.sleep(_LOOK_SECONDS)
         finally:
-            try:
-                self._close()
-            finally:
-                self._zygote.end()
+            self._close()
+
+    @property
+    def _services(self) -> tuple[Service, ...]:
+        return self._server, self._worker, self._watcher, self._reclaiming
 
     def _is_homeless(self) -> bool:
         """Whether the home was removed, or moved, and does not come back: nothing could be written down any more."""
@@ -202,15 +215,12 @@ class _Supervisor:
             deploy(self._home, self._state, ["upkeep"], file=_SHIPPED)
 
     def _await_service(self, ready: Callable[[], bool], what: str, service: Service) -> None:
-        self._await(ready, what, service.role, service.died)
-
-    def _await(self, ready: Callable[[], bool], what: str, log: str, died: Callable[[], str | None]) -> None:
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + _READY_SECONDS
         while not self._end.is_wanted() and not ready():
-            how = died()
+            how = service.died()
             if how or time.monotonic() > deadline:
                 raise TryAgain(
-                    f"{what} did not start ({how or 'no answer'}); its log is logs/{log}.log in the home folder"
+                    f"{what} did not start ({how or 'no answer'}); its log is logs/{service.role}.log in the home folder"
                 )
             time.sleep(0.05)
 
@@ -226,7 +236,7 @@ class _Supervisor:
         for child in (self._server, self._worker, self._watcher):
             if how := child.died():
                 self._announce(f"the {child.role} stopped ({how}); starting it again in {child.delay:.0f} s")
-            if child.process or not child.begun or time.monotonic() < child.due:
+            if child.process or not child.started or time.monotonic() < child.due:
                 continue
             try:
                 self._again(child)
@@ -294,18 +304,20 @@ class _Supervisor:
                 self._record()
         self._watcher.end(grace=2)
         self._reclaiming.end(grace=2)
+        # A server that does not answer, because it is starting for one, has nothing to write down and is not waited for.
+        answers = self._server.process is not None and self._answers()
         was_idle = False
         with contextlib.suppress(CatchmentError):
-            if self._server.process and self._worker.process and self._answers():
+            if answers and self._worker.process:
                 was_idle = not cancel_active(self._state, patience=12, hurry=self._end.is_urgent)
         self._worker.end(grace=0 if self._end.is_urgent() else 4)
-        if not was_idle and self._zygote.ready():
+        if not was_idle:
             # A run that had to be killed could hand nothing back.
             self._reclaim()
         with contextlib.suppress(CatchmentError):
-            if self._server.process and self._answers():
+            if answers:
                 settle(self._state)
-        self._server.end(grace=6)
+        self._server.end(grace=6 if answers else 0)
         self._reclaiming.finish(patience=0 if self._end.is_urgent() else 4)
         state_file(self._home).unlink(missing_ok=True)
 

@@ -1,10 +1,9 @@
-"""The fork server: `python -P -m deployments.warm.forge FD [SOCKET]`, started and spoken to by `link.py`, one JSON line per
+"""The fork server: `python -P -m deployments.warm.forge FD`, started and spoken to by `link.py`, one JSON line per
 message.
 
 It imports Prefect and the project once, and each run is a fork of it. It has one thread, no event loop, and nothing open but
 the socket to its worker, so that a fork is as good as a new interpreter. When that socket closes, by whatever end of the
-worker, every run is killed with all that it started. At SOCKET, if there is one, a command may be asked for that is done in a
-fork: see `deployments.supervisor.forked`.
+worker, every run is killed with all that it started.
 
     in   {"start": key, "order": the fields of `Order`}
          {"signal": number, "to": key}       {"retire": true}: end when the last run has ended
@@ -31,9 +30,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,59 +40,53 @@ import psutil
 
 from catchment.runtime import atomic_files
 from deployments.server.environment import NO_RUN, RUN_VARIABLE
-from deployments.supervisor.forked import listen, take_over, tell_end
 from deployments.supervisor.processes import Deaths, end_with_parent, name_process
 from deployments.warm.preload import PREFECT, SourceFiles, complete_models, load, wanted
 
 STALE = "the project's code changed"
-_ENGINE = ("prefect.engine",)
+_ENGINE = "prefect.engine"
 _LOOK_SECONDS = 2.0
 """How often the source files are looked at while nothing happens."""
 
 
 @dataclass(slots=True)
 class Run:
-    """A run that was forked, by its key, or a command, which has none; what it has read and written."""
+    """A run that was forked, by its key; what it has read and written."""
 
-    key: int | None
+    key: int
     process: psutil.Process
     io: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is asked for: its environment, where it begins, what it executes (a command, else a module and its arguments), and
-    whether what it says goes nowhere, instead of where the fork server's output goes."""
+    """What is asked for: its environment, where it begins, what it executes (a command, else Prefect's engine), and whether
+    what it says goes nowhere, instead of where the fork server's output goes."""
 
     flow_run: str
     env: dict[str, str]
     folder: str
     command: str | None = None
     is_mute: bool = False
-    module: Sequence[str] = _ENGINE
 
 
 @dataclass(slots=True)
 class Forge:
-    """The fork server's loop. `label` is where this process's first environment keeps the id of its flow run, and `desk` is
-    where commands are asked for."""
+    """The fork server's loop. `label` is where this process's first environment keeps the id of its flow run."""
 
     link: socket.socket
     files: SourceFiles
     label: int
-    desk: socket.socket | None = None
     pid: int = field(default_factory=os.getpid)
     runs: dict[int, Run] = field(default_factory=dict)
     retired: bool = False
     stale: bool = False
     _received: bytes = b""
 
-    def serve(self) -> Callable[[], Order | None] | None:
-        """Start what is asked for and tell how it ended. Returns in the fork, with how it begins, and None at the end."""
+    def serve(self) -> Order | None:
+        """Start what is asked for and tell how it ended. Returns in the fork, with its order, and None at the end."""
         with Deaths() as deaths, selectors.DefaultSelector() as selector:
             selector.register(self.link, selectors.EVENT_READ)
-            if self.desk:
-                selector.register(self.desk, selectors.EVENT_READ)
             selector.register(deaths.ear, selectors.EVENT_READ)
             while not (self.retired and not self.runs):
                 ready = [key.fileobj for key, _ in selector.select(None if self.stale else _LOOK_SECONDS)]
@@ -107,10 +99,8 @@ class Forge:
                         self._kill_all()
                         return None
                     for message in messages:
-                        if beginning := self._obey(message):
-                            return beginning
-                if self.desk in ready and (beginning := self._called()):
-                    return beginning
+                        if order := self._obey(message):
+                            return order
                 if not ready:
                     self._is_stale()
         return None
@@ -130,7 +120,7 @@ class Forge:
         *lines, self._received = (self._received + received).split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def _obey(self, message: dict[str, Any]) -> Callable[[], Order | None] | None:
+    def _obey(self, message: dict[str, Any]) -> Order | None:
         if "start" in message:
             return self._start(message["start"], Order(**message["order"]))
         if "signal" in message:
@@ -139,7 +129,7 @@ class Forge:
             self.retired = True
         return None
 
-    def _start(self, key: int, order: Order) -> Callable[[], Order | None] | None:
+    def _start(self, key: int, order: Order) -> Order | None:
         if self._is_stale():
             self.say({"refused": key, "why": STALE})
             return None
@@ -154,18 +144,8 @@ class Forge:
             if os.getpid() == self.pid:
                 ctypes.memmove(self.label, NO_RUN.encode(), len(NO_RUN))
         if pid == 0:
-            return partial(_begin, order)
+            return order
         self.say({"started": key, "pid": pid})
-        return None
-
-    def _called(self) -> Callable[[], Order | None] | None:
-        assert self.desk
-        line, _ = self.desk.accept()
-        # Who hears nothing does it alone.
-        with contextlib.suppress(OSError):
-            if not self._is_stale() and self._fork(None) == 0:
-                return partial(_asked, line)
-        line.close()
         return None
 
     def _is_stale(self) -> bool:
@@ -174,7 +154,7 @@ class Forge:
             self.say({"stale": True})
         return self.stale
 
-    def _fork(self, key: int | None) -> int:
+    def _fork(self, key: int) -> int:
         """As `os.fork`. The fork is a process of its own: nothing of the fork server's is left open, handled or inherited."""
         sys.stdout.flush()
         sys.stderr.flush()
@@ -183,11 +163,9 @@ class Forge:
             self.runs[pid] = Run(key, psutil.Process(pid))
             return pid
         self.link.close()
-        if self.desk:
-            self.desk.close()
         os.setsid()
-        end_with_parent()
-        name_process("command" if key is None else "run")
+        end_with_parent(self.pid)
+        name_process("run")
         return 0
 
     def _signal(self, key: int, number: int) -> None:
@@ -208,8 +186,7 @@ class Forge:
                 del self.runs[pid]
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGKILL)
-                if run.key is not None:
-                    self.say({"ended": run.key, "code": os.waitstatus_to_exitcode(status), **_figures(used, run.io)})
+                self.say({"ended": run.key, "code": os.waitstatus_to_exitcode(status), **_figures(used, run.io)})
 
     def _kill_all(self) -> None:
         for pid in self.runs:
@@ -251,23 +228,15 @@ class Ground:
         return self.files
 
 
-def serve(link: socket.socket, ground: Ground, place: Path | None = None) -> None:
-    """Serve until the worker closes the socket; in a fork, execute its run, or a command asked for at `place`, instead."""
-    files, failed = ground.prepare(), list(ground.failed)
-    desk = None
-    if place:
-        try:
-            desk = listen(place)
-        except OSError as error:
-            # The path of a home may be longer than that of a socket can be.
-            failed.append(f"a socket for commands ({error})")
-    forge = Forge(link, files, ground.label, desk)
+def serve(link: socket.socket, ground: Ground) -> None:
+    """Serve until the worker closes the socket; in a fork, execute its run instead."""
+    forge = Forge(link, ground.prepare(), ground.label)
     gc.collect()
     gc.freeze()
-    forge.say({"ready": failed})
+    forge.say({"ready": ground.failed})
     before = _spellings()
-    beginning = forge.serve()
-    if beginning and (order := beginning()):
+    if order := forge.serve():
+        _begin(order)
         os.environ.clear()
         os.environ.update({**ground.lean, **order.env})
         # The system looks at TZ once.
@@ -275,22 +244,13 @@ def serve(link: socket.socket, ground: Ground, place: Path | None = None) -> Non
         _execute(order, fresh=_has_settings(before))
 
 
-def _begin(order: Order) -> Order:
+def _begin(order: Order) -> None:
     """Have the outputs and the folder of a run."""
     if order.is_mute:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for descriptor in (1, 2):
             os.dup2(nowhere, descriptor)
     os.chdir(order.folder)
-    return order
-
-
-def _asked(line: socket.socket) -> Order | None:
-    """Have the input, the outputs and the folder of who asks for a command."""
-    command = take_over(line)
-    if command is None:
-        return None
-    return Order(NO_RUN, dict(command.environment), command.folder, module=command.words)
 
 
 def _rehearsed() -> list[str]:
@@ -320,18 +280,17 @@ def _execute(order: Order, *, fresh: bool) -> None:
     if order.command:
         words = shlex.split(order.command)
         os.execvp(words[0], words)
-    if not fresh and order.module[0].startswith("prefect"):
+    if not fresh:
         take_settings()
     # Python's own random numbers begin anew after a fork; these do not.
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
     # It is imported already, which would be remarked upon.
     warnings.filterwarnings("ignore", message=".*prefect.engine", category=RuntimeWarning, module="runpy")
-    if tuple(order.module) == _ENGINE:
-        sys.path.insert(0, order.folder)
-    sys.argv = list(order.module)
+    sys.path.insert(0, order.folder)
+    sys.argv = [_ENGINE]
     try:
-        runpy.run_module(order.module[0], run_name="__main__")
+        runpy.run_module(_ENGINE, run_name="__main__")
     except SystemExit as leaving:
         if isinstance(leaving.code, str):
             raise
@@ -350,7 +309,6 @@ def _leave() -> None:
         # As the interpreter does: who read it may be gone.
         with contextlib.suppress(OSError):
             stream.flush()
-    tell_end(_codes[0] if _codes else 1)
     if _codes:
         os._exit(_codes[0])
 
@@ -429,4 +387,4 @@ def _figures(used: resource.struct_rusage, io: tuple[int, int]) -> dict[str, Any
 if __name__ == "__main__":
     to_worker = socket.socket(fileno=int(sys.argv[1]))
     to_worker.set_inheritable(False)
-    serve(to_worker, Ground.take(), Path(sys.argv[2]) if sys.argv[2:] else None)
+    serve(to_worker, Ground.take())

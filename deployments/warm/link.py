@@ -12,7 +12,6 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from catchment.errors import TryAgain
@@ -121,13 +120,7 @@ class Link:
         self._servers: set[_Server] = set()
         self._starting = asyncio.Lock()
         self._closed = False
-        self._desk: Path | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-
-    async def adopt(self, link: socket.socket, pid: int, desk: Path) -> None:
-        """Use this child, a fork server at the other end of the link, as the first; each is asked for commands at `desk`."""
-        self._desk = desk
-        self._server = await self._linked(link, lambda: asyncio.to_thread(os.waitpid, pid, 0))
 
     async def prepare(self) -> None:
         """Start a fork server, unless there is one that will do."""
@@ -172,12 +165,8 @@ class Link:
             raise TryAgain("the worker is stopping; another one takes the run")
         ours, theirs = socket.socketpair()
         with theirs:
-            words = ["-P", "-m", "deployments.warm.forge", str(theirs.fileno())]
-            if self._desk:
-                words.append(str(self._desk))
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *words,
+                *(sys.executable, "-P", "-m", "deployments.warm.forge", str(theirs.fileno())),
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Awaitable, Coroutine, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -79,10 +77,6 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     async def warm_up(self) -> None:
         """Start the fork server and wait until it has imported everything; needs no Prefect server, may be called twice."""
         await self._link.prepare()
-
-    async def adopt(self, link: socket.socket, pid: int, desk: Path) -> None:
-        """Begin with this child, a fork server at the other end of the link that may be asked for commands at `desk`."""
-        await self._link.adopt(link, pid, desk)
 
     async def setup(self) -> None:
         """Start the fork server, unless that was done, while the worker reports to the Prefect server."""

@@ -6,11 +6,13 @@ import signal
 import sys
 
 from catchment.runtime.home import Home
+from deployments.supervisor.processes import become_child
 from deployments.watch.watcher import Watcher
 
 
 def main() -> None:
     """Watch the sources of `CATCHMENT_HOME` until SIGTERM or Ctrl-C."""
+    become_child("watcher")
     watcher = Watcher(Home.default().make(), _say)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: watcher.stop())

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import httpx
-
 from connectors.local_files import FolderSettings
-from deployments.server.client import api, everything
+from deployments.server.client import Client, api, everything
 from deployments.server.running import Running
 from deployments.sources.sources_file import SourceEntry
 
@@ -51,12 +49,12 @@ def ensure(running: Running, entries: Collection[SourceEntry]) -> dict[str, str]
     return deployments
 
 
-def _deployment(client: httpx.Client, entry: SourceEntry) -> str | None:
+def _deployment(client: Client, entry: SourceEntry) -> str | None:
     answer = client.get(f"/deployments/name/sync-{entry.kind}/{entry.name}")
-    return None if answer.status_code == httpx.codes.NOT_FOUND else str(answer.raise_for_status().json()["id"])
+    return None if answer.is_missing else str(answer.raise_for_status().json()["id"])
 
 
-def _ours(client: httpx.Client) -> list[dict[str, Any]]:
+def _ours(client: Client) -> list[dict[str, Any]]:
     return everything(client, "automations", {"automations": {"tags": {"all_": [_TAG]}}})
 
 

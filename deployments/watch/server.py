@@ -8,11 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-import httpx
-
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
-from deployments.server.client import api
+from deployments.server.client import Client, Response, ServerUnreachable, api
 from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
@@ -31,13 +29,13 @@ class Server:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._client: httpx.Client | None = None
+        self._client: Client | None = None
         self._open = contextlib.ExitStack()
 
     def look(self, kind: str, name: str) -> Standing:
         """How a source stands."""
         answer = self._ask("GET", f"/deployments/name/sync-{kind}/{name}")
-        if answer.status_code == httpx.codes.NOT_FOUND:
+        if answer.is_missing:
             return Standing(None)
         deployment = self._read(answer)
         query = {
@@ -75,15 +73,15 @@ class Server:
         self._client = None
         self._open.close()
 
-    def _ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+    def _ask(self, method: str, path: str, body: Any = None) -> Response:
         try:
             return self._connection().request(method, path, json=body)
-        except httpx.TransportError as error:
+        except ServerUnreachable as error:
             # The server may come back on another port.
             self.close()
             raise TryAgain("the Prefect server does not answer at the moment") from error
 
-    def _connection(self) -> httpx.Client:
+    def _connection(self) -> Client:
         if self._client is None:
             self._client = self._open.enter_context(api(self._state()))
         return self._client
@@ -94,8 +92,8 @@ class Server:
             raise TryAgain("no server is running; start it with `catchment up`")
         return state
 
-    def _read(self, answer: httpx.Response) -> Any:
-        if answer.is_error:
+    def _read(self, answer: Response) -> Any:
+        if not answer.is_success:
             self.close()
             raise TryAgain(f"the Prefect server answered the watcher with status {answer.status_code}; see its log")
         return answer.json() if answer.content else None

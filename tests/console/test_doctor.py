@@ -203,7 +203,7 @@ def test_nothing_is_removed_while_catchment_is_being_started(home: Home) -> None
 
 def test_a_process_that_lives_on_is_told_with_the_command_that_ends_it(home: Home) -> None:
     left = subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()", "deployments.supervisor.zygote"],
+        [sys.executable, "-c", "import sys; sys.stdin.read()", "deployments.server.app"],
         env={**os.environ, "CATCHMENT_HOME": str(home.path)},
         stdin=subprocess.PIPE,
     )

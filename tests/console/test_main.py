@@ -24,7 +24,7 @@ from catchment.errors import (
     SourceUnavailable,
     TryAgain,
 )
-from console import quick, session
+from console import session
 from console.main import application, main
 
 if TYPE_CHECKING:
@@ -279,7 +279,6 @@ def test_a_home_of_nobody_is_refused_in_one_line(home: str, cli: Cli, monkeypatc
     monkeypatch.setenv("CATCHMENT_HOME", home)
     said = cli("status")
     assert (said.code, said.err.count("\n"), "set CATCHMENT_HOME" in said.err) == (2, 1, True)
-    assert quick._asked(["status"]) is None
 
 
 def test_an_address_of_the_ledger_that_is_none_is_refused_in_one_line(

@@ -22,10 +22,8 @@ from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.planned import planned
 from deployments.server.running import Running, record, running, state_file, supervisor_lock, ui_login
-from deployments.sources import deploy_command
 from deployments.sources.deploy import deploy, undeploy
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
-from deployments.supervisor import forked
 from deployments.supervisor.supervisor import down, up
 from tests.waiting import PATIENCE, until
 
@@ -245,7 +243,7 @@ def test_a_persons_own_deployment_of_the_same_name_is_left_alone(
         deployed("shared")
         for _ in range(2):
             undeploy(server_home, server, "shared")
-            assert client.get("/deployments/name/sync-standin/shared").status_code == httpx.codes.NOT_FOUND
+            assert client.get("/deployments/name/sync-standin/shared").is_missing
             assert client.get("/deployments/name/of-a-person/shared").is_success
         client.delete(f"/flows/{flow}").raise_for_status()
 
@@ -284,34 +282,7 @@ def test_the_sources_file_is_deployed_and_what_leaves_it_leaves_the_server(
         file.remove("my-notes")
         file.save()
         deploy(server_home, server)
-        assert client.get("/deployments/name/sync-obsidian/my-notes").status_code == httpx.codes.NOT_FOUND
-
-
-@pytest.mark.server
-def test_the_worker_runs_the_command_that_deploys_and_without_it_a_new_process_does(
-    server_home: Home, server: Running, deployed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone = []
-    monkeypatch.setattr(deploy_command, "_alone", alone.append)
-    deployed("forked")
-    assert alone == []
-    found = _deployment(server, "forked")
-    monkeypatch.undo()
-    monkeypatch.setattr(forked, "place", lambda home: tmp_path / "nobody listens")
-    deployed("forked")
-    again = _deployment(server, "forked")
-    assert again["updated"] > found["updated"]
-    what = (
-        "entrypoint",
-        "parameters",
-        "parameter_openapi_schema",
-        "path",
-        "pull_steps",
-        "tags",
-        "work_pool_name",
-        "description",
-    )
-    assert {field: again[field] for field in what} == {field: found[field] for field in what}
+        assert client.get("/deployments/name/sync-obsidian/my-notes").is_missing
 
 
 @pytest.mark.server
@@ -360,24 +331,6 @@ def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_ru
     assert runs.wait(now, runs.start_sync(now, "standin", "alive"), timeout=PATIENCE).state_type == "COMPLETED"
     # The lease of the slot that the dead run had ends within a minute, and the next sweep sees it.
     until(lambda: runs.view(now, run).state_type == "CRASHED")
-
-
-@pytest.mark.server
-def test_a_zygote_that_is_killed_ends_all_that_it_forked_and_all_is_started_again(
-    server_home: Home, server: Running, deployed: Callable[..., None]
-) -> None:
-    before = _pids(server_home)
-    forked = [psutil.Process(pid) for pid in before]
-    (zygote,) = {process.parent() for process in forked}
-    assert zygote is not None
-    assert zygote.parent() == psutil.Process(server.pid)
-    zygote.kill()
-    assert psutil.wait_procs(forked, timeout=PATIENCE)[1] == []
-    until(lambda: _pids(server_home).isdisjoint({0, *before}))
-    now = running(server_home)
-    assert now is not None
-    deployed("after")
-    assert runs.wait(now, runs.start_sync(now, "standin", "after"), timeout=PATIENCE).state_type == "COMPLETED"
 
 
 def _deployment(server: Running, name: str) -> dict[str, Any]:

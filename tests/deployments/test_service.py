@@ -9,10 +9,11 @@ import os
 import signal
 import socket
 import sqlite3
+import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,49 +24,34 @@ from catchment.settings import Home
 from deployments.server.logs import BoundedLog
 from deployments.server.prefect_database import shrink
 from deployments.server.running import kept_down, lock_file, starting
-from deployments.supervisor import supervisor, zygote
-from deployments.supervisor.service import Zygote
-from deployments.warm.forge import Ground
+from deployments.supervisor import supervisor
+from deployments.supervisor.processes import PARENT_VARIABLE
+from deployments.supervisor.service import Service
 from deployments.warm.occupancy import Occupancy
 
-_REFUSING = """\
-#!{python}
-import socket, sys
-link = socket.socket(fileno=int(sys.argv[4]))
-link.sendall(b"ready\\n")
-link.sendall(b"refused " + link.recv(100))
-link.recv(1)
-"""
 
-
-def test_a_process_that_cannot_be_forked_is_refused_and_those_before_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left() -> int:
+def test_refused_process_is_reported_and_tried_again_later(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    ours, theirs = socket.socketpair()
-    monkeypatch.setattr(os, "fork", none_left)
-    monkeypatch.setattr(Ground, "prepare", lambda _: None)
-    with closing(ours), closing(theirs):
-        ours.sendall(b"reclaim\n")
-        threading.Timer(0.5, ours.shutdown, (socket.SHUT_WR,)).start()
-        assert zygote.Zygote(theirs, {}, Ground(0, {})).serve() is None
-        assert ours.recv(100) == b"ready\nrefused reclaim\n"
+    monkeypatch.setattr(subprocess, "Popen", none_left)
+    service = Service(
+        "watcher", ("-c", "pass"), {"PREFECT_HOME": str(home.path)}, BoundedLog(home.logs / "watcher.log")
+    )
+    with pytest.raises(TryAgain, match=r"the watcher could not be started \(Resource temporarily unavailable\)"):
+        service.start()
+    assert service.process is None
+    assert service.due > time.monotonic()
 
 
-def test_a_service_that_is_refused_is_told_so_at_once(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "zygote"
-    program.write_text(_REFUSING.format(python=sys.executable))
-    program.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setattr("deployments.supervisor.service.READY_SECONDS", 20)
-    environment = {"PREFECT_HOME": str(tmp_path), "PATH": os.defpath}
-    with socket.socket() as listening:
-        started_from = Zygote(environment, listening, {"server": BoundedLog(home.logs / "server.log")})
-        with pytest.raises(TryAgain, match="no process can be started"):
-            started_from.fork("server")
-        started_from.end()
+def test_child_learns_its_parents_pid_and_ends_with_another_parent(home: Home) -> None:
+    program = f"import os; os.environ['{PARENT_VARIABLE}'] = PID; "
+    program += "from deployments.supervisor.processes import become_child; become_child('child'); print('lives')"
+    said = [
+        subprocess.run([sys.executable, "-c", program.replace("PID", pid)], capture_output=True, text=True, check=False)
+        for pid in ("str(os.getppid())", "'1'")
+    ]
+    assert [(one.returncode, one.stdout) for one in said] == [(0, "lives\n"), (1, "")]
 
 
 def test_a_worker_goes_on_where_it_cannot_say_how_many_places_there_are(home: Home) -> None:
@@ -136,7 +122,7 @@ def test_an_end_that_is_asked_for_as_soon_as_somebody_can_is_heard(home: Home, m
 
 def test_a_service_is_started_again_also_where_its_pid_cannot_be_written_down(home: Home) -> None:
     class Standing:
-        role, process, begun, due, delay, pid = "watcher", None, 1.0, 0.0, 1.0, 7
+        role, process, started, due, delay, pid = "watcher", None, 1.0, 0.0, 1.0, 7
         starts = 0
 
         def died(self) -> None:

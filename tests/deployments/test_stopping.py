@@ -108,6 +108,56 @@ def test_what_is_still_being_started_is_stopped(
     assert (starting(home), running(home), down(home)) == (None, None, False)
 
 
+@pytest.mark.parametrize("role", ["server", "worker"])
+def test_down_during_a_restart_ends_promptly(
+    home: Home, start: Callable[[], subprocess.Popen[bytes]], role: str
+) -> None:
+    process = start()
+    state = _running(home)
+    for delay in (0.0, 1.6):
+        os.kill(state.server_pid if role == "server" else state.worker_pid, signal.SIGKILL)
+        until(lambda: f"the {role} stopped" in (home.logs / "said").read_text())
+        # First while the restart is delayed by a second, then while the new process imports its code.
+        time.sleep(delay)
+        asked = time.monotonic()
+        assert down(home)
+        assert process.wait(0) == 0
+        assert time.monotonic() - asked < 10
+        if delay == 0.0:
+            process = start()
+            state = _running(home)
+
+
+def test_up_as_pid_1_becomes_ready_and_ends_by_a_signal(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    try:
+        subprocess.run([*inside, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no process namespace can be made here: {error}")
+    lay_tables(home.path)
+    monkeypatch.setenv("PYTHONPATH", str(_PROJECT), prepend=os.pathsep)
+    program = """
+import os, subprocess, sys
+from deployments.supervisor.detached import main
+assert os.getpid() == 1
+# An orphan: pid 1 inherits it when its parent ends.
+subprocess.run([sys.executable, "-c", "import subprocess; subprocess.Popen(['sleep', '0.1'])"], check=True)
+sys.exit(main([]))
+"""
+    with (home.logs / "said").open("wb") as said:
+        outside = subprocess.Popen([*inside, sys.executable, "-c", program], stdout=said, stderr=said)
+    try:
+        until(lambda: b"Catchment is running" in (home.logs / "said").read_bytes() or outside.poll() is not None)
+        [up] = psutil.Process(outside.pid).children()
+        until(lambda: all(child.status() != psutil.STATUS_ZOMBIE for child in up.children()))
+        assert {"server", "worker"} <= {child.name() for child in up.children()}
+        up.terminate()
+        assert outside.wait(30) == 0, (home.logs / "said").read_text()
+    finally:
+        outside.kill()
+        outside.wait()
+
+
 def test_a_sources_file_that_is_wrong_is_told_and_stops_nothing(
     home: Home, start: Callable[[], subprocess.Popen[bytes]]
 ) -> None:

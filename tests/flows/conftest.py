@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import httpx
 import pytest
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
 from catchment.settings import Home
-from deployments.server.client import api
+from deployments.server.client import Client, api
 from deployments.supervisor.supervisor import Running
 from tests.waiting import until
 
@@ -25,7 +24,7 @@ _ENDED = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
 class Window:
     """What a person sees of a flow run, asked from the server's API."""
 
-    client: httpx.Client
+    client: Client
 
     def ask(self, what: str, **query: Any) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.client.post(f"/{what}/filter", json=query).raise_for_status().json()

@@ -27,5 +27,5 @@ def _take_time() -> None:
     Queue.deliver = unhurried  # type: ignore[method-assign]
 
 
-if {"deployments.supervisor.zygote", "deployments.warm.forge"} & set(sys.orig_argv):
+if "deployments.warm.forge" in sys.orig_argv:
     _take_time()

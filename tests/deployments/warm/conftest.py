@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
 import psutil
 import pytest
 
 from catchment.settings import Home
-from deployments.server.client import api
+from deployments.server.client import Client, api
 from deployments.server.environment import child_environment
 from deployments.server.running import Running
 from tests.waiting import PATIENCE, until
@@ -33,7 +32,7 @@ class Pool:
     """A work pool with a worker, and what a test asks of it. `flows` is the module its runs import; it may be edited."""
 
     name: str
-    client: httpx.Client
+    client: Client
     environment: dict[str, str]
     flows: Path
     home: Home

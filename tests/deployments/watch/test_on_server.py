@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from catchment.runtime.home import Home
 from connectors.local_files import LocalFilesSettings
-from deployments.server.client import api
+from deployments.server.client import Client, api
 from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-def client(server: Running) -> Iterator[httpx.Client]:
+def client(server: Running) -> Iterator[Client]:
     with api(server) as client:
         yield client
 
@@ -37,26 +36,26 @@ def watched_home(home: Home, server: Running) -> Iterator[Home]:
         yield home
 
 
-def deployed(client: httpx.Client, name: str) -> str:
+def deployed(client: Client, name: str) -> str:
     """A deployment whose runs nobody takes up; its id."""
     flow = client.post("/flows/", json={"name": "sync-local_files"}).raise_for_status().json()["id"]
     body = {"name": name, "flow_id": flow, "tags": ["source"]}
     return str(client.post("/deployments/", json=body).raise_for_status().json()["id"])
 
 
-def runs_of(client: httpx.Client, deployment: str) -> list[dict[str, Any]]:
+def runs_of(client: Client, deployment: str) -> list[dict[str, Any]]:
     query = {"deployments": {"id": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
     found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
     return found
 
 
-def automations(client: httpx.Client, name: str) -> list[dict[str, Any]]:
+def automations(client: Client, name: str) -> list[dict[str, Any]]:
     query = {"automations": {"name": {"any_": [automation.title(name)]}}}
     found: list[dict[str, Any]] = client.post("/automations/filter", json=query).raise_for_status().json()
     return found
 
 
-def set_state(client: httpx.Client, run: dict[str, Any], state: str) -> None:
+def set_state(client: Client, run: dict[str, Any], state: str) -> None:
     body = {"state": {"type": state}, "force": True}
     client.post(f"/flow_runs/{run['id']}/set_state", json=body).raise_for_status()
 
@@ -65,9 +64,7 @@ def entry(name: str) -> SourceEntry:
     return SourceEntry(name, "local_files", LocalFilesSettings(root=Path("/nowhere")), watch=True)
 
 
-def test_a_saved_file_makes_a_flow_run_through_the_automation(
-    watched_home: Home, root: Path, client: httpx.Client
-) -> None:
+def test_a_saved_file_makes_a_flow_run_through_the_automation(watched_home: Home, root: Path, client: Client) -> None:
     deployment = deployed(client, "saved")
     add_source(watched_home, "saved", root)
     with watching(watched_home):
@@ -82,9 +79,7 @@ def test_a_saved_file_makes_a_flow_run_through_the_automation(
     Server(watched_home).ensure([])
 
 
-def test_an_event_carries_the_name_of_the_source_and_no_path(
-    watched_home: Home, root: Path, client: httpx.Client
-) -> None:
+def test_an_event_carries_the_name_of_the_source_and_no_path(watched_home: Home, root: Path, client: Client) -> None:
     deployed(client, "quiet")
     add_source(watched_home, "quiet", root)
     query = {"filter": {"resource": {"id": [automation.resource("quiet")]}}}
@@ -97,9 +92,7 @@ def test_an_event_carries_the_name_of_the_source_and_no_path(
     Server(watched_home).ensure([])
 
 
-def test_ensuring_twice_changes_nothing_and_a_switch_turned_off_stays_off(
-    server: Running, client: httpx.Client
-) -> None:
+def test_ensuring_twice_changes_nothing_and_a_switch_turned_off_stays_off(server: Running, client: Client) -> None:
     deployed(client, "twice")
     automation.ensure(server, [entry("twice")])
     (first,) = automations(client, "twice")
@@ -112,7 +105,7 @@ def test_ensuring_twice_changes_nothing_and_a_switch_turned_off_stays_off(
     assert automations(client, "twice") == []
 
 
-def test_a_source_that_was_deployed_anew_keeps_one_automation(server: Running, client: httpx.Client) -> None:
+def test_a_source_that_was_deployed_anew_keeps_one_automation(server: Running, client: Client) -> None:
     before = deployed(client, "anew")
     automation.ensure(server, [entry("anew")])
     (first,) = automations(client, "anew")
@@ -126,7 +119,7 @@ def test_a_source_that_was_deployed_anew_keeps_one_automation(server: Running, c
     automation.ensure(server, [])
 
 
-def test_an_automation_of_a_persons_own_is_left_alone(server: Running, client: httpx.Client) -> None:
+def test_an_automation_of_a_persons_own_is_left_alone(server: Running, client: Client) -> None:
     deployment = deployed(client, "own")
     body = {
         "name": "mine",
@@ -139,7 +132,7 @@ def test_an_automation_of_a_persons_own_is_left_alone(server: Running, client: h
     assert len(found) == 1
 
 
-def test_a_paused_source_and_its_runs_are_seen_as_they_are(watched_home: Home, client: httpx.Client) -> None:
+def test_a_paused_source_and_its_runs_are_seen_as_they_are(watched_home: Home, client: Client) -> None:
     deployment = deployed(client, "seen")
     there = Server(watched_home)
     assert there.look("local_files", "absent").deployment is None

@@ -19,22 +19,7 @@ def _ask_the_proxy() -> None:
     Running.api_url = property(lambda _: _API)  # type: ignore[assignment]
 
 
-def _in_forks() -> None:
-    from deployments.supervisor import processes
-    from deployments.warm import forge
-
-    named = processes.name_process
-
-    def become(name: str) -> None:
-        named(name)
-        if name == "worker":
-            os.environ["PREFECT_API_URL"] = _API
-            forge.take_settings()
-        elif name == "watcher":
-            _ask_the_proxy()
-
-    processes.name_process = become
-
-
-if "deployments.supervisor.zygote" in sys.orig_argv:
-    _in_forks()
+if "deployments.warm" in sys.orig_argv:
+    os.environ["PREFECT_API_URL"] = _API
+elif "deployments.watch" in sys.orig_argv:
+    _ask_the_proxy()

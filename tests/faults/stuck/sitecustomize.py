@@ -52,6 +52,7 @@ def _wrap_delivery() -> None:
     Queue.deliver = stuck  # type: ignore[method-assign]
 
 
-if "deployments.supervisor.zygote" in sys.orig_argv:
+if "deployments.server.app" in sys.orig_argv:
     _wrap_server()
+if "deployments.warm.forge" in sys.orig_argv:
     _wrap_delivery()

@@ -1,0 +1,101 @@
+"""Prefect's server as a process: `python -P -m deployments.server.app FD`, where FD is the socket that it listens on.
+
+Differs from `prefect server start` in four ways:
+
+- Every SQLite transaction is begun IMMEDIATE. Prefect begins them DEFERRED: a read that becomes a write while another
+  connection wrote fails at once, whatever the busy timeout, the API answers 503, and clients back off for seconds.
+- The pages carry a content security policy. Prefect's UI would report its use to an analytics service, whatever the settings.
+- A response with a status of 500 or more leaves a line in the log. Prefect hides them, and its clients retry in silence.
+- The types of blocks are registered once for a database, not at every start.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from catchment.runtime.home import Home
+from deployments.server.environment import TRIED_PREFECT
+from deployments.server.prefect_database import block_type_settings
+from deployments.supervisor.processes import become_child
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+FAILED = "could not be answered: status "
+
+_Message = MutableMapping[str, Any]
+_Send = Callable[[_Message], Awaitable[None]]
+_Receive = Callable[[], Awaitable[_Message]]
+
+
+def main(listening: socket.socket) -> None:
+    """Serve until SIGTERM."""
+    become_child("server")
+    # The server compares requests with what the clients send.
+    os.environ["PREFECT_SERVER_API_AUTH_STRING"] = os.environ["PREFECT_API_AUTH_STRING"]
+    os.environ.update(block_type_settings(Home.default()))
+    # Imported here: Prefect reads the settings when it is imported.
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    begin_immediately()
+    config = uvicorn.Config(
+        restricted(create_app(final=True), listening.getsockname()[1]),
+        log_level="warning",
+        # Open event streams never end by themselves; a stop must not wait for them.
+        timeout_graceful_shutdown=3,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def begin_immediately() -> None:
+    """Begin SQLite's transactions IMMEDIATE in this process; only with the versions of Prefect that this was tried with."""
+    import prefect
+    from prefect.server.database.configurations import AioSqliteConfiguration
+    from prefect.server.database.dependencies import MODELS_DEPENDENCIES
+    from prefect.settings import get_current_settings
+
+    class ImmediateSqlite(AioSqliteConfiguration):
+        """Prefect's own configuration; each transaction takes the write lock when it begins."""
+
+        def begin_transaction(self, session: Any, with_for_update: bool = False) -> Any:
+            """As in Prefect; `with_for_update` makes no difference here."""
+            del with_for_update
+            return super().begin_transaction(session, with_for_update=True)
+
+    if prefect.__version__.startswith(TRIED_PREFECT):
+        url = get_current_settings().server.database.connection_url
+        assert url is not None
+        MODELS_DEPENDENCIES["database_config"] = ImmediateSqlite(connection_url=url.get_secret_value())
+
+
+def restricted(app: ASGIApp, port: int) -> ASGIApp:
+    """Add the content security policy to every response, and log the responses with a status of 500 or more.
+
+    With the policy a browser lets the pages connect to this server alone, and shows them in no frame.
+    """
+    origin = f"'self' http://127.0.0.1:{port} ws://127.0.0.1:{port}"
+    policy = (
+        f"default-src 'self' data: blob:; connect-src {origin}; style-src 'self' 'unsafe-inline'; "
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; frame-ancestors 'none'; form-action 'self'"
+    ).encode()
+
+    async def with_policy(scope: _Message, receive: _Receive, send: _Send) -> None:
+        async def sending(message: _Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"content-security-policy", policy)]
+                if message["status"] >= 500:
+                    sys.stderr.write(f"{scope['method']} {scope['path']} {FAILED}{message['status']}\n")
+            await send(message)
+
+        await app(scope, receive, sending if scope["type"] == "http" else send)
+
+    return with_policy
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
