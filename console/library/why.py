@@ -14,7 +14,6 @@ import typer
 from catchment.errors import NoConsent, NotFound
 from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
 from catchment.runtime.home import expanded
-from connectors.folders.file import to_locator, to_path
 from console import arguments, render, session
 from console.sources import source_lifecycle
 from console.trouble import jobs
@@ -63,6 +62,8 @@ def why(
 
 def _inside(path: str, entries: Mapping[str, SourceEntry], source: str | None) -> dict[str, str]:
     """The sources whose root the path lies in, with the locator that it has there."""
+    from connectors.folders.file import to_locator
+
     asked = _spelled(Path(os.path.abspath(expanded(Path(path)))))  # noqa: PTH100 - a link must keep its own name
     inside = {}
     for name, entry in entries.items():
@@ -251,6 +252,7 @@ def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> li
 def _listed(entry: SourceEntry, locator: str) -> str:
     """What the connector says of an item when it looks afresh."""
     from connectors import connector_class
+    from connectors.folders.file import to_path
 
     connector = connector_class(entry.kind)(entry.settings)
     # Not every kind of source has rules about names; one that has can tell which of them it was, unless the file that they are

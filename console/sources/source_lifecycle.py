@@ -84,7 +84,7 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
 def commit(entry: SourceEntry, agreed: Agreement) -> str:
     """Write a source down with the consent to it, deploy it if the server runs, and say what its probe said.
 
-    A failure changes nothing.
+    A failure changes nothing. A command that was killed before the consent was given is completed by the same command.
     """
     told = probe(entry)
     home, server = session.home(), session.running()
@@ -93,7 +93,8 @@ def commit(entry: SourceEntry, agreed: Agreement) -> str:
             remedy = f"where that was broken off, `catchment sources remove {entry.name}` finishes it"
             raise Refused(f"{entry.name} is being removed, and can be added when that is done; {remedy}")
         with _changing() as file:
-            file.add(entry)
+            if entry not in file.entries or ledger.consents.agreed(entry.name):
+                file.add(entry)
         try:
             if server:
                 from deployments.sources.deploy import deploy

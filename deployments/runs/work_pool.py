@@ -5,11 +5,13 @@ from __future__ import annotations
 from deployments.server.client import api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
-from deployments.warm.variables import base_job_template
 
 
 def ensure_pool(state: Running) -> None:
     """Make the work pool, or bring it up to date; may be called again."""
+    # Imported here: what describes the job variables is heavy for the supervisor, which needs it once.
+    from deployments.warm.variables import base_job_template
+
     template = base_job_template()
     with api(state) as client:
         found = client.get(f"/work_pools/{POOL}")

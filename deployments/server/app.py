@@ -2,8 +2,8 @@
 
 Differs from `prefect server start` in four ways:
 
-- Every SQLite transaction is begun IMMEDIATE. Prefect begins them DEFERRED: a read that becomes a write while another
-  connection wrote fails at once, whatever the busy timeout, the API answers 503, and clients back off for seconds.
+- Every SQLite transaction starts with BEGIN IMMEDIATE. Prefect starts them DEFERRED: a read that becomes a write after
+  another connection wrote fails at once, whatever the busy timeout, the API answers 503, and clients back off for seconds.
 - The pages carry a content security policy. Prefect's UI would report its use to an analytics service, whatever the settings.
 - A response with a status of 500 or more leaves a line in the log. Prefect hides them, and its clients retry in silence.
 - The types of blocks are registered once for a database, not at every start.
@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from catchment.runtime.home import Home
+from deployments.server.child_process import become_child
 from deployments.server.environment import TRIED_PREFECT
 from deployments.server.prefect_database import block_type_settings
-from deployments.supervisor.processes import become_child
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -35,7 +35,7 @@ _Receive = Callable[[], Awaitable[_Message]]
 def main(listening: socket.socket) -> None:
     """Serve until SIGTERM."""
     become_child("server")
-    # The server compares requests with what the clients send.
+    # The server checks the login of each request against this variable.
     os.environ["PREFECT_SERVER_API_AUTH_STRING"] = os.environ["PREFECT_API_AUTH_STRING"]
     os.environ.update(block_type_settings(Home.default()))
     # Imported here: Prefect reads the settings when it is imported.

@@ -59,7 +59,7 @@ class Response:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the server does not have what the request named."""
+        """Whether the status is 404."""
         return self.status_code == HTTPStatus.NOT_FOUND
 
     def raise_for_status(self) -> Self:
@@ -104,7 +104,7 @@ class Client:
     def request(
         self, method: str, path: str, *, json: Any = None, headers: Mapping[str, str] | None = None
     ) -> Response:
-        """Send a request, and again, later each time, if the server says that its database is busy: it did nothing then."""
+        """Send a request; on status 503 retry with a growing delay. The database was busy then, and nothing was changed."""
         body = None if json is None else json_format.dumps(json).encode()
         sent = {**self._headers, **({"Content-Type": "application/json"} if body else {}), **(headers or {})}
         for attempt in range(_TRIES):
@@ -142,7 +142,7 @@ def api(state: Running, *, timeout: float = 10) -> Iterator[Client]:
 
 
 def everything(client: Client, what: str, query: dict[str, Any]) -> list[dict[str, Any]]:
-    """All of a kind that a query matches, such as "flow_runs", however many pages the server has of it."""
+    """Return all rows of a type, such as "flow_runs", that a query matches, from as many pages as there are."""
     found: list[dict[str, Any]] = []
     while True:
         page = client.post(f"/{what}/filter", json={**query, "limit": _PAGE, "offset": len(found)})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from catchment.errors import TryAgain
 from catchment.runtime import atomic_files
-from catchment.settings import Home
+from catchment.runtime.home import Home
 
 _FIRST = 4200
 _WAITING = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from catchment.errors import CatchmentError
-from catchment.settings import Home
+from catchment.runtime.home import Home
 from deployments.supervisor.supervisor import up
 
 

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
 import subprocess
-import sys
-import threading
-import time
 from collections.abc import Collection, Iterable
 from typing import Self
 
 import psutil
 
 from deployments.server.environment import RUN_VARIABLE
-
-_PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
-PARENT_VARIABLE = "CATCHMENT_SUPERVISOR"
-"""Where the supervisor tells its children its pid."""
 
 
 class Deaths:
@@ -45,40 +36,18 @@ class Deaths:
         self._bell.close()
 
 
-def end_with_parent(parent: int) -> None:
-    """Have this process killed when its parent ends, however that ends. `parent` is the pid that the parent has told.
-
-    The pid is compared, because a parent that died before the request leaves a new one; that may be pid 1, and so may be
-    the true parent, in a container.
-    """
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    else:
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def become_child(name: str) -> None:
-    """End with the supervisor and be called `name`, if a supervisor started this process."""
-    # Taken out: the children of this process have another parent.
-    if parent := os.environ.pop(PARENT_VARIABLE, None):
-        end_with_parent(int(parent))
-        name_process(name)
-
-
 class Orphans:
-    """As pid 1 this process inherits those whose parents end: `reap` takes their exit codes."""
+    """Zombies that pid 1 inherits from parents that ended; this process reaps them if it is pid 1."""
 
     def __init__(self) -> None:
         self._ended: set[psutil.Process] = set()
 
     def reap(self, known: Collection[int]) -> None:
-        """Reap what has ended since the last call, except the children `known`. Does nothing in a process that is not pid 1."""
+        """Reap inherited children that ended before the last call. `known` are the pids of this process's own children."""
         if os.getpid() != 1:
             return
         ended = {one for one in psutil.Process().children() if one.pid not in known and _is_zombie(one)}
-        # Another thread of this process takes the exit code of its own children in less than the time between two calls.
+        # A child of another thread may be a zombie for a moment, until that thread reads its exit code.
         for process in ended & self._ended:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
@@ -89,18 +58,6 @@ def _is_zombie(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     return False
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def name_process(name: str) -> None:
-    """What `top` and `ps -o comm` call this process, on Linux; 15 characters at most."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 
 
 def executing_flow_runs() -> frozenset[str]:

@@ -7,11 +7,11 @@ from contextlib import closing
 
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import Ledger
+from catchment.runtime.home import Home
 from catchment.runtime.process import alive
-from catchment.settings import Home
 from connectors import connector_class, kinds
+from deployments.server.child_process import become_child
 from deployments.sources.sources_file import SourcesFile
-from deployments.supervisor.processes import become_child
 
 
 def main() -> None:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from catchment.errors import TryAgain
+from deployments.server.child_process import PARENT_VARIABLE
 from deployments.server.logs import BoundedLog
-from deployments.supervisor.processes import PARENT_VARIABLE, end
+from deployments.supervisor.processes import end
 
 _LONGEST_BACKOFF = 30.0
 _UNTIL_HEALTHY = 60.0

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from catchment.errors import CatchmentError, Refused, TryAgain
+from catchment.runtime.home import Home
 from catchment.runtime.process import alive, pid_of
-from catchment.settings import Home
 from deployments.runs.recovery import cancel_active, drop_overdue, follow_clock, replan, settle
 from deployments.runs.work_pool import ensure_pool, worker_online
 from deployments.server.client import api
@@ -24,7 +24,6 @@ from deployments.server.logs import BoundedLog
 from deployments.server.ports import listen
 from deployments.server.prefect_database import note_block_types, prepare
 from deployments.server.running import Running, holder, record, running, state_file, supervisor_lock, ui_login
-from deployments.sources.deploy import deploy, is_deployed
 from deployments.supervisor.background import start_in_background
 from deployments.supervisor.clock import WallClock
 from deployments.supervisor.processes import Orphans
@@ -45,6 +44,10 @@ _SERVER = ("-m", "deployments.server.app")
 _WORKER = ("-m", "deployments.warm")
 _WATCHER = ("-m", "deployments.watch")
 _RECLAIM = ("-m", "deployments.supervisor.reclaim")
+_HEALTH = ("-m", "deployments.health.page")
+_HEALTHY_SECONDS = 300.0
+_UNHEALTHY_SECONDS = 60.0
+"""Time from one refresh of the health page to the next."""
 
 Announce = Callable[[str], None]
 
@@ -145,6 +148,8 @@ class _Supervisor:
         self._worker = service("worker", *_WORKER)
         self._watcher = service("watcher", *_WATCHER)
         self._reclaiming = service("reclaim", *_RECLAIM)
+        self._health = service("health", *_HEALTH)
+        self._health_due = 0.0
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._sweep = Sweep(home, announce, self._reclaim)
         self._clock = WallClock()
@@ -164,6 +169,7 @@ class _Supervisor:
                 if set_by := self._clock.set_by():
                     self._follow_clock(set_by)
                 self._sweep.now_and_then(self._state)
+                self._refresh_health()
                 self._orphans.reap({service.pid for service in self._services})
                 time.sleep(_LOOK_SECONDS)
         finally:
@@ -171,7 +177,7 @@ class _Supervisor:
 
     @property
     def _services(self) -> tuple[Service, ...]:
-        return self._server, self._worker, self._watcher, self._reclaiming
+        return self._server, self._worker, self._watcher, self._reclaiming, self._health
 
     def _is_homeless(self) -> bool:
         """Whether the home was removed, or moved, and does not come back: nothing could be written down any more."""
@@ -203,16 +209,16 @@ class _Supervisor:
 
     def _deploy(self) -> None:
         """Put the sources file into force; one that is wrong is no reason not to run what is deployed already."""
+        # Imported here: what reads the sources file is heavy, and needed once.
+        from deployments.sources.deploy import deploy, is_deployed
+
         try:
             deploy(self._home, self._state)
-            self._deploy_shipped()
+            # Everyone gets what is shipped, once; a person may switch it off in the UI.
+            if _SHIPPED.exists() and not is_deployed(self._state, "upkeep"):
+                deploy(self._home, self._state, ["upkeep"], file=_SHIPPED)
         except CatchmentError as error:
             self._announce(f"the sources are not deployed: {error}")
-
-    def _deploy_shipped(self) -> None:
-        """Deploy what everyone gets, once; a person may switch it off in the UI."""
-        if _SHIPPED.exists() and not is_deployed(self._state, "upkeep"):
-            deploy(self._home, self._state, ["upkeep"], file=_SHIPPED)
 
     def _await_service(self, ready: Callable[[], bool], what: str, service: Service) -> None:
         deadline = time.monotonic() + _READY_SECONDS
@@ -291,6 +297,16 @@ class _Supervisor:
             except TryAgain as error:
                 self._announce(str(error))
 
+    def _refresh_health(self) -> None:
+        """Refresh the health page in the UI every five minutes, and every minute while something is wrong."""
+        if ended := self._health.died():
+            interval = _HEALTHY_SECONDS if ended == "exit code 0" else _UNHEALTHY_SECONDS
+            self._health_due = time.monotonic() + interval
+        elif self._health.process is None and time.monotonic() >= self._health_due:
+            self._health_due = time.monotonic() + _UNHEALTHY_SECONDS
+            with contextlib.suppress(TryAgain):
+                self._health.start()
+
     def _record(self) -> None:
         self._state = replace(self._state, server_pid=self._server.pid, worker_pid=self._worker.pid)
         record(self._home, self._state)
@@ -304,6 +320,7 @@ class _Supervisor:
                 self._record()
         self._watcher.end(grace=2)
         self._reclaiming.end(grace=2)
+        self._health.end(grace=0)
         # A server that does not answer, because it is starting for one, has nothing to write down and is not waited for.
         answers = self._server.process is not None and self._answers()
         was_idle = False

@@ -1,4 +1,4 @@
-"""What the supervisor looks after every half minute: runs without a process, processes that stand still, room, health."""
+"""What the supervisor looks after every half minute: runs without a process, processes that stand still, room."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from collections.abc import Callable
 import psutil
 
 from catchment.errors import TryAgain
-from catchment.settings import Home
-from deployments.health.page import HealthPage
+from catchment.runtime.home import Home
 from deployments.runs.recovery import GIVEN_UP_AFTER, drop_overdue, resume, settle
 from deployments.server.prefect_database import shrink
 from deployments.server.running import Running
@@ -35,7 +34,6 @@ class Sweep:
         self._shrink_due = self._due
         self._stopped: set[psutil.Process] = set()
         self._told: set[str] = set()
-        self._page = HealthPage(home)
 
     def now_and_then(self, state: Running) -> None:
         """Look once in half a minute; sooner where the server would not be corrected."""
@@ -44,7 +42,6 @@ class Sweep:
             return
         self._due = now + _SECONDS
         self._end_stopped()
-        self._page.turn(state)
         # A server that does not answer now is looked after by the supervisor.
         with contextlib.suppress(TryAgain):
             drop_overdue(state)

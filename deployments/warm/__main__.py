@@ -7,8 +7,8 @@ import contextlib
 import os
 import signal
 
+from deployments.server.child_process import become_child
 from deployments.server.environment import POOL
-from deployments.supervisor.processes import become_child
 from deployments.warm.forge import lean_settings
 
 
@@ -24,7 +24,7 @@ async def _take_runs() -> None:
     # Imported here: Prefect reads the settings when it is imported.
     from deployments.warm.worker import WarmWorker
 
-    # Ctrl-C is what a worker takes as the wish to let its runs end; a plain end would kill them.
+    # On SIGINT a worker lets its runs end; on SIGTERM it would kill them.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     await WarmWorker(work_pool_name=POOL, name=POOL, create_pool_if_not_found=False).start()
 

@@ -39,8 +39,9 @@ import certifi
 import psutil
 
 from catchment.runtime import atomic_files
+from deployments.server.child_process import end_with_parent, name_process
 from deployments.server.environment import NO_RUN, RUN_VARIABLE
-from deployments.supervisor.processes import Deaths, end_with_parent, name_process
+from deployments.supervisor.processes import Deaths
 from deployments.warm.preload import PREFECT, SourceFiles, complete_models, load, wanted
 
 STALE = "the project's code changed"

@@ -6,7 +6,7 @@ import signal
 import sys
 
 from catchment.runtime.home import Home
-from deployments.supervisor.processes import become_child
+from deployments.server.child_process import become_child
 from deployments.watch.watcher import Watcher
 
 

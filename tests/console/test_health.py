@@ -20,15 +20,13 @@ from catchment.runtime.home import Home
 from catchment.status import Finding, Verdict
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
-from deployments.health import checks
-from deployments.health.page import HealthPage
+from deployments.health import checks, page
 from deployments.server import blocks
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import status
 from deployments.watch.status import Watching, WatchState
 from tests.console.standin import Standin, moment, run, serving
-from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -171,18 +169,14 @@ def test_the_artifact_names_no_path(cli: Cli, server: Standin, filled: Path, vau
         assert os.sep not in text.replace("logs/worker.log", "")
 
 
-def test_the_page_is_refreshed_in_the_background_and_not_too_often(server: Standin, filled: Path) -> None:
-    state = running(Home(filled))
-    assert state is not None
-    shown = threading.Event()
+def test_page_is_refreshed_once_and_tells_whether_all_is_well(server: Standin, filled: Path, vault: Path) -> None:
+    shown: list[dict[str, Any]] = []
     server.answers["/artifacts/filter"] = lambda _: [{"id": "seven"}]
-    server.answers["/artifacts/seven"] = lambda _: shown.set() or {}
-    page = HealthPage(Home(filled))
-    page.turn(state)
-    assert shown.wait(PATIENCE)
-    asked = len(server.asked)
-    page.turn(state)
-    assert len(server.asked) == asked
+    server.answers["/artifacts/seven"] = lambda body: shown.append(body) or {}
+    assert page.main() == 0
+    vault.rename(vault.with_name("unmounted"))
+    assert page.main() == 1
+    assert len(shown) == 2
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 from catchment.dirty import Dirty, DirtyFile
 from catchment.errors import TryAgain
 from catchment.ledger.admin.purge import Purging
+from catchment.ledger.items.consents import Consents
 from catchment.runtime.home import Home
 from catchment.sync import revoke
 from deployments.server.running import Running, record, supervisor_lock
@@ -117,6 +118,41 @@ def test_a_server_that_does_not_answer_leaves_nothing_half_added(cli: Cli, state
     assert (said.code, said.out, said.err.count("\n")) == (10, "", 1)
     assert cli("sources", "list", "--json").json == []
     assert cli("status", "--json").json["sources"] == []
+
+
+def test_killed_add_is_completed_by_the_same_command(
+    cli: Cli, state: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = (
+        "sources",
+        "add",
+        "local_files",
+        str(folder),
+        "--name",
+        "papers",
+        "--every",
+        "15m",
+        "--set",
+        "exclude=*.log",
+    )
+
+    def killed(*_: object) -> None:
+        os._exit(9)
+
+    if (pid := os.fork()) == 0:
+        monkeypatch.setattr(Consents, "give", killed)
+        cli(*typed)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert cli("consent", "show", "papers", "--json").json[0].get("consent", "asked") == "asked"
+
+    other = cli(*typed[:-1], "exclude=*.txt")
+    assert (other.code, "choose another name, or remove that one first" in other.err) == (2, True)
+
+    assert cli(*typed).code == 0
+    assert cli("consent", "show", "papers", "--json").json[0]["consent"] == "given"
+    assert [source["name"] for source in cli("sources", "list", "--json").json] == ["papers"]
+    assert cli(*typed).code == 2
 
 
 def test_a_name_that_is_taken_is_refused_and_the_first_one_stays(cli: Cli, state: Path, folder: Path) -> None:

@@ -21,11 +21,11 @@ import pytest
 from catchment.errors import TryAgain
 from catchment.runtime.process import identity
 from catchment.settings import Home
+from deployments.server.child_process import PARENT_VARIABLE
 from deployments.server.logs import BoundedLog
 from deployments.server.prefect_database import shrink
 from deployments.server.running import kept_down, lock_file, starting
 from deployments.supervisor import supervisor
-from deployments.supervisor.processes import PARENT_VARIABLE
 from deployments.supervisor.service import Service
 from deployments.warm.occupancy import Occupancy
 
@@ -46,7 +46,7 @@ def test_refused_process_is_reported_and_tried_again_later(home: Home, monkeypat
 
 def test_child_learns_its_parents_pid_and_ends_with_another_parent(home: Home) -> None:
     program = f"import os; os.environ['{PARENT_VARIABLE}'] = PID; "
-    program += "from deployments.supervisor.processes import become_child; become_child('child'); print('lives')"
+    program += "from deployments.server.child_process import become_child; become_child('child'); print('lives')"
     said = [
         subprocess.run([sys.executable, "-c", program.replace("PID", pid)], capture_output=True, text=True, check=False)
         for pid in ("str(os.getppid())", "'1'")

@@ -108,24 +108,20 @@ def test_what_is_still_being_started_is_stopped(
     assert (starting(home), running(home), down(home)) == (None, None, False)
 
 
-@pytest.mark.parametrize("role", ["server", "worker"])
+@pytest.mark.parametrize("seconds", [0.0, 1.6], ids=["while it is delayed", "while the server starts"])
 def test_down_during_a_restart_ends_promptly(
-    home: Home, start: Callable[[], subprocess.Popen[bytes]], role: str
+    home: Home, start: Callable[[], subprocess.Popen[bytes]], seconds: float
 ) -> None:
     process = start()
     state = _running(home)
-    for delay in (0.0, 1.6):
-        os.kill(state.server_pid if role == "server" else state.worker_pid, signal.SIGKILL)
-        until(lambda: f"the {role} stopped" in (home.logs / "said").read_text())
-        # First while the restart is delayed by a second, then while the new process imports its code.
-        time.sleep(delay)
-        asked = time.monotonic()
-        assert down(home)
-        assert process.wait(0) == 0
-        assert time.monotonic() - asked < 10
-        if delay == 0.0:
-            process = start()
-            state = _running(home)
+    for pid in (state.server_pid, state.worker_pid):
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: "the server stopped" in (home.logs / "said").read_text())
+    time.sleep(seconds)
+    asked = time.monotonic()
+    assert down(home)
+    assert process.wait(0) == 0
+    assert time.monotonic() - asked < 10
 
 
 def test_up_as_pid_1_becomes_ready_and_ends_by_a_signal(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
