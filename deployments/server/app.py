@@ -1,19 +1,25 @@
 """Prefect's server as a process: `python -P -m deployments.server.app FD`, where FD is the socket that it listens on.
 
-Differs from `prefect server start` in four ways:
+Differs from `prefect server start` in five ways:
 
 - Every SQLite transaction starts with BEGIN IMMEDIATE. Prefect starts them DEFERRED: a read that becomes a write after
   another connection wrote fails at once, whatever the busy timeout, the API answers 503, and clients back off for seconds.
 - The pages carry a content security policy. Prefect's UI would report its use to an analytics service, whatever the settings.
 - A response with a status of 500 or more leaves a line in the log. Prefect hides them, and its clients retry in silence.
 - The types of blocks are registered once for a database, not at every start.
+- Garbage is collected in a thread. A request that is abandoned leaves a cursor of SQLite behind, and whoever collects it waits
+  until its connection is idle. If the event loop collected it while that connection waits for another's transaction, which
+  waits for the event loop, all would stand still until SQLite's busy timeout of a minute.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
+import threading
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 FAILED = "could not be answered: status "
+_COLLECT_SECONDS = 0.5
 
 _Message = MutableMapping[str, Any]
 _Send = Callable[[_Message], Awaitable[None]]
@@ -43,6 +50,7 @@ def main(listening: socket.socket) -> None:
     from prefect.server.api.server import create_app
 
     begin_immediately()
+    collect_aside()
     config = uvicorn.Config(
         restricted(create_app(final=True), listening.getsockname()[1]),
         log_level="warning",
@@ -71,6 +79,22 @@ def begin_immediately() -> None:
         url = get_current_settings().server.database.connection_url
         assert url is not None
         MODELS_DEPENDENCIES["database_config"] = ImmediateSqlite(connection_url=url.get_secret_value())
+
+
+def collect_aside() -> None:
+    """Collect this process's garbage in a thread from now on, with the thresholds of the interpreter."""
+    gc.disable()
+    threading.Thread(target=_collect, name="garbage", daemon=True).start()
+
+
+def _collect() -> None:
+    thresholds = gc.get_threshold()
+    while True:
+        time.sleep(_COLLECT_SECONDS)
+        counts = gc.get_count()
+        due = [generation for generation, most in enumerate(thresholds) if counts[generation] > most]
+        if due:
+            gc.collect(max(due))
 
 
 def restricted(app: ASGIApp, port: int) -> ASGIApp:
