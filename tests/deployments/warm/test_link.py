@@ -133,21 +133,6 @@ async def test_the_end_of_the_link_ends_the_runs(module: Path, tmp_path: Path) -
     assert not psutil.pid_exists(run.pid)
 
 
-async def test_a_run_is_in_the_time_zone_of_its_order(link: Link, module: Path, tmp_path: Path) -> None:
-    # The fork server has looked at its own clock before.
-    module.write_text(
-        "import pathlib, time\n"
-        "told = time.strftime('%z', time.localtime())\n"
-        "if __name__ == '__main__':\n"
-        "    pathlib.Path('zone').write_text(told)\n",
-        encoding="utf-8",
-    )
-    order = Order(_RUN, {"PATH": os.defpath, "TZ": "Asia/Tokyo"}, str(tmp_path), module=("preloaded",))
-    run = await link.start(order)
-    assert (await run.wait()).code == 0
-    assert (tmp_path / "zone").read_text(encoding="utf-8") == "+0900"
-
-
 async def test_who_waits_no_more_for_a_run_keeps_nobody_else_from_hearing_of_the_end(
     link: Link, tmp_path: Path
 ) -> None:
