@@ -44,6 +44,12 @@ def test_refused_process_is_reported_and_tried_again_later(home: Home, monkeypat
     assert service.due > time.monotonic()
 
 
+def test_supervisor_imports_nothing_heavy() -> None:
+    program = "import sys, deployments.supervisor.detached; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert {"prefect", "sqlalchemy", "pydantic", "httpx", "yaml", "typer"}.isdisjoint(loaded)
+
+
 def test_child_learns_its_parents_pid_and_ends_with_another_parent(home: Home) -> None:
     program = f"import os; os.environ['{PARENT_VARIABLE}'] = PID; "
     program += "from deployments.server.child_process import become_child; become_child('child'); print('lives')"
