@@ -31,13 +31,15 @@ class Places:
     memory: float
     running: int
     waiting: int
+    runner: str | None = None
+    runs: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, home: Home) -> Places | None:
         """What the living worker of this home last said; None when none lives. Takes 0.1 ms."""
         try:
             fields = json.loads(_file(home).read_bytes())
-            places = cls(**{**fields, "at": datetime.fromisoformat(fields["at"])})
+            places = cls(**{**fields, "at": datetime.fromisoformat(fields["at"]), "runs": tuple(fields["runs"])})
             return places if alive(places.worker) else None
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             # A file of another version, or one that a power cut left empty.
@@ -50,6 +52,14 @@ class Places:
         with open(new, "w", encoding="utf-8", opener=_for_the_owner) as file:
             json.dump(asdict(self) | {"at": self.at.astimezone(UTC).isoformat()}, file)
         new.replace(path)
+
+
+def live_runs(home: Home) -> frozenset[str]:
+    """The flow runs that the worker of this home executes; none if the worker or its runner is gone."""
+    places = Places.read(home)
+    if places is None or places.runner is None or not alive(places.runner):
+        return frozenset()
+    return frozenset(places.runs)
 
 
 def _file(home: Home) -> Path:

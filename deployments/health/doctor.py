@@ -29,7 +29,7 @@ def examine(home: Home) -> list[Finding]:
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
     if state is not None:
         try:
-            findings += leftovers.in_prefect(state)
+            findings += leftovers.in_prefect(home, state)
         except TryAgain:
             said = "the Prefect server does not answer"
             findings.append(Finding("runs", Verdict.FAIL, said, "catchment health says more"))
@@ -40,7 +40,7 @@ def mend(home: Home) -> None:
     """Clear away what is left over, where that can do no harm; may be called again. Raises TryAgain."""
     leftovers.remove_files(home)
     if state := running(home):
-        leftovers.correct(state)
+        leftovers.correct(home, state)
 
 
 def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:

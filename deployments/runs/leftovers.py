@@ -13,14 +13,13 @@ from typing import Any
 
 import psutil
 
-from catchment.places import Places
+from catchment.places import Places, live_runs
 from catchment.runtime.home import Home
 from catchment.status import Finding, Verdict
 from deployments.runs.recovery import settle
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, starting, state_file
-from deployments.supervisor.processes import executing_flow_runs
 from deployments.watch import status
 
 STILL_FOR = 60.0
@@ -90,10 +89,10 @@ def by_home() -> dict[Path, list[int]]:
     return found
 
 
-def in_prefect(state: Running) -> list[Finding]:
+def in_prefect(home: Home, state: Running) -> list[Finding]:
     """Whether the server counts runs that no process executes, or slots that no run holds. Raises TryAgain."""
     with api(state) as client:
-        lost, leaks = _lost(client), _leaks(client)
+        lost, leaks = _lost(home, client), _leaks(client)
     found = []
     if lost:
         states = Counter(run["state_name"] for run in lost)
@@ -110,16 +109,16 @@ def in_prefect(state: Running) -> list[Finding]:
     return found
 
 
-def correct(state: Running) -> None:
+def correct(home: Home, state: Running) -> None:
     """End what no process executes, and give back the slots that no run holds; may be called again. Raises TryAgain."""
-    settle(state, still_for=STILL_FOR)
+    settle(home, state, still_for=STILL_FOR)
     with api(state) as client:
         for leak in _leaks(client):
             client.patch(f"/v2/concurrency_limits/{leak.id}", json={"active_slots": leak.used}).raise_for_status()
 
 
-def _lost(client: Client) -> list[dict[str, Any]]:
-    executing = executing_flow_runs()
+def _lost(home: Home, client: Client) -> list[dict[str, Any]]:
+    executing = live_runs(home)
     before = datetime.now(UTC) - timedelta(seconds=STILL_FOR)
     waiting = {"operator": "or_", "type": {"any_": list(_ACTIVE)}, "name": {"any_": ["AwaitingRetry"]}}
     query = {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}}

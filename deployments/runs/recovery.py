@@ -10,10 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+from catchment.errors import TryAgain
+from catchment.places import live_runs
+from catchment.runtime.home import Home
 from deployments.server.client import Client, ServerUnreachable, api, everything
 from deployments.server.environment import POOL
-from deployments.server.running import Running
-from deployments.supervisor.processes import executing_flow_runs
+from deployments.server.running import Running, running
 
 GIVEN_UP_AFTER = 3
 """A source whose runs crashed so often in a row is left to its schedule, or to a person."""
@@ -49,14 +51,14 @@ class Crashed:
     resumed: bool
 
 
-def settle(state: Running, *, still_for: float = 0) -> Settled:
+def settle(home: Home, state: Running, *, still_for: float = 0) -> Settled:
     """Correct every run of our pool that the server believes active and that no process executes; may be called again.
 
     One that had begun is marked crashed; one that had not is scheduled again, for nothing of it happened. Its subflows
     and tasks end with it. Left alone is what changed its state less than `still_for` seconds ago: a run that is about to
     start has no process yet.
     """
-    executing = executing_flow_runs()
+    executing = live_runs(home)
     with api(state) as client:
         lost = [
             (run, _true_state(run))
@@ -91,7 +93,14 @@ def resume(state: Running, *, since: float | None = None) -> list[Crashed]:
     return found
 
 
-def drop_overdue(state: Running) -> None:
+def resume_now(home: Home) -> None:
+    """As `resume`, for the worker whose runner was lost. The next sweep does the same if the server does not answer."""
+    if state := running(home):
+        with contextlib.suppress(TryAgain):
+            resume(state, since=_SOON_SECONDS)
+
+
+def drop_overdue(home: Home, state: Running) -> None:
     """Of the runs that a schedule planned and that did not begin in time, keep the latest of each deployment."""
     overdue = {
         "state": {"type": {"any_": ["SCHEDULED"]}},
@@ -100,7 +109,7 @@ def drop_overdue(state: Running) -> None:
     kept: set[str] = set()
     with api(state) as client:
         planned = [run for run in _runs(client, overdue) if run["auto_scheduled"]]
-        executing = executing_flow_runs() if planned else frozenset()
+        executing = live_runs(home) if planned else frozenset()
         for run in planned:
             if run["id"] in executing:
                 # It has just begun, and the server is yet to hear of it.
@@ -151,7 +160,7 @@ def follow_clock(state: Running) -> float:
     return back
 
 
-def cancel_active(state: Running, *, patience: float, hurry: Callable[[], bool]) -> bool:
+def cancel_active(home: Home, state: Running, *, patience: float, hurry: Callable[[], bool]) -> bool:
     """Ask every active run of our pool to end; whether there were any.
 
     Waits until each has ended, for `patience` seconds at most, or until `hurry`.
@@ -166,7 +175,7 @@ def cancel_active(state: Running, *, patience: float, hurry: Callable[[], bool])
                     asked = {"type": "CANCELLING", "message": "Catchment is shutting down"}
                     _set_state(client, "flow_runs", run, asked)
             given_up = hurry() or time.monotonic() > deadline
-            if given_up or not executing_flow_runs() & {run["id"] for run in active}:
+            if given_up or not live_runs(home) & {run["id"] for run in active}:
                 break
             time.sleep(0.2)
     return found

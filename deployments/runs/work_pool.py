@@ -10,7 +10,7 @@ from deployments.server.running import Running
 def ensure_pool(state: Running) -> None:
     """Make the work pool, or bring it up to date; may be called again."""
     # Imported here: what describes the job variables is heavy for the supervisor, which needs it once.
-    from deployments.warm.variables import base_job_template
+    from deployments.worker.variables import base_job_template
 
     template = base_job_template()
     with api(state) as client:

@@ -15,7 +15,7 @@ from deployments.server.client import api, everything
 from deployments.server.running import Running
 from deployments.sources import deploy_command, prefect_file
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.warm.profile import job_variables
+from deployments.worker.profile import job_variables
 
 
 def deploy(home: Home, running: Running, names: Collection[str] | None = None, *, file: Path | None = None) -> None:

@@ -12,7 +12,6 @@ from typing import Self
 
 import psutil
 
-from deployments.server.environment import RUN_VARIABLE
 
 
 class Deaths:
@@ -58,17 +57,6 @@ def _is_zombie(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     return False
-
-
-def executing_flow_runs() -> frozenset[str]:
-    """The flow runs that a living process of this user is executing."""
-    runs = set()
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            run = process.environ().get(RUN_VARIABLE)
-            if run and process.status() != psutil.STATUS_ZOMBIE:
-                runs.add(run)
-    return frozenset(runs)
 
 
 def descendants(pid: int) -> list[psutil.Process]:

@@ -41,7 +41,7 @@ _READY_SECONDS = 120.0
 """How long the imports and the first answer of a child may take."""
 
 _SERVER = ("-m", "deployments.server.app")
-_WORKER = ("-m", "deployments.warm")
+_WORKER = ("-m", "deployments.worker")
 _WATCHER = ("-m", "deployments.watch")
 _RECLAIM = ("-m", "deployments.supervisor.reclaim")
 _HEALTH = ("-m", "deployments.health.page")
@@ -196,7 +196,7 @@ class _Supervisor:
         if back := follow_clock(self._state):
             self._announce(f"the clock was set back by {back:.0f} s or more while nothing ran")
         self._sweep.settle(self._state)
-        drop_overdue(self._state)
+        drop_overdue(self._home, self._state)
         self._worker.start()
         self._await_service(lambda: worker_online(self._state), "the worker", self._worker)
         if not self._end.is_wanted():
@@ -326,14 +326,14 @@ class _Supervisor:
         was_idle = False
         with contextlib.suppress(CatchmentError):
             if answers and self._worker.process:
-                was_idle = not cancel_active(self._state, patience=12, hurry=self._end.is_urgent)
+                was_idle = not cancel_active(self._home, self._state, patience=12, hurry=self._end.is_urgent)
         self._worker.end(grace=0 if self._end.is_urgent() else 4)
         if not was_idle:
             # A run that had to be killed could hand nothing back.
             self._reclaim()
         with contextlib.suppress(CatchmentError):
             if answers:
-                settle(self._state)
+                settle(self._home, self._state)
         self._server.end(grace=6 if answers else 0)
         self._reclaiming.finish(patience=0 if self._end.is_urgent() else 4)
         state_file(self._home).unlink(missing_ok=True)

@@ -44,7 +44,7 @@ class Sweep:
         self._end_stopped()
         # A server that does not answer now is looked after by the supervisor.
         with contextlib.suppress(TryAgain):
-            drop_overdue(state)
+            drop_overdue(self._home, state)
             self.settle(state, still_for=_SECONDS)
             self.resume(state, since=_LOOK_BACK_SECONDS)
         if now >= self._shrink_due:
@@ -57,7 +57,7 @@ class Sweep:
 
     def settle(self, state: Running, *, still_for: float = 0) -> None:
         """See `recovery.settle`; the ledger is made to agree."""
-        settled = settle(state, still_for=still_for)
+        settled = settle(self._home, state, still_for=still_for)
         if settled.refused:
             self._due = time.monotonic() + _SOON_SECONDS
         if settled.corrected:

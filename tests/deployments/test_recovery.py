@@ -64,22 +64,26 @@ def source(deployed: Iterator[dict[str, Any]]) -> dict[str, Any]:
     ids=["running", "cancelling", "awaiting a retry"],
 )
 def test_no_run_stays_active_for_ever_without_a_process(
-    server: Running, source: dict[str, Any], believed: dict[str, Any], true: str
+    server_home: Home, server: Running, source: dict[str, Any], believed: dict[str, Any], true: str
 ) -> None:
     run = planned(server, source)
     force(server, "flow_runs", run, believed)
-    settle(server)
+    settle(server_home, server)
     assert runs.view(server, run).state_type == true
 
 
-def test_a_run_whose_start_was_interrupted_is_started_again(server: Running, source: dict[str, Any]) -> None:
+def test_a_run_whose_start_was_interrupted_is_started_again(
+    server_home: Home, server: Running, source: dict[str, Any]
+) -> None:
     run = planned(server, source)
     force(server, "flow_runs", run, {"type": "PENDING"})
-    settle(server)
+    settle(server_home, server)
     assert runs.wait(server, run, timeout=PATIENCE).state_type == "COMPLETED"
 
 
-def test_the_subflows_and_tasks_of_a_dead_run_end_with_it(server: Running, source: dict[str, Any]) -> None:
+def test_the_subflows_and_tasks_of_a_dead_run_end_with_it(
+    server_home: Home, server: Running, source: dict[str, Any]
+) -> None:
     run = planned(server, source)
     step = task(server, run)
     with api(server) as client:
@@ -87,19 +91,19 @@ def test_the_subflows_and_tasks_of_a_dead_run_end_with_it(server: Running, sourc
         subflow = str(client.post("/flow_runs/", json=part).raise_for_status().json()["id"])
     inner = task(server, subflow)
     force(server, "flow_runs", run, {"type": "RUNNING"})
-    settle(server)
+    settle(server_home, server)
     assert runs.view(server, subflow).state_type == "CRASHED"
     assert [state_of_task(server, one) for one in (step, inner)] == ["CRASHED", "CRASHED"]
 
 
 @pytest.mark.parametrize("ended", ["COMPLETED", "CANCELLED"])
 def test_a_task_whose_end_was_never_told_ends_as_its_run_did(
-    server: Running, source: dict[str, Any], ended: str
+    server_home: Home, server: Running, source: dict[str, Any], ended: str
 ) -> None:
     run = planned(server, source)
     step = task(server, run)
     force(server, "flow_runs", run, {"type": ended})
-    settle(server)
+    settle(server_home, server)
     assert state_of_task(server, step) == ended
 
 

@@ -17,6 +17,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from deployments.warm.forge import Ground
 
 from catchment.errors import TryAgain
 from catchment.runtime.process import identity
@@ -27,7 +28,7 @@ from deployments.server.prefect_database import shrink
 from deployments.server.running import kept_down, lock_file, starting
 from deployments.supervisor import supervisor
 from deployments.supervisor.service import Service
-from deployments.warm.occupancy import Occupancy
+from deployments.worker.occupancy import Occupancy
 
 
 def test_refused_process_is_reported_and_tried_again_later(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pytest
 from catchment.places import Places
 from catchment.runtime.home import Home
 from deployments.server.client import api
-from deployments.warm.admission import HOT_CPU
+from deployments.worker.admission import HOT_CPU
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person
 from tests.waiting import until

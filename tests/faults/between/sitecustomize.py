@@ -19,7 +19,7 @@ def _ask_the_proxy() -> None:
     Running.api_url = property(lambda _: _API)  # type: ignore[assignment]
 
 
-if "deployments.warm" in sys.orig_argv:
+if "deployments.worker" in sys.orig_argv:
     os.environ["PREFECT_API_URL"] = _API
 elif "deployments.watch" in sys.orig_argv:
     _ask_the_proxy()

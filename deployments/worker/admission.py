@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from catchment.model import Priority
-from deployments.warm.profile import Profile
+from deployments.worker.profile import Profile
 
 HOT_CPU, HOT_MEMORY = 0.80, 0.85
 _CALM_CPU, _CALM_MEMORY = 0.65, 0.75
@@ -108,13 +108,9 @@ class Machine:
     memory_mb: float
 
 
-def admit(
-    waiting: Collection[Waiting[R]], live: Sequence[Profile], yielding: int, limit: Limit, machine: Machine
-) -> list[Waiting[R]]:
+def admit(waiting: Collection[Waiting[R]], live: Sequence[Profile], limit: Limit, machine: Machine) -> list[Waiting[R]]:
     """Those of the waiting runs that begin now, in their order: by their time, a minute sooner or later by priority.
 
-    Of those that live, `yielding` are long ones that give way to everything else on the machine: each takes half a place,
-    so that a short run need not wait for a long one even when the machine is busy; the cap holds all the same.
     One whose kind has its number lets others pass. One that is too heavy beside what lives does not: it would wait for
     ever while small ones come and go. Where nothing lives, one begins however heavy it is.
     """
@@ -125,7 +121,7 @@ def admit(
         at_once = one.profile.at_once
         if at_once is not None and of_kind[one.profile.kind] >= at_once:
             continue
-        full = len(taken) >= limit.cap or len(taken) - yielding / 2 >= limit.now
+        full = len(taken) >= limit.now
         if full or (taken and not _fits([*taken, one.profile], machine)):
             break
         chosen.append(one)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -24,9 +25,9 @@ from prefect.exceptions import ObjectNotFound
 from catchment.places import Places
 from catchment.runtime.process import identity
 from catchment.settings import Home
-from deployments.warm.admission import Limit, Reading, Waiting, admit
-from deployments.warm.machine import Gauge, runs_at_once, this_machine
-from deployments.warm.profile import Profile, profile
+from deployments.worker.admission import Limit, Reading, Waiting, admit
+from deployments.worker.machine import RUNS_AT_ONCE, Gauge, this_machine
+from deployments.worker.profile import Profile, profile
 
 READING_SECONDS = 2.0
 _TELL_SECONDS = 10.0
@@ -37,7 +38,7 @@ _FOR_ITS_OWN_SOURCE = "AwaitingConcurrencySlot"
 class Occupancy:
     """The places of one worker: how many there are now, who gets the next one, and how many wait.
 
-    `most` is what the worker was started with; else the limit of its pool counts, else the number of cores, up to eight.
+    `most` is what the worker was started with; else the limit of its pool counts, else `RUNS_AT_ONCE`.
     """
 
     def __init__(self, most: int | None, say: Callable[[str], None]) -> None:
@@ -47,25 +48,26 @@ class Occupancy:
         self._worker = identity()
         self._gauge = Gauge()
         self._machine = this_machine()
-        self._limit = Limit(most or runs_at_once())
+        self._limit = Limit(most or RUNS_AT_ONCE)
         self._reading = Reading(0.0, 0.0, 0.0)
         self._flows: dict[UUID, str] = {}
         self._variables: dict[UUID, Mapping[str, Any]] = {}
         self._profiles: dict[UUID, Profile] = {}
         self._deployments: dict[UUID, UUID | None] = {}
-        self._running = self._waiting = 0
+        self._live: frozenset[str] = frozenset()
+        self._runner: str | None = None
+        self._waiting = 0
         self._told: Places | None = None
 
     async def choose(
         self,
         found: Sequence[WorkerFlowRunResponse],
         live: Set[UUID],
-        yielding: int,
         pool: WorkPool,
         client: PrefectClient,
     ) -> list[WorkerFlowRunResponse]:
         """Of the runs that are due, those that get a place now. `live` are the runs that have one."""
-        self._limit.set_cap(min(filter(None, (self._most, pool.concurrency_limit)), default=runs_at_once()))
+        self._limit.set_cap(min(filter(None, (self._most, pool.concurrency_limit)), default=RUNS_AT_ONCE))
         due = [entry for entry in found if entry.flow_run.id not in live]
         for entry in due:
             self._profiles[entry.flow_run.id] = await self._profile(entry.flow_run, pool, client)
@@ -73,7 +75,7 @@ class Occupancy:
         self._forget({*live, *(entry.flow_run.id for entry in due)})
         lines = [Waiting(entry, due_at(entry.flow_run), self._profiles[entry.flow_run.id]) for entry in due]
         having = [self._profiles[run] for run in live if run in self._profiles]
-        chosen = [one.run for one in admit(lines, having, yielding, self._limit, self._machine)]
+        chosen = [one.run for one in admit(lines, having, self._limit, self._machine)]
         waiting = [entry.flow_run for entry in due if entry not in chosen]
         if pool.concurrency_limit is not None and len(live) + len(chosen) >= pool.concurrency_limit:
             # The server keeps back what is more than the pool's limit.
@@ -81,7 +83,7 @@ class Occupancy:
         began = {*live, *(entry.flow_run.id for entry in chosen)}
         busy = {self._deployments[run] for run in began if run in self._deployments}
         lacking = [run for run in waiting if run.id not in began and not _waits_for_itself(run, busy)]
-        self._running, self._waiting = len(began), len(lacking)
+        self._waiting = len(lacking)
         self._tell()
         return chosen
 
@@ -94,9 +96,9 @@ class Occupancy:
         if run.deployment_id is not None:
             self._variables[run.deployment_id] = variables
 
-    def ended(self, live: Set[UUID]) -> None:
-        """A run has ended; those are left."""
-        self._running = len(live)
+    def tell(self, live: Set[UUID], runner: str | None) -> None:
+        """Publish which runs live, in which runner process."""
+        self._live, self._runner = frozenset(map(str, live)), runner
         self._tell()
 
     def adapt(self) -> bool:
@@ -137,8 +139,10 @@ class Occupancy:
             self._limit.cap,
             round(self._reading.cpu, 2),
             round(self._reading.memory, 2),
-            self._running,
+            len(self._live),
             self._waiting,
+            self._runner,
+            tuple(sorted(self._live)),
         )
         if self._told is None or _differ(places, self._told):
             # The disk may be full; nothing depends on what is told, and the next look tells it.
@@ -174,5 +178,5 @@ def _defaults(pool: WorkPool) -> dict[str, Any]:
 
 
 def _differ(now: Places, told: Places) -> bool:
-    figures = (now.limit, now.cap, now.running, now.waiting) != (told.limit, told.cap, told.running, told.waiting)
-    return figures or (now.at - told.at).total_seconds() > _TELL_SECONDS
+    is_old = (now.at - told.at).total_seconds() > _TELL_SECONDS
+    return is_old or replace(now, at=told.at, cpu=told.cpu, memory=told.memory) != told

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.warm.preload import SourceFiles
+from deployments.runner.preload import SourceFiles
 
 
 @pytest.fixture

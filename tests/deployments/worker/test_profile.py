@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deployments.warm.job import WarmJobConfiguration
 from pydantic import ValidationError
 
 from catchment.model import Priority
 from catchment.settings import ResourceChanges
 from connectors import connector_class, kinds
 from connectors.obsidian import ObsidianSettings
-from deployments.warm.job import WarmJobConfiguration
-from deployments.warm.profile import job_variables, profile
-from deployments.warm.variables import Variables, base_job_template
-from deployments.warm.worker import WarmWorker
+from deployments.worker.profile import job_variables, profile
+from deployments.worker.variables import Variables, base_job_template
+from deployments.worker.worker import WarmWorker
 
 _DEFAULT = connector_class("obsidian").policy.resources
 

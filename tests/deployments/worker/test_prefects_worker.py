@@ -10,7 +10,7 @@ import pytest
 from prefect.runner._control_channel import ControlChannel
 from prefect.workers.base import BaseWorker
 
-from deployments.warm.worker import WarmWorker
+from deployments.worker.worker import WarmWorker
 
 _MEND = "compare deployments/warm/worker.py with Prefect's workers/base.py, then correct this table"
 

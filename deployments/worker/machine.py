@@ -7,23 +7,15 @@ import time
 
 import psutil
 
-from deployments.warm.admission import HOT_MEMORY, Machine, Reading
+from deployments.worker.admission import HOT_MEMORY, Machine, Reading
 
-_LEAST, _MOST = 4, 8
+RUNS_AT_ONCE = 16
+"""The cap if nobody set one. Runs share one process and the processor, so a further run costs only its batch in memory."""
 
 
 def this_machine() -> Machine:
     """The cores of this machine, and the memory that runs may take together before the machine counts as busy."""
     return Machine(os.cpu_count() or 1, psutil.virtual_memory().total * HOT_MEMORY / 1e6)
-
-
-def runs_at_once() -> int:
-    """The cap where a person set none: one run per core, at least four and no more than eight.
-
-    Runs take turns at the processor, so that more of them than cores cost memory only; and each that has a place is one
-    source that need not wait for another.
-    """
-    return max(_LEAST, min(_MOST, os.cpu_count() or 1))
 
 
 class Gauge:

@@ -1,4 +1,4 @@
-"""The Prefect worker type `warm`: runs are forked from a process that has everything imported, and begin at once.
+"""The Prefect worker type `warm`: runs begin at once, in a runner process that has everything imported.
 
 prefect work-pool create NAME --type warm
 prefect worker start --pool NAME --type warm
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Coroutine, Iterator
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -19,52 +19,49 @@ import httpx
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import InfrastructureNotFound, ObjectNotFound
-from prefect.runner._control_channel import ControlChannel
 from prefect.settings import get_current_settings
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
-from catchment.runtime.heartbeat import VARIABLE, pulse_file
-from deployments.warm.ending import settle
-from deployments.warm.forge import Order
-from deployments.warm.job import WarmJobConfiguration
-from deployments.warm.link import Ended, ForkedRun, Link
-from deployments.warm.occupancy import READING_SECONDS, Occupancy, due_at
-from deployments.warm.usage import Watch
-from deployments.warm.variables import base_job_template
-from deployments.warm.wake import Bell, listen
+from catchment.settings import Home
+from deployments.runner.messages import Finished
+from deployments.runs.recovery import resume_now
+from deployments.worker.configuration import WarmJobConfiguration
+from deployments.worker.notifications import Bell, listen
+from deployments.worker.occupancy import READING_SECONDS, Occupancy, due_at
+from deployments.worker.runner_process import RunnerProcess
+from deployments.worker.settle import settle
+from deployments.worker.variables import base_job_template
 
-_GRACE = 10.0
-"""Seconds between asking a run to end and killing it."""
+_STOP_SECONDS = 12.0
+"""Time that stopped runs have: longer than the runner takes to abandon one."""
 _SOON = 0.02
 _COMMIT_SECONDS = (0.03, 0.17)
+_IDENTIFIER = "run:"
 
 
 class WarmWorkerResult(BaseWorkerResult):
-    """How the process of a run ended."""
+    """The end of a run, as Prefect's base class wants it."""
 
 
 class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResult]):
-    """Forks each run, hears of new ones by the server's events, and tells the server how each process ended."""
+    """Hears of runs by the server's events, admits them, hands them to the runner, and sets the states it leaves open."""
 
     type = "warm"
     job_configuration = WarmJobConfiguration
     _display_name = "Warm"
-    _description = (
-        "Execute flow runs as forks of a process that has Prefect and the flows imported: they begin at once."
-    )
+    _description = "Execute flow runs in one process that has Prefect and the flows imported: they begin at once."
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # Far enough ahead that every run is seen by a slow look before it is due; it is started when it is due.
+        # A slow poll sees every run before it is due, and the worker starts it when it is due.
         self._prefetch_seconds = max(self._prefetch_seconds, 5 + 2 * get_current_settings().worker.query_seconds)
-        self._link = Link(self._logger.warning)
-        self._control = ControlChannel()
+        self._runner = RunnerProcess(self._logger.warning)
         self._bell = Bell()
         self._looking = asyncio.Lock()
         self._listening = False
-        self._running: dict[UUID, ForkedRun] = {}
-        self._cancelling: set[UUID] = set()
-        self._watch = Watch(self._bell.ring)
+        self._running: dict[UUID, asyncio.Future[Finished]] = {}
+        self._cancelled: set[UUID] = set()
+        self._home = Home.default()
         self._occupancy = Occupancy(self._limit, self._logger.info)
         self._seen: set[UUID] = set()
         self._duties: set[asyncio.Task[None]] = set()
@@ -74,21 +71,16 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """The template of a pool of this type, the same whoever makes the pool."""
         return base_job_template()
 
-    async def warm_up(self) -> None:
-        """Start the fork server and wait until it has imported everything; needs no Prefect server, may be called twice."""
-        await self._link.prepare()
-
     async def setup(self) -> None:
-        """Start the fork server, unless that was done, while the worker reports to the Prefect server."""
-        self._duty(self.warm_up())
-        await self._control.__aenter__()
+        """Start the runner while the worker reports to the Prefect server."""
+        self._duty(self._runner.prepare())
         await super().setup()
         self._duty(self._look_when_rung())
-        self._duty(self._watch.keep())
+        self._duty(self._runner.supervise())
         self._duty(self._adapt())
 
     async def teardown(self, *exc_info: Any) -> None:
-        """Hear of no more runs, let or make those that run end, then end the fork server."""
+        """Take no more runs, stop those that are left, then end the runner."""
         self._bell.silence()
         for duty in self._duties:
             duty.cancel()
@@ -96,61 +88,55 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             await super().teardown(*exc_info)
         finally:
             with anyio.CancelScope(shield=True):
-                await self._link.close()
-                await self._control.__aexit__()
+                await self._runner.close()
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
-        """The slow look, for what no event told of: runs to start, and runs to end."""
+        """Poll for runs to start and runs to cancel that no event reported."""
         found = await self._look()
-        await self._end_cancelled()
+        await self._find_cancelled()
         return found
 
     async def run(
         self,
         flow_run: FlowRun,
         configuration: WarmJobConfiguration,
-        task_status: anyio.abc.TaskStatus[int] | None = None,
+        task_status: anyio.abc.TaskStatus[Any] | None = None,
     ) -> WarmWorkerResult:
-        """Fork the run, wait for its end, and see to it that the server knows how it ended."""
+        """Have the runner execute the run, wait for its end, and correct the states that it left open."""
         self._occupancy.learn(flow_run, configuration.of_deployment)
-        with configuration.folder() as folder, self._intents(flow_run.id, configuration) as env, pulse_file() as pulse:
-            env[VARIABLE] = str(pulse)
-            order = Order(str(flow_run.id), env, folder, configuration.command, not configuration.stream_output)
-            waited = max(0.0, (datetime.now(UTC) - due_at(flow_run)).total_seconds())
-            forked = await self._link.start(order)
-            self._running[flow_run.id] = forked
-            if task_status:
-                task_status.started(forked.pid)
-            try:
-                allowed = self._occupancy.profile_of(flow_run.id).memory_mb
-                kill = forked.kill
-                with self._watch.over(forked.pid, kill, pulse=pulse, allowed_mb=allowed, waited=waited) as watched:
-                    ended = await self._until_end(forked)
-                with anyio.CancelScope(shield=True):
-                    await settle(self.client, flow_run.id, ended, watched.excess)
-            finally:
-                del self._running[flow_run.id]
-                self._cancelling.discard(flow_run.id)
-                self._occupancy.ended(self._live())
-                self._bell.ring()
-        # Figures are not worth a failure.
-        with contextlib.suppress(httpx.HTTPError):
-            await watched.report(flow_run, ended, self.client, self.get_flow_run_logger(flow_run))
-        # The server has been told; a code would only have it told again, in less exact words.
-        return WarmWorkerResult(identifier=str(forked.pid), status_code=0)
+        ending = await self._runner.start(flow_run.id, configuration.entrypoint)
+        self._running[flow_run.id] = ending
+        self._tell()
+        if task_status:
+            task_status.started(f"{_IDENTIFIER}{flow_run.id}")
+        try:
+            finished = await self._until_finished(flow_run.id, ending)
+            with anyio.CancelScope(shield=True):
+                cancelled = flow_run.id in self._cancelled
+                await settle(self.client, flow_run.id, finished.problem, was_cancelled=cancelled)
+                if finished.problem and not cancelled:
+                    self._duty(asyncio.to_thread(resume_now, self._home))
+        finally:
+            del self._running[flow_run.id]
+            self._cancelled.discard(flow_run.id)
+            self._tell()
+            self._bell.ring()
+        # The state is set: a status code would make Prefect set it again, in less exact words.
+        return WarmWorkerResult(identifier=f"{_IDENTIFIER}{flow_run.id}", status_code=0)
 
     async def kill_infrastructure(
         self,
         infrastructure_pid: str,
-        configuration: WarmJobConfiguration,  # noqa: ARG002 - of the base class; the process is known by its pid alone
+        configuration: WarmJobConfiguration,  # noqa: ARG002 - of the base class
         grace_seconds: int = 30,
     ) -> None:
-        """End the process of a run that was cancelled before it began. Raises InfrastructureNotFound when there is none."""
-        for forked in self._running.values():
-            if str(forked.pid) == infrastructure_pid:
-                await forked.end(grace_seconds)
-                return
-        raise InfrastructureNotFound(f"no run of this worker has the process {infrastructure_pid}")
+        """Stop a run by the identifier that `run` reported. Raises InfrastructureNotFound if it is not running here."""
+        run = UUID(infrastructure_pid.removeprefix(_IDENTIFIER)) if infrastructure_pid.startswith(_IDENTIFIER) else None
+        if run is None or run not in self._running:
+            raise InfrastructureNotFound(f"this worker does not execute {infrastructure_pid}")
+        self._cancel(run)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._running[run]), grace_seconds)
 
     async def _look(self) -> list[FlowRun]:
         """Start runs that are due, as far as there are places, and set the timer for the others; those not seen before."""
@@ -166,7 +152,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             due = [entry for entry in found if (due_at(entry.flow_run) - now).total_seconds() < _SOON]
             if later := [due_at(entry.flow_run) for entry in found if entry not in due]:
                 self._bell.ring_at(min(later))
-            chosen = await self._occupancy.choose(due, self._live(), self._watch.bulk(), self.work_pool, self.client)
+            chosen = await self._occupancy.choose(due, self._live(), self.work_pool, self.client)
             await self._submit_scheduled_flow_runs(flow_run_response=chosen)
             new = [entry.flow_run for entry in found if entry.flow_run.id not in self._seen]
             self._seen = {entry.flow_run.id for entry in found}
@@ -210,8 +196,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             if self._occupancy.adapt():
                 self._bell.ring()
 
-    async def _end_cancelled(self) -> None:
-        """End the runs whose cancellation no event told of."""
+    async def _find_cancelled(self) -> None:
+        """Stop the runs whose cancellation no event reported."""
         if not self._running:
             return
         cancelling = FlowRunFilter(
@@ -221,36 +207,23 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         for run in await self.client.read_flow_runs(flow_run_filter=cancelling):
             self._cancel(run.id)
 
-    def _cancel(self, flow_run: UUID) -> None:
-        forked = self._running.get(flow_run)
-        if forked is not None and flow_run not in self._cancelling and self._runs_task_group:
-            self._cancelling.add(flow_run)
-            self._runs_task_group.start_soon(self._end, flow_run, forked)
+    def _cancel(self, run: UUID) -> None:
+        if run in self._running and run not in self._cancelled:
+            self._cancelled.add(run)
+            self._runner.cancel(run)
 
-    async def _end(self, flow_run: UUID, forked: ForkedRun) -> None:
-        # Told why, Prefect's engine runs the flow's cancellation hooks and reports no crash.
-        await self._control.signal(flow_run, "cancel")
-        await forked.end(_GRACE)
-
-    async def _until_end(self, forked: ForkedRun) -> Ended:
+    async def _until_finished(self, run: UUID, ending: asyncio.Future[Finished]) -> Finished:
         try:
-            return await forked.wait()
+            return await asyncio.shield(ending)
         except asyncio.CancelledError:
-            # The worker is stopping.
-            return await _undisturbed(forked.end(_GRACE))
+            # The worker is stopping. What does not stop in time ends with the runner.
+            self._runner.cancel(run)
+            with anyio.CancelScope(shield=True), contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(ending), _STOP_SECONDS)
+            return Finished(run, "did not stop when its worker stopped")
 
-    @contextlib.contextmanager
-    def _intents(self, flow_run: UUID, configuration: WarmJobConfiguration) -> Iterator[dict[str, str]]:
-        """The run's environment, with the way by which it learns why it is asked to end."""
-        port, token = self._control.register(flow_run)
-        try:
-            yield {
-                **{key: value for key, value in configuration.env.items() if value is not None},
-                "PREFECT__CONTROL_PORT": str(port),
-                "PREFECT__CONTROL_TOKEN": token,
-            }
-        finally:
-            self._control.unregister(flow_run)
+    def _tell(self) -> None:
+        self._occupancy.tell(set(self._running), self._runner.identity)
 
     def _duty(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -262,9 +235,3 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         if not duty.cancelled() and (error := duty.exception()) is not None:
             # The slow look and the rest go on without it.
             self._logger.error("A part of the worker ended by a defect; restart the worker", exc_info=error)
-
-
-async def _undisturbed(work: Awaitable[Ended]) -> Ended:
-    with anyio.CancelScope(shield=True):
-        result = await work
-    return result  # noqa: RET504 - a type checker takes a cancel scope for one that swallows exceptions

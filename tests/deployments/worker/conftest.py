@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
+import httpx
 import pytest
 
 from catchment.settings import Home
@@ -65,7 +65,7 @@ class Pool:
     def _run(self, flow: str, wanted: dict[str, Any]) -> str:
         if flow not in self._deployments:
             known = self._post("/flows/", {"name": flow})["id"]
-            deployment = {"name": self.name, "flow_id": known, "entrypoint": f"warm_flows.{flow}"}
+            deployment = {"name": self.name, "flow_id": known, "entrypoint": f"worker_flows.{flow}"}
             pool = {"work_pool_name": self.name, "enforce_parameter_schema": False}
             self._deployments[flow] = self._post("/deployments/", deployment | pool)["id"]
         address = f"/deployments/{self._deployments[flow]}/create_flow_run"
@@ -105,12 +105,12 @@ class Pool:
 @contextlib.contextmanager
 def _pool(name: str, server: Running, home: Home, folders: pytest.TempPathFactory) -> Iterator[Pool]:
     folder = folders.mktemp("flows")
-    flows = Path(shutil.copy(Path(__file__).with_name("warm_flows.py"), folder))
+    flows = Path(shutil.copy(Path(__file__).with_name("worker_flows.py"), folder))
     own_home = Home(folders.mktemp("home"))
     environment = child_environment(home, port=server.port, auth=server.login) | {
         "CATCHMENT_HOME": str(own_home.path),
         "PYTHONPATH": str(folder),
-        "CATCHMENT_PRELOAD": "warm_flows",
+        "CATCHMENT_PRELOAD": "worker_flows",
         # Prefect's process worker keeps a folder there that only the first user of a machine may write to.
         "TMPDIR": str(folder),
         # So that no test passes because of a look that would have come anyway.
@@ -122,11 +122,6 @@ def _pool(name: str, server: Running, home: Home, folders: pytest.TempPathFactor
             yield pool
         finally:
             pool.stop_worker()
-
-
-def process(run: dict[str, Any]) -> psutil.Process:
-    """The process that executes a run."""
-    return psutil.Process(int(run["infrastructure_pid"]))
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from prefect.settings import PREFECT_WORKER_QUERY_SECONDS, temporary_settings
-
 from deployments.warm.forge import _has_settings, _spellings
+from prefect.settings import PREFECT_WORKER_QUERY_SECONDS, temporary_settings
 
 _NAME = "PREFECT_WORKER_QUERY_SECONDS"
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.model import Priority
-from deployments.warm.admission import Limit, Machine, Reading, Waiting, admit
-from deployments.warm.profile import Profile
+from deployments.worker.admission import Limit, Machine, Reading, Waiting, admit
+from deployments.worker.profile import Profile
 
 _EVERY = 2.0
 _MACHINE = Machine(cores=4, memory_mb=4_000)

@@ -1,0 +1,71 @@
+"""The messages between a worker and its runner, pickled over one `multiprocessing.connection.Connection`.
+
+A closed connection means that the other side is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Worker to runner: execute a flow run. `entrypoint` is `module.function`."""
+
+    run: UUID
+    entrypoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Worker to runner: stop a flow run. Unknown and finished runs are ignored."""
+
+    run: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Worker to runner: exit once no run is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Runner to worker: everything is imported, except the `failed` modules."""
+
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Runner to worker: a flow run has ended. `problem` is empty if the flow set its own final state."""
+
+    run: UUID
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The current step of a sync. `seconds`: how long the step has been running; 0 between steps."""
+
+    run: UUID
+    source: str
+    step: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Runner to worker, every second from the runs' event loop: what each sync does, and how many threads never returned."""
+
+    syncs: tuple[Activity, ...]
+    abandoned_threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeChanged:
+    """Runner to worker: a source file differs from the imported one; restart the runner when it is idle."""
+
+
+ToRunner = Start | Cancel | Retire
+ToWorker = Ready | Finished | Heartbeat | CodeChanged

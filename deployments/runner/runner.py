@@ -1,0 +1,188 @@
+"""Execute all flow runs on one event loop, and report on them to the worker.
+
+Flows wait most of the time: their steps run in threads, and parsing runs in the parser pool. A run that is told to stop does so
+by itself between two requests or batches. One that does not is cancelled, and if a thread of it never returns, the run is
+reported as finished anyway and the thread is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import queue
+import threading
+from contextvars import Context
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+from uuid import UUID
+
+import psutil
+from prefect import Flow
+from prefect.context import AsyncClientContext
+from prefect.exceptions import Abort, Pause
+from prefect.flow_engine import run_flow
+
+from deployments.runner.messages import (
+    Activity,
+    Cancel,
+    CodeChanged,
+    Finished,
+    Heartbeat,
+    Ready,
+    Retire,
+    Start,
+    ToRunner,
+    ToWorker,
+)
+from deployments.runner.preload import SourceFiles
+from tasks import activity, session
+from tasks.activity import CountingExecutor
+
+HEARTBEAT_SECONDS = 1.0
+_COOPERATIVE_SECONDS = 2.0
+"""Time for a run to stop by itself before its asyncio task is cancelled."""
+_CANCELLED_SECONDS = 8.0
+"""Time for a cancelled task to end before the run is abandoned."""
+_LOOK_AT_FILES_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class _Run:
+    task: asyncio.Task[str]
+    stopping: bool = False
+
+
+class Runner:
+    """Obeys the messages of one worker. `failed` names the modules that could not be imported."""
+
+    def __init__(self, link: Connection, files: SourceFiles, failed: tuple[str, ...]) -> None:
+        self._link = link
+        self._files = files
+        self._failed = failed
+        self._runs: dict[UUID, _Run] = {}
+        self._outbox: queue.SimpleQueue[ToWorker] = queue.SimpleQueue()
+        self._retired = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._executor = CountingExecutor(16, "runner")
+
+    async def serve(self) -> None:
+        """Execute runs until the worker says to retire and none is left. If the worker dies, the whole process ends."""
+        inbox: asyncio.Queue[ToRunner] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(self._executor)
+        threading.Thread(target=self._receive, args=(loop, inbox), name="from worker", daemon=True).start()
+        threading.Thread(target=self._send, name="to worker", daemon=True).start()
+        async with AsyncClientContext() as client:
+            self._client = client
+            self._background(self._report())
+            self._background(self._watch_files())
+            self._outbox.put(Ready(self._failed))
+            while not (self._retired and not self._runs):
+                message = asyncio.ensure_future(inbox.get())
+                await asyncio.wait({message, *(run.task for run in self._runs.values())}, return_when="FIRST_COMPLETED")
+                if message.done():
+                    self._obey(message.result())
+                else:
+                    message.cancel()
+                self._collect()
+
+    def _obey(self, message: ToRunner) -> None:
+        match message:
+            case Start(run, entrypoint):
+                # A fresh context: a run must not inherit the contextvars of the run or message before it.
+                task = asyncio.create_task(self._execute(run, entrypoint), name=str(run), context=Context())
+                self._runs[run] = _Run(task)
+            case Cancel(run):
+                if (found := self._runs.get(run)) and not found.stopping:
+                    found.stopping = True
+                    self._background(self._stop(run, found))
+            case Retire():
+                self._retired = True
+
+    async def _execute(self, run: UUID, entrypoint: str) -> str:
+        """Execute a flow run; the problem to report, or an empty string."""
+        AsyncClientContext.__var__.set(self._client)
+        try:
+            flow = await asyncio.to_thread(_load, entrypoint)
+            flow_run = await self._client.client.read_flow_run(run)
+            ending: Any = run_flow(flow, flow_run=flow_run, return_type="state")
+            await ending
+        except (Abort, Pause):
+            # The server refused a state, for example because the run was cancelled before it began.
+            return ""
+        except asyncio.CancelledError:
+            return "was stopped"
+        except Exception as error:  # noqa: BLE001 - the worker sets the state of a run whose flow could not
+            return f"failed in its executor ({type(error).__name__}: {error})"
+        return ""
+
+    async def _stop(self, run: UUID, found: _Run) -> None:
+        session.stop(str(run))
+        done, _ = await asyncio.wait({found.task}, timeout=_COOPERATIVE_SECONDS)
+        if not done:
+            found.task.cancel()
+            done, _ = await asyncio.wait({found.task}, timeout=_CANCELLED_SECONDS)
+        if not done and run in self._runs:
+            del self._runs[run]
+            self._outbox.put(Finished(run, "did not stop within 10 s; its thread was abandoned"))
+
+    def _collect(self) -> None:
+        for run, found in list(self._runs.items()):
+            if found.task.done():
+                del self._runs[run]
+                self._outbox.put(Finished(run, "was stopped" if found.task.cancelled() else found.task.result()))
+
+    async def _report(self) -> None:
+        while True:
+            syncs = tuple(
+                Activity(UUID(status.run), status.source, status.step, status.seconds) for status in activity.statuses()
+            )
+            for status in activity.statuses():
+                if status.is_stuck:
+                    self._obey(Cancel(UUID(status.run)))
+            self._outbox.put(Heartbeat(syncs, self._abandoned_threads()))
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    def _abandoned_threads(self) -> int:
+        """Threads that still work although no run is left; a run that was stopped does not wait for them."""
+        return 0 if self._runs else session.busy_threads() + self._executor.busy
+
+    async def _watch_files(self) -> None:
+        while not await asyncio.to_thread(self._files.changed):
+            await asyncio.sleep(_LOOK_AT_FILES_SECONDS)
+        self._outbox.put(CodeChanged())
+
+    def _background(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _receive(self, loop: asyncio.AbstractEventLoop, inbox: asyncio.Queue[ToRunner]) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                loop.call_soon_threadsafe(inbox.put_nowait, self._link.recv())
+        _end_with_children()
+
+    def _send(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                self._link.send(self._outbox.get())
+
+
+def _load(entrypoint: str) -> Flow[Any, Any]:
+    module, _, name = entrypoint.rpartition(".")
+    flow = getattr(importlib.import_module(module), name)
+    if not isinstance(flow, Flow) or not flow.isasync or flow.isgenerator:
+        raise TypeError(f"{entrypoint} is not an async flow; deploy it to a work pool of type process")
+    return flow
+
+
+def _end_with_children() -> None:
+    """Exit at once: the worker died, and a run without a worker must not go on."""
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    os._exit(1)

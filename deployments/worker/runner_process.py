@@ -1,0 +1,217 @@
+"""The runner as seen by its worker: start it, hand it runs, and replace it when it dies, hangs, swells or is out of date."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+from uuid import UUID
+
+import psutil
+
+from catchment.errors import TryAgain
+from catchment.runtime.process import identity
+from deployments.runner.messages import (
+    Activity,
+    Cancel,
+    CodeChanged,
+    Finished,
+    Heartbeat,
+    Ready,
+    Retire,
+    Start,
+    ToRunner,
+    ToWorker,
+)
+
+_SILENT_SECONDS = 60.0
+"""A runner whose event loop reports nothing for so long hangs."""
+_MOST_MEMORY = 2_000_000_000
+"""Bytes of resident memory at which the runner is restarted. The parsers have limits of their own."""
+
+
+class RunnerProcess:
+    """One runner at a time. Call its methods on the worker's event loop."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._current: _Process | None = None
+        self._starting = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def identity(self) -> str | None:
+        """The process identity of the living runner."""
+        return self._current.identity if self._current and not self._current.is_gone else None
+
+    @property
+    def syncs(self) -> tuple[Activity, ...]:
+        """What each sync does, by the latest heartbeat."""
+        return self._current.heartbeat.syncs if self._current else ()
+
+    @property
+    def abandoned_threads(self) -> int:
+        """Threads of stopped runs that never returned."""
+        return self._current.heartbeat.abandoned_threads if self._current else 0
+
+    async def prepare(self) -> None:
+        """Start the runner, unless one lives, and wait until it has imported everything. May be called again."""
+        async with self._starting:
+            if self._closed:
+                raise TryAgain("the worker is stopping; another worker takes the run")
+            if self._current is None or self._current.is_gone or self._current.must_be_replaced():
+                if self._current is not None:
+                    self._current.send(Retire())
+                self._current = _Process(self._warn)
+            current = self._current
+        await asyncio.shield(current.ready)
+
+    async def start(self, run: UUID, entrypoint: str) -> asyncio.Future[Finished]:
+        """Hand over a run; the future of its end. Raises TryAgain if no runner can be started."""
+        await self.prepare()
+        assert self._current is not None
+        if self._current.is_gone:
+            raise TryAgain("the runner does not start; see logs/worker.log in the home folder")
+        return self._current.start(run, entrypoint)
+
+    def cancel(self, run: UUID) -> None:
+        """Ask a run to stop. It ends within 10 s, or its thread is abandoned."""
+        if self._current is not None:
+            self._current.send(Cancel(run))
+
+    async def supervise(self) -> None:
+        """Kill a runner that hangs or swells, and replace an idle one that is out of date. Runs until cancelled."""
+        while True:
+            await asyncio.sleep(2)
+            if self._current is None or self._closed:
+                continue
+            self._current.judge()
+            if self._current.is_gone or self._current.must_be_replaced():
+                with contextlib.suppress(TryAgain):
+                    await self.prepare()
+
+    async def close(self) -> None:
+        """End the runner and everything below it."""
+        self._closed = True
+        if self._current is not None:
+            await asyncio.to_thread(self._current.kill, "the worker stopped")
+
+
+class _Process:
+    """One runner process and its messages."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = self._loop.create_future()
+        self.is_gone = False
+        self.heartbeat = Heartbeat((), 0)
+        self._heard = time.monotonic()
+        self._is_stale = False
+        self._cause = ""
+        self._runs: dict[UUID, asyncio.Future[Finished]] = {}
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # In the worker's process group: whoever ends the group of a dead worker ends the runner, too.
+            self._popen = subprocess.Popen(
+                [sys.executable, "-P", "-m", "deployments.runner", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if not name.startswith("PREFECT__")},
+            )
+        self._link = Connection(ours.detach())
+        self.identity = identity(self._popen.pid)
+        threading.Thread(target=self._receive, name="from runner", daemon=True).start()
+
+    def send(self, message: ToRunner) -> None:
+        # The end of a dead runner is noticed by the receiving thread.
+        with contextlib.suppress(OSError):
+            self._link.send(message)
+
+    def start(self, run: UUID, entrypoint: str) -> asyncio.Future[Finished]:
+        self._runs[run] = finished = self._loop.create_future()
+        self.send(Start(run, entrypoint))
+        return finished
+
+    def must_be_replaced(self) -> bool:
+        """Whether the runner is idle, and its code changed or it has threads that never return."""
+        return not self._runs and (self._is_stale or self.heartbeat.abandoned_threads > 0)
+
+    def judge(self) -> None:
+        """Kill the process if its event loop hangs or it takes too much memory."""
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(self._popen.pid)
+            if process.status() == psutil.STATUS_DISK_SLEEP:
+                return
+            if self.ready.done() and time.monotonic() - self._heard > _SILENT_SECONDS:
+                self.kill(f"reported nothing for {_SILENT_SECONDS:.0f} s")
+            elif (memory := process.memory_info().rss) > _MOST_MEMORY:
+                self.kill(f"used {memory / 1e6:.0f} MB of {_MOST_MEMORY / 1e6:.0f} MB allowed")
+
+    def kill(self, cause: str) -> None:
+        """Kill the runner and everything below it; returns when it is gone."""
+        self._cause = cause
+        below: list[psutil.Process] = []
+        with contextlib.suppress(psutil.Error):
+            below = psutil.Process(self._popen.pid).children(recursive=True)
+        self._popen.kill()
+        for process in below:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self._popen.wait()
+
+    def _receive(self) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self._loop.call_soon_threadsafe(self._hear, self._link.recv())
+        code = self._popen.wait()
+        with contextlib.suppress(RuntimeError):  # the worker's loop is closed already
+            self._loop.call_soon_threadsafe(self._lost, code)
+
+    def _hear(self, message: ToWorker) -> None:
+        self._heard = time.monotonic()
+        match message:
+            case Ready(failed):
+                if failed:
+                    self._warn(f"Modules that could not be imported before the first run: {', '.join(failed)}")
+                _resolve(self.ready, None)
+            case Finished(run):
+                if (waiting := self._runs.pop(run, None)) is not None:
+                    _resolve(waiting, message)
+            case Heartbeat():
+                self.heartbeat = message
+            case CodeChanged():
+                self._is_stale = True
+
+    def _lost(self, code: int) -> None:
+        self.is_gone = True
+        self._link.close()
+        _resolve(self.ready, None)
+        cause = self._cause or _in_words(code)
+        for run, waiting in self._runs.items():
+            _resolve(waiting, Finished(run, f"was executed by a runner that {cause}"))
+        if self._runs:
+            self._warn(f"The runner {cause}; {len(self._runs)} runs were interrupted")
+        self._runs.clear()
+
+
+def _in_words(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by signal {-code}"
+    return f"exited with code {code}"
+
+
+def _resolve(future: asyncio.Future[Any], value: object) -> None:
+    if not future.done():
+        future.set_result(value)

@@ -1,0 +1,66 @@
+"""Flows that live, die and linger as the tests of the worker tell them. Each test run has a copy of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.states import Completed, State
+
+ANSWER = "the first answer"
+
+
+@flow
+async def answer() -> State[Any]:
+    return Completed(message=ANSWER)
+
+
+@flow
+async def process_id() -> State[Any]:
+    return Completed(message=str(os.getpid()))
+
+
+@flow
+async def linger(mark: str = "", seconds: float = 60) -> None:
+    if mark:
+        # A process that knows nothing of Prefect, below the runner.
+        subprocess.Popen(["sleep", mark])
+    await asyncio.sleep(seconds)
+
+
+@flow
+async def parent(seconds: float = 60) -> None:
+    await linger(seconds=seconds)
+
+
+@flow
+async def block_thread(seconds: float) -> None:
+    """Wait in a thread that no cancellation reaches."""
+    await asyncio.to_thread(time.sleep, seconds)
+
+
+@flow
+async def die(number: int) -> None:
+    os.kill(os.getpid(), number)
+    await asyncio.sleep(60)
+
+
+@flow
+async def leave(code: int) -> None:
+    os._exit(code)
+
+
+@flow
+async def log_lines(word: str, lines: int) -> None:
+    for number in range(lines):
+        get_run_logger().info("%s %d", word, number)
+        await asyncio.sleep(0.01)
+
+
+@flow
+def blocking() -> None:
+    """A sync flow, which would hold up all other runs of the runner."""
