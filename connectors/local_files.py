@@ -17,7 +17,7 @@ from connectors.folders.tree import Tree
 
 # What fails with a file is mostly over in seconds: it is being written, or a disk hiccups.
 FOLDER_POLICY = Policy(
-    retry=RetryPolicy(attempts=3, initial=5, maximum=60), resources=Resources(cores=0.3, memory_mb=512, at_once=4)
+    retry=RetryPolicy(attempts=3, initial=5, maximum=60), resources=Resources(cores=0.3, memory_mb=512, at_once=8)
 )
 _MEGABYTE = 1_000_000
 

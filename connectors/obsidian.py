@@ -20,7 +20,7 @@ from connectors.folders.tree import Tree
 from connectors.local_files import FOLDER_POLICY, FolderSettings, max_bytes
 
 _MARKER = ".obsidian"
-_POLICY = FOLDER_POLICY.model_copy(update={"resources": Resources(cores=0.4, memory_mb=512, at_once=4)})
+_POLICY = FOLDER_POLICY.model_copy(update={"resources": Resources(cores=0.4, memory_mb=512, at_once=8)})
 # Obsidian shows these without their suffix; any other file it calls by its full name.
 _CALLED_BY_STEM = frozenset({".md", ".canvas", ".base"})
 

@@ -42,7 +42,7 @@ class GitHub:
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=5, initial=300, maximum=3_600),
         limits=ItemLimits(max_mb=10),
-        resources=Resources(cores=0.5, memory_mb=512, at_once=2),
+        resources=Resources(cores=0.5, memory_mb=512, at_once=4),
     )
     fetch_in_parser: ClassVar[bool] = False
 

@@ -32,7 +32,7 @@ class Imap:
     settings: ClassVar[type[SourceSettings]] = ImapSettings
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=5, initial=120, maximum=1_800),
-        resources=Resources(cores=0.5, memory_mb=512, at_once=2),
+        resources=Resources(cores=0.5, memory_mb=512, at_once=4),
     )
     fetch_in_parser: ClassVar[bool] = False
 

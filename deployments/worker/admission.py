@@ -100,38 +100,18 @@ class Waiting(Generic[R]):
     profile: Profile
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What there is: cores, and the MB of memory that runs may take together."""
+def admit(waiting: Collection[Waiting[R]], live: Sequence[Profile], limit: Limit) -> list[Waiting[R]]:
+    """The waiting runs that start now, in their order: by their due time, a minute sooner or later by priority.
 
-    cores: float
-    memory_mb: float
-
-
-def admit(waiting: Collection[Waiting[R]], live: Sequence[Profile], limit: Limit, machine: Machine) -> list[Waiting[R]]:
-    """Those of the waiting runs that begin now, in their order: by their time, a minute sooner or later by priority.
-
-    One whose kind has its number lets others pass. One that is too heavy beside what lives does not: it would wait for
-    ever while small ones come and go. Where nothing lives, one begins however heavy it is.
+    A kind at its own limit lets others pass.
     """
-    taken = list(live)
     of_kind = Counter(profile.kind for profile in live)
     chosen: list[Waiting[R]] = []
-    for one in sorted(waiting, key=lambda one: one.due + _HEAD_START[one.profile.priority]):
-        at_once = one.profile.at_once
-        if at_once is not None and of_kind[one.profile.kind] >= at_once:
-            continue
-        full = len(taken) >= limit.now
-        if full or (taken and not _fits([*taken, one.profile], machine)):
+    for entry in sorted(waiting, key=lambda entry: entry.due + _HEAD_START[entry.profile.priority]):
+        if len(live) + len(chosen) >= limit.now:
             break
-        chosen.append(one)
-        taken.append(one.profile)
-        of_kind[one.profile.kind] += 1
+        at_once = entry.profile.at_once
+        if at_once is None or of_kind[entry.profile.kind] < at_once:
+            chosen.append(entry)
+            of_kind[entry.profile.kind] += 1
     return chosen
-
-
-def _fits(profiles: Collection[Profile], machine: Machine) -> bool:
-    return (
-        sum(profile.cores for profile in profiles) <= machine.cores
-        and sum(profile.memory_mb or 0 for profile in profiles) <= machine.memory_mb
-    )

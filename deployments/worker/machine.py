@@ -1,27 +1,21 @@
-"""What the machine has and how busy it is."""
+"""How many runs may live at once, and how busy the machine is."""
 
 from __future__ import annotations
 
-import os
 import time
 
 import psutil
 
-from deployments.worker.admission import HOT_MEMORY, Machine, Reading
+from deployments.worker.admission import Reading
 
 RUNS_AT_ONCE = 16
 """The cap if nobody set one. Runs share one process and the processor, so a further run costs only its batch in memory."""
 
 
-def this_machine() -> Machine:
-    """The cores of this machine, and the memory that runs may take together before the machine counts as busy."""
-    return Machine(os.cpu_count() or 1, psutil.virtual_memory().total * HOT_MEMORY / 1e6)
-
-
 class Gauge:
-    """Tells how busy the machine was since it was last asked.
+    """Measures how busy the machine was since the last reading.
 
-    Work of low priority is not counted as busy: it gives way by itself, so to run less of it would help nobody.
+    Work of low priority does not count: the runner and its parsers have a low priority, so syncs do not slow each other down.
     """
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from catchment.places import Places
 from catchment.runtime.process import identity
 from catchment.settings import Home
 from deployments.worker.admission import Limit, Reading, Waiting, admit
-from deployments.worker.machine import RUNS_AT_ONCE, Gauge, this_machine
+from deployments.worker.machine import RUNS_AT_ONCE, Gauge
 from deployments.worker.profile import Profile, profile
 
 READING_SECONDS = 2.0
@@ -47,7 +47,6 @@ class Occupancy:
         self._home = Home.default().make()
         self._worker = identity()
         self._gauge = Gauge()
-        self._machine = this_machine()
         self._limit = Limit(most or RUNS_AT_ONCE)
         self._reading = Reading(0.0, 0.0, 0.0)
         self._flows: dict[UUID, str] = {}
@@ -75,7 +74,7 @@ class Occupancy:
         self._forget({*live, *(entry.flow_run.id for entry in due)})
         lines = [Waiting(entry, due_at(entry.flow_run), self._profiles[entry.flow_run.id]) for entry in due]
         having = [self._profiles[run] for run in live if run in self._profiles]
-        chosen = [one.run for one in admit(lines, having, self._limit, self._machine)]
+        chosen = [one.run for one in admit(lines, having, self._limit)]
         waiting = [entry.flow_run for entry in due if entry not in chosen]
         if pool.concurrency_limit is not None and len(live) + len(chosen) >= pool.concurrency_limit:
             # The server keeps back what is more than the pool's limit.

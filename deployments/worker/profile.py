@@ -1,4 +1,4 @@
-"""What a run may take of the machine: by its connector, changed by its job variables and by its source's settings."""
+"""The admission profile of a run: by its connector, its job variables and its source's settings, the last one first."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ _SYNC = "sync-"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One run's weight and bounds; `memory_mb` and `at_once` are None where there is no bound, as for a flow not of ours."""
+    """The kind of a run, how many of the kind may run at once (None: any number), and its priority."""
 
     kind: str
-    cores: float = 0.0
-    memory_mb: int | None = None
     at_once: int | None = None
     priority: Priority = Priority.NORMAL
 
@@ -30,16 +28,13 @@ def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, An
     """The profile of a run of this flow. What its source's settings say counts more than its job variables."""
     kind = flow.removeprefix(_SYNC)
     if not flow.startswith(_SYNC) or kind not in kinds():
-        asked = _changes(variables)
-        return Profile(flow, asked.cores or 0.0, asked.memory_mb, asked.at_once)
+        return Profile(flow, _changes(variables).at_once)
     settings = parameters.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     resources = _resources(kind, variables, settings.get("resources"))
     priority = settings.get("priority")
     return Profile(
         kind,
-        resources.cores,
-        resources.memory_mb,
         resources.at_once,
         Priority(priority) if priority in list(Priority) else Priority.NORMAL,
     )

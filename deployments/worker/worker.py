@@ -73,7 +73,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
 
     async def setup(self) -> None:
         """Start the runner while the worker reports to the Prefect server."""
-        self._duty(self._runner.prepare())
+        self._duty(self._start_runner())
         await super().setup()
         self._duty(self._look_when_rung())
         self._duty(self._runner.supervise())
@@ -169,6 +169,10 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         # Labels are not worth a failure.
         with contextlib.suppress(httpx.HTTPError, ObjectNotFound):
             await labelling
+
+    async def _start_runner(self) -> None:
+        await self._runner.prepare()
+        self._tell()
 
     def _live(self) -> set[UUID]:
         """The runs that have a place: those that are being started, and those that have a process."""

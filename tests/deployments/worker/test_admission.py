@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.model import Priority
-from deployments.worker.admission import Limit, Machine, Reading, Waiting, admit
+from deployments.worker.admission import Limit, Reading, Waiting, admit
 from deployments.worker.profile import Profile
 
 _EVERY = 2.0
-_MACHINE = Machine(cores=4, memory_mb=4_000)
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _CALM, _BETWEEN, _BUSY = (0.10, 0.40), (0.72, 0.40), (0.95, 0.40)
-_SMALL = Profile("notes", cores=0.4, memory_mb=256)
+_SMALL = Profile("notes")
 
 
 class _Clock:
@@ -138,8 +137,8 @@ def _waiting(name: str, profile: Profile = _SMALL, minutes: float = 0) -> Waitin
     return Waiting(name, _NOON + timedelta(minutes=minutes), profile)
 
 
-def _names(waiting: list[Waiting[str]], live: list[Profile], limit: int = 4, *, yielding: int = 0) -> list[str]:
-    return [one.run for one in admit(waiting, live, yielding, Limit(limit), _MACHINE)]
+def _names(waiting: list[Waiting[str]], live: list[Profile], limit: int = 4) -> list[str]:
+    return [one.run for one in admit(waiting, live, Limit(limit))]
 
 
 def test_runs_begin_in_the_order_of_their_time_as_far_as_there_are_places() -> None:
@@ -157,20 +156,6 @@ def test_a_kind_that_has_its_number_lets_others_pass() -> None:
     assert _names(waiting, [mail]) == ["notes"]
 
 
-@pytest.mark.parametrize("heavy", [Profile("big", cores=3.8), Profile("big", memory_mb=3_900)])
-def test_a_run_that_is_too_heavy_now_is_not_overtaken(heavy: Profile) -> None:
-    waiting = [_waiting("heavy", heavy), _waiting("small", minutes=1)]
-
-    assert _names(waiting, [_SMALL]) == []
-    assert _names(waiting, []) == ["heavy"]
-
-
-def test_a_run_that_is_heavier_than_the_machine_begins_where_nothing_else_lives() -> None:
-    giant = Profile("giant", cores=64, memory_mb=64_000)
-
-    assert _names([_waiting("giant", giant), _waiting("small")], []) == ["giant"]
-
-
 def test_priority_is_worth_a_minute_and_no_more() -> None:
     high, low = Profile("notes", priority=Priority.HIGH), Profile("notes", priority=Priority.LOW)
     waiting = [_waiting("low", low), _waiting("normal", minutes=0.5), _waiting("high", high, minutes=0.9)]
@@ -179,42 +164,18 @@ def test_priority_is_worth_a_minute_and_no_more() -> None:
     assert _names([_waiting("low", low), _waiting("high", high, minutes=3)], []) == ["low", "high"]
 
 
-def test_a_short_run_does_not_wait_for_a_long_one_that_yields() -> None:
-    limit = Limit(4)
-    for at in range(0, 60, 2):
-        limit.heed(Reading(at, 0.1, 0.9))
-    assert limit.now == 1
-
-    assert admit([_waiting("short")], [_SMALL], 0, limit, _MACHINE) == []
-    assert [one.run for one in admit([_waiting("short")], [_SMALL], 1, limit, _MACHINE)] == ["short"]
-    assert admit([_waiting("one more")], [_SMALL] * 2, 2, limit, _MACHINE) == []
+_profiles = st.builds(Profile, kind=st.sampled_from("abc"), at_once=st.none() | st.integers(1, 3))
 
 
-def test_runs_that_yield_do_not_lift_the_cap() -> None:
-    assert _names([_waiting("short")], [_SMALL] * 2, 2, yielding=2) == []
-
-
-_profiles = st.builds(
-    Profile,
-    kind=st.sampled_from("abc"),
-    cores=st.floats(0, 5),
-    memory_mb=st.none() | st.integers(64, 5_000),
-    at_once=st.none() | st.integers(1, 3),
-)
-
-
-@given(st.lists(_profiles, max_size=8), st.lists(_profiles, max_size=4), st.integers(1, 6), st.integers(0, 4))
-def test_whatever_waits_no_bound_is_passed_and_one_always_begins_where_nothing_lives(
-    waiting: list[Profile], live: list[Profile], cap: int, yielding: int
+@given(st.lists(_profiles, max_size=8), st.lists(_profiles, max_size=4), st.integers(1, 6))
+def test_no_bound_is_passed_and_a_run_starts_where_none_lives(
+    waiting: list[Profile], live: list[Profile], cap: int
 ) -> None:
     lines = [_waiting(str(i), profile, i) for i, profile in enumerate(waiting)]
 
-    chosen = [one.profile for one in admit(lines, live, min(yielding, len(live)), Limit(cap), _MACHINE)]
+    chosen = [one.profile for one in admit(lines, live, Limit(cap))]
 
-    together = [*live, *chosen]
-    assert not chosen or len(together) <= cap
-    assert len(together) < 2 or not chosen or sum(one.cores for one in together) <= _MACHINE.cores
-    assert len(together) < 2 or not chosen or sum(one.memory_mb or 0 for one in together) <= _MACHINE.memory_mb
+    assert not chosen or len(live) + len(chosen) <= cap
     for index, one in enumerate(chosen):
         before = [other for other in [*live, *chosen[:index]] if other.kind == one.kind]
         assert one.at_once is None or len(before) < one.at_once

@@ -7,12 +7,11 @@ import inspect
 import textwrap
 
 import pytest
-from prefect.runner._control_channel import ControlChannel
 from prefect.workers.base import BaseWorker
 
 from deployments.worker.worker import WarmWorker
 
-_MEND = "compare deployments/warm/worker.py with Prefect's workers/base.py, then correct this table"
+_MEND = "compare deployments/worker/worker.py with Prefect's workers/base.py, then correct this table"
 
 OVERRIDDEN = {
     "get_default_base_job_template": [],
@@ -33,7 +32,6 @@ USED = {
     "_limit": None,
     "_logger": None,
     "_prefetch_seconds": None,
-    "_runs_task_group": None,
     "_submitting_flow_run_ids": None,
 }
 """What is read, written or called though its name says that it is Prefect's own; None for what is no method."""
@@ -96,20 +94,3 @@ def test_prefect_still_has_it_as_it_was(name: str) -> None:
 def test_prefect_still_uses_what_is_replaced(method: str, name: str) -> None:
     used = names_of_self(inspect.getsource(getattr(BaseWorker, method)))
     assert name in used, f"{method} of Prefect's worker does not use {name} any more: {_MEND}"
-
-
-@pytest.mark.parametrize(
-    ("method", "parameters"),
-    [
-        ("register", ["self", "flow_run_id"]),
-        ("unregister", ["self", "flow_run_id"]),
-        ("signal", ["self", "flow_run_id", "intent"]),
-        ("__aenter__", ["self"]),
-        ("__aexit__", ["self", "exc_info"]),
-    ],
-)
-def test_the_way_by_which_a_run_learns_that_it_is_cancelled_is_as_it_was(method: str, parameters: list[str]) -> None:
-    there = getattr(ControlChannel, method, None)
-    assert there is not None and list(inspect.signature(there).parameters) == parameters, (
-        f"{method} of Prefect's ControlChannel is another one now: see `_intents` and `_end` in deployments/warm/worker.py"
-    )
