@@ -184,8 +184,8 @@ def test_changed_code_is_used_once_the_runner_is_idle(pool: Pool) -> None:
 def test_broken_code_crashes_its_run_and_not_the_worker(other_pool: Pool) -> None:
     pool = other_pool
     before = pool.flows.read_text(encoding="utf-8")
-    pool.flows.write_text(before + "\nthis is no Python\n", encoding="utf-8")
     runner = runner_of(pool)
+    pool.flows.write_text(before + "\nthis is no Python\n", encoding="utf-8")
     try:
         until(lambda: gone(runner))
         pool.await_state(pool.run("answer"), "CRASHED", "FAILED")
