@@ -15,7 +15,6 @@ from catchment.settings import Home
 from console.sources.consent import agreement
 from console.sources.source_lifecycle import Timing, commit, prepare
 from deployments.runs.runs import start_sync, wait
-from deployments.server.environment import NO_RUN, RUN_VARIABLE
 from deployments.server.running import Running, running
 from deployments.supervisor.supervisor import down, up
 
@@ -62,19 +61,17 @@ def add_vault(home: Home, folder: Path, name: str, notes: int, *, watch: bool) -
     wait(state, start_sync(state, "obsidian", name))
 
 
-_NAMES = frozenset({"server", "worker", "watcher", "reclaim", "fork server"})
+_NAMES = frozenset({"server", "worker", "watcher", "reclaim", "runner"})
 
 
 def by_role(state: Running) -> dict[psutil.Process, str]:
-    """The processes of a system, each with what it is for; those of a run are `run`."""
+    """The processes of a system, by their names."""
     supervisor = psutil.Process(state.pid)
     roles = {supervisor: "supervisor"}
     for process in supervisor.children(recursive=True):
         # A run may end meanwhile.
         with suppress(psutil.NoSuchProcess):
-            if process.environ().get(RUN_VARIABLE, NO_RUN) != NO_RUN:
-                roles[process] = "run"
-            elif (name := process.name()) in _NAMES:
+            if (name := process.name()) in _NAMES:
                 roles[process] = name
     return roles
 

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 
 from deployments.runner.preload import SourceFiles, complete_models, load, wanted
 from deployments.runner.runner import Runner
+from deployments.server.child_process import name_process
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 50_000
 """A batch makes a hundred thousand tuples and no cycle: 8 % less CPU time over 10,000 notes than the default of 700."""
@@ -25,6 +26,7 @@ def main() -> None:
     # Ctrl-C in a terminal reaches the whole process group; the worker decides what happens to the runs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
+    name_process("runner")
     threading.current_thread().name = "runner"
     link = Connection(int(sys.argv[1]))
     files = SourceFiles(wanted())

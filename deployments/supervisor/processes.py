@@ -13,7 +13,6 @@ from typing import Self
 import psutil
 
 
-
 class Deaths:
     """An ear for the end of child processes, readable when one ended; of the main thread, and of one loop at a time."""
 

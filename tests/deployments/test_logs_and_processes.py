@@ -10,7 +10,7 @@ import pytest
 
 from deployments.server import logs
 from deployments.server.logs import BoundedLog
-from deployments.supervisor.processes import end, executing_flow_runs
+from deployments.supervisor.processes import end
 from tests.waiting import PATIENCE, until
 
 _PARENT = """
@@ -71,21 +71,6 @@ def test_the_end_of_a_process_is_the_end_of_all_below_it_whatever_their_session(
     assert psutil.wait_procs([child], timeout=PATIENCE)[1] == []
     process.stdin.close()
     process.stdout.close()
-
-
-def test_a_flow_run_is_known_to_be_executed_by_the_process_that_does() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", "print(1, flush=True); input()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={"PREFECT__FLOW_RUN_ID": "the-run"},
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    assert "the-run" in executing_flow_runs()
-    process.kill()
-    process.communicate()
-    assert "the-run" not in executing_flow_runs()
 
 
 def _until_written(path: Path, ending: bytes) -> None:

@@ -17,7 +17,6 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from deployments.warm.forge import Ground
 
 from catchment.errors import TryAgain
 from catchment.runtime.process import identity

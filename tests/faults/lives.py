@@ -13,12 +13,11 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from deployments.warm.rehearsal import rehearse
-
 from catchment.errors import NotFound
 from catchment.ledger import Ledger
 from tests.faults.crashes import End, killing, listen, lived
 from tests.faults.desk import BATCH, Desk, all_is_well, same
+from tests.faults.rehearsal import rehearse
 from tests.faults.scenes import Scene
 
 _MEMORY = Path("/dev/shm")

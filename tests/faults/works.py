@@ -19,8 +19,6 @@ from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NoReturn
 
-from deployments.warm.rehearsal import rehearse
-
 import console.main
 from catchment.errors import CatchmentError, LoginFailed
 from catchment.ledger import Ledger
@@ -33,6 +31,7 @@ from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles
 from deployments.server.environment import auth_string
 from deployments.sources.sources_file import SourceEntry, SourcesFile
+from tests.faults.rehearsal import rehearse
 from tests.faults.versions import become_later
 
 NAME = "papers"

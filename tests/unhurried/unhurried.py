@@ -27,5 +27,5 @@ def _take_time() -> None:
     Queue.deliver = unhurried  # type: ignore[method-assign]
 
 
-if "deployments.warm.forge" in sys.orig_argv:
+if "deployments.runner" in sys.orig_argv:
     _take_time()

@@ -54,5 +54,5 @@ def _wrap_delivery() -> None:
 
 if "deployments.server.app" in sys.orig_argv:
     _wrap_server()
-if "deployments.warm.forge" in sys.orig_argv:
+if "deployments.runner" in sys.orig_argv:
     _wrap_delivery()
