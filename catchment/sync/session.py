@@ -32,7 +32,7 @@ from catchment.sync.eta import Pace, forecast
 from catchment.sync.opening import begin
 from catchment.sync.preflight import limits_of, paced
 from catchment.sync.progress import Progress, Trouble
-from catchment.sync.shared import Renewals, only_sync, shared_ledger
+from catchment.sync.shared import Renewals, only_sync, shared_ledger, shared_pool
 
 LEASE = timedelta(minutes=5)
 _UNTOLD_SECONDS = 600.0
@@ -297,8 +297,8 @@ def open_sync(
 
     Jobs of a dead process are taken back first. Items that were given up under other circumstances than `now` are tried again,
     as far as the difference matters to them. `ledger` and `pool` are used if they are given, and left open; by default the
-    ledger is the one that all syncs of this process share, and the parser pool is the sync's own. Raises NoConsent without
-    consent, NotNow when a gate is closed (see `preflight`), TryAgain when another sync of it is running.
+    syncs of a process share one ledger, and the pool of `use_pool` if there is one. Raises NoConsent without consent, NotNow
+    when a gate is closed (see `preflight`), TryAgain when another sync of it is running.
     """
     with ExitStack() as stack:
         stack.enter_context(only_sync(home.database_url, name))
