@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 R = TypeVar("R")
@@ -44,47 +44,26 @@ class Status:
     is_stuck: bool
 
 
-@dataclass(slots=True, eq=False)
-class Activity:
-    """The steps of one sync. Thread-safe."""
+class Steps:
+    """The steps that a sync runs at the moment. For one event loop."""
 
-    run: str
-    source: str
-    is_overdue: Callable[[], bool]
-    _steps: dict[str, float] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._running: dict[int, tuple[str, float]] = {}
+        self._numbers = itertools.count()
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def running(self, name: str) -> Iterator[None]:
         """Record that a step of this name runs."""
-        with _lock:
-            self._steps[name] = time.monotonic()
+        number = next(self._numbers)
+        self._running[number] = name, time.monotonic()
         try:
             yield
         finally:
-            with _lock:
-                self._steps.pop(name, None)
+            del self._running[number]
 
-    def status(self) -> Status:
-        """The step that has been running longest."""
-        with _lock:
-            oldest = min(self._steps.items(), key=lambda step: step[1], default=("", time.monotonic()))
-        return Status(self.run, self.source, oldest[0], time.monotonic() - oldest[1], self.is_overdue())
-
-
-_lock = threading.Lock()
-_activities: set[Activity] = set()
-
-
-@contextmanager
-def recorded(activity: Activity) -> Iterator[Activity]:
-    """Include the activity in `statuses` during the block."""
-    _activities.add(activity)
-    try:
-        yield activity
-    finally:
-        _activities.discard(activity)
-
-
-def statuses() -> list[Status]:
-    """The current status of every sync that a flow run executes."""
-    return [activity.status() for activity in list(_activities) if activity.run]
+    def longest(self) -> tuple[str, float]:
+        """The step that has been running longest, and for how many seconds; an empty name between steps."""
+        if not self._running:
+            return "", 0.0
+        name, since = min(self._running.values(), key=lambda step: step[1])
+        return name, time.monotonic() - since

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from uuid import UUID
+from weakref import WeakSet
 
 from catchment.contracts import Mirrored
 from catchment.runtime.fingerprints import circumstances
@@ -17,6 +18,7 @@ from catchment.sync.plan import Followed, kept
 from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc
 from connectors import connector_class
+from tasks.activity import CountingExecutor, Status, Steps
 from tasks.blocks import read_block
 from tasks.redacted_errors import in_thread, run
 from tasks.shell import run_in_flow
@@ -38,7 +40,10 @@ class Session:
         """How many slices have begun."""
         self.batches: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
         """From `normalize` to `extract`: the number and the token of each batch of the slice; None after the last."""
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"sync of {name}")
+        self._name = name
+        self._threads = CountingExecutor(_THREADS, f"sync of {name}")
+        _executors.add(self._threads)
+        self._steps = Steps()
         # One thread for opening and closing: so the sync is closed only after it was opened.
         self._opening = ThreadPoolExecutor(1, thread_name_prefix=f"opening {name}")
         self._resources = ExitStack()
@@ -48,7 +53,8 @@ class Session:
 
     async def call(self, step: Callable[..., R], *arguments: Any, **named: Any) -> R:
         """Run a step of the engine in a thread of the sync. Raises Reported in place of any error of ours."""
-        return await in_thread(step, *arguments, executor=self._threads, **named)
+        with self._steps.running(step.__name__):
+            return await in_thread(step, *arguments, executor=self._threads, **named)
 
     async def sleep(self, seconds: float) -> None:
         """Wait; return early when the sync is to stop."""
@@ -63,6 +69,11 @@ class Session:
     def is_stopped(self) -> bool:
         """Whether `stop` was called."""
         return self._stopped is not None
+
+    def status(self) -> Status:
+        """The step that has been running longest, and whether the sync has made no progress for too long."""
+        step, seconds = self._steps.longest()
+        return Status(str(self.run), self._name, step, seconds, self._is_open and self.sync.is_overdue)
 
     def stop(self, reason: str) -> None:
         """Ask the sync to stop, also while it is being opened. From the event loop only; may be called again."""
@@ -94,6 +105,7 @@ class Session:
             self.sync.stop(self._stopped)
 
 
+_executors: WeakSet[CountingExecutor] = WeakSet()
 _sessions: list[Session] = []
 """The open sessions of this process, oldest first."""
 
@@ -122,6 +134,16 @@ def current(sync: int) -> Session:
     """Return the session of the sync with this number."""
     [found] = (opened for opened in _sessions if opened.is_of(sync))
     return found
+
+
+def statuses() -> list[Status]:
+    """What each sync that a flow run executes does at the moment."""
+    return [opened.status() for opened in list(_sessions) if opened.run is not None]
+
+
+def busy_threads() -> int:
+    """How many steps have not returned, those of closed syncs included."""
+    return sum(executor.busy for executor in list(_executors))
 
 
 def stop(flow_run_id: UUID | str, reason: str = "the run was cancelled") -> bool:

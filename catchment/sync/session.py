@@ -272,9 +272,14 @@ class SourceSync:
             if self.outcome is None:
                 self.finish("cancelled")
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the sync has made no progress within its time limit."""
+        return self._bench.pulse.is_overdue()
+
     def renew(self) -> None:
         """Keep the leases of the batches at hand, unless nothing gets on any more."""
-        if self._bench.pulse.is_overdue():
+        if self.is_overdue:
             return
         for token, opened in list(self._open.items()):
             self._ledger.queue.renew(token, [job.id for job in opened.jobs], LEASE)
@@ -305,7 +310,7 @@ def open_sync(
         ledger = ledger or stack.enter_context(shared_ledger(home.make().database_url))
         cache = stack.enter_context(closing(Cache(home.cache)))
         parsers = min(policy.parsers, os.cpu_count() or 1)
-        pool = pool or stack.enter_context(ParserPool(parsers, preload=_modules(connector)))
+        pool = pool or shared_pool() or stack.enter_context(ParserPool(parsers, preload=_modules(connector)))
         begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now)
         stack.enter_context(paced(connector, ledger, begun.source, begun.permit.sleep))
         bench = Bench(ledger, cache, pool, connector, policy, begun.permit)

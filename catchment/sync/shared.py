@@ -9,12 +9,16 @@ from contextlib import contextmanager, suppress
 
 from catchment.errors import LedgerUnavailable, TryAgain
 from catchment.ledger import Ledger
+from catchment.parser_pool import ParserPool
 
 _lock = threading.Lock()
 _ledgers: dict[str, tuple[Ledger, int]] = {}
 """By database URL: the open ledger, and how many use it."""
 _syncing: set[tuple[str, str]] = set()
 """Database URL and name of each source that a sync of this process is open for."""
+
+
+_pool: ParserPool | None = None
 
 
 def configure_gc() -> None:
@@ -58,6 +62,17 @@ def only_sync(url: str, source: str) -> Iterator[None]:
     finally:
         with _lock:
             _syncing.remove((url, source))
+
+
+def use_pool(pool: ParserPool | None) -> None:
+    """Have all further syncs of this process parse in this pool; with None, each makes a pool of its own."""
+    global _pool  # noqa: PLW0603 - one for the process, as the ledgers
+    _pool = pool
+
+
+def shared_pool() -> ParserPool | None:
+    """The pool that `use_pool` named."""
+    return _pool
 
 
 class Renewals:

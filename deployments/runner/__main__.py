@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
 import threading
 from multiprocessing.connection import Connection
 
+from catchment.parser_pool import ParserPool
+from catchment.sync.shared import configure_gc, use_pool
 from deployments.runner.preload import SourceFiles, complete_models, load, wanted
 from deployments.runner.runner import Runner
 from deployments.server.child_process import name_process
 
-_ALLOCATIONS_BETWEEN_COLLECTIONS = 50_000
-"""A batch makes a hundred thousand tuples and no cycle: 8 % less CPU time over 10,000 notes than the default of 700."""
-
+_MOST_PARSERS = 8
+_PARSERS_IMPORT = ("catchment.content.parsing", "connectors.local_files", "connectors.obsidian")
+"""Only connectors of folders read their items in a parser process."""
 _NICENESS = 5
 """The runner and its parsers yield to the programs that a person uses, and to the server that shows their progress."""
 
@@ -32,12 +33,17 @@ def main() -> None:
     files = SourceFiles(wanted())
     failed = load(wanted())
     complete_models()
-    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS, 20, 50)
-    asyncio.run(_serve(Runner(link, files, tuple(failed))))
+    configure_gc()
+    # Before any thread exists: the pool's fork server is started by a fork of this process.
+    with ParserPool(min(_MOST_PARSERS, os.cpu_count() or 1), preload=_PARSERS_IMPORT) as pool:
+        pool.start()
+        use_pool(pool)
+        asyncio.run(_serve(Runner(link, files, tuple(failed)), pool))
 
 
-async def _serve(runner: Runner) -> None:
+async def _serve(runner: Runner, pool: ParserPool) -> None:
     await runner.serve()
+    pool.close()
     # Not by way of the interpreter, which would wait for threads that never return.
     os._exit(0)
 

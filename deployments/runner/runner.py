@@ -38,7 +38,7 @@ from deployments.runner.messages import (
     ToWorker,
 )
 from deployments.runner.preload import SourceFiles
-from tasks import activity, session
+from tasks import session
 from tasks.activity import CountingExecutor
 
 HEARTBEAT_SECONDS = 1.0
@@ -138,9 +138,9 @@ class Runner:
     async def _report(self) -> None:
         while True:
             syncs = tuple(
-                Activity(UUID(status.run), status.source, status.step, status.seconds) for status in activity.statuses()
+                Activity(UUID(status.run), status.source, status.step, status.seconds) for status in session.statuses()
             )
-            for status in activity.statuses():
+            for status in session.statuses():
                 if status.is_stuck:
                     self._obey(Cancel(UUID(status.run)))
             self._outbox.put(Heartbeat(syncs, self._abandoned_threads()))
