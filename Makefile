@@ -6,14 +6,16 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 OURS := --no-deps --no-build-isolation --editable .
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# The marks of tests that `make test` leaves to `make test-all`; pyproject.toml describes them.
+FULL := server or browser or postgres or acceptance or faults or full
 
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test acceptance faults slow soak fuzz check bench load hazards lock clean
+.PHONY: help setup demo test test-all test-rest soak fuzz check bench load hazards lock clean
 
 help:            ## what can be made
-	@grep -hE '^[a-z]+: .*##|^[a-z]+: +##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
 
 setup: $(VENV)/.ready  ## the environment, from requirements.lock
 
@@ -29,21 +31,16 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 demo: setup      ## ingest the example vault and this repository, show the result (ARGS=--exit, SOURCE=~/MyVault)
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
-test: setup      ## unit, contract, flow and server tests
-	$(PYTEST) -m "not acceptance and not browser and not faults and not soak"
+test: setup      ## the quick tests: no other server than one of Prefect, less than three minutes
+	$(PYTEST) -m "not ($(FULL) or soak)" $(ARGS)
 
-acceptance: setup  ## the installed command, its server and the UI in a browser, as a person uses them
-	$(PYTEST) -m "acceptance or browser"
+test-all: test test-rest  ## all tests: also PostgreSQL, Dovecot, the installed command, a browser, and short faults
 
-faults: setup    ## kills, bad disks, bad clocks, bad neighbours and bad input (ARGS="--times 3": three times as many)
-	$(PYTEST) -m faults $(ARGS)
+test-rest: setup
+	$(PYTEST) -m "($(FULL)) and not soak" $(ARGS)
 
-slow: setup      ## acceptance and faults in one go, which takes less than one after the other
-	$(PYTEST) -m "acceptance or browser or faults"
-
-soak: setup      ## the same ten times as long, the hazards of mail and repositories, and two thousand syncs: hours
-	$(PYTEST) -m "faults or soak" --timeout 0 --times 10
-	$(BIN)/python -m benchmarks.soak
+soak: setup      ## long faults and two thousand syncs, in rounds of 20 minutes; continues where it stopped (ARGS="--rounds 1")
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 fuzz: setup      ## input led by what of our code it reaches, two minutes for each parser (ARGS="note message --seconds 600")
 	$(PIP) --no-build-isolation --editable ".[fuzz]"

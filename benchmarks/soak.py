@@ -1,75 +1,262 @@
-"""`python -m benchmarks.soak [--syncs 2000]`: real syncs of small changing sources, as fast as they go; what grows with them.
+"""`python -m benchmarks.soak [--rounds N]`: run the long tests and two thousand syncs, in rounds of at most 20 minutes.
 
-Three sources are synced side by side, each after a line was added to one of its notes. Ten times on the way it prints the
-megabytes on the disk of Prefect's database, the ledger, the cache, the results and the logs, and the resident memory of each
-process that stays. At the end: the rows in Prefect's tables, what a sync adds to each file, how many answers the server
-failed at, and how many runs did not complete.
+After each test and each block of syncs the tally is written to `.soak/tally.json`, and the next call continues after it.
+The tests come first, with three times as many random faults as in an ordinary run. A test that the end of a round
+interrupts is the first of the next round, and counts as unfinished when a whole round was not enough for it.
+
+The syncs are of three small sources side by side, each after an edit of one note, in one home that is kept in `.soak`
+until the end. The tally holds the megabytes on disk (Prefect's database, the ledger, the cache, the results, the logs)
+and of each lasting process at the first and at the last look. The report adds the growth per thousand syncs, the rows in
+Prefect's tables, the server's failed responses and the number of runs that did not complete.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
+import multiprocessing
+import os
+import shutil
+import signal
 import sqlite3
 import threading
 import time
+from collections import Counter
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import psutil
+import pytest
+
 from benchmarks.notes import edit
-from benchmarks.system import add_vault, by_role, empty, started, state_of
+from benchmarks.system import add_vault, by_role, started, state_of
 from catchment.settings import Home
 from deployments.runs.runs import start_sync, wait
 from deployments.server.app import FAILED
 
+FOLDER = Path(".soak").absolute()
+_ROUND = 20 * 60
+_TO_STOP = 60
+"""Seconds at the end of a round in which an interrupted test stops what it started."""
+_LEAST = 120
+"""Seconds that a round must have left to start the system for syncs."""
+_TESTS = ("-m", "faults or soak", "--times", "3", "--timeout", "0", "-p", "no:cacheprovider")
+_SYNCS, _BLOCK = 2_000, 100
 _SOURCES = ("one", "two", "three")
 _NOTES = 30
-_LOOKS = 10
 _TABLES = ("flow_run", "flow_run_state", "task_run", "task_run_state", "log", "artifact", "events", "event_resources")
 
 
-def main(syncs: int) -> None:
-    """Start a system of its own, let it work, and print what it takes."""
-    with empty("soak") as place, started(home := Home(place / "home")):
-        for name in _SOURCES:
-            add_vault(home, place / name, name, _NOTES, watch=False)
-        begun, before = time.monotonic(), _look(home)
-        _print(0, 0.0, before)
-        failed = 0
-        for look in range(1, _LOOKS + 1):
-            failed += _work(home, syncs // _LOOKS)
-            _print(look * (syncs // _LOOKS), time.monotonic() - begun, after := _look(home))
-        done = syncs // _LOOKS * _LOOKS
-        growth = {name: round((after[name] - before[name]) * 1_000 / done, 2) for name in before}
-        report = {
-            "syncs": done,
-            "seconds": round(time.monotonic() - begun),
-            "not_completed": failed,
-            "answers_failed": _answers_failed(home),
-            "kb_for_each_sync": growth,
-            "rows": _rows(home),
+@dataclass
+class Syncs:
+    """What the syncs have done so far, and megabytes by file and process at the first and at the last look."""
+
+    done: int = 0
+    seconds: float = 0
+    not_completed: int = 0
+    first: dict[str, float] = field(default_factory=dict)
+    last: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Tally:
+    """The state of a soak, kept in a file between rounds."""
+
+    rounds: int = 0
+    seconds: float = 0
+    tests: dict[str, str] = field(default_factory=dict)
+    """The outcome of each finished test, by its node ID."""
+    tests_done: bool = False
+    running: str = ""
+    interrupted: str = ""
+    """The test that the end of the last round interrupted."""
+    syncs: Syncs = field(default_factory=Syncs)
+
+    @classmethod
+    def read(cls, folder: Path) -> Tally:
+        """Return the tally of a folder; a new one when it has none."""
+        file = folder / "tally.json"
+        if not file.exists():
+            return cls()
+        kept = json.loads(file.read_text())
+        return cls(**{**kept, "syncs": Syncs(**kept["syncs"])})
+
+    def write(self, folder: Path) -> None:
+        """Replace the tally of a folder."""
+        folder.mkdir(exist_ok=True)
+        new = folder / "tally.json.new"
+        new.write_text(json.dumps(asdict(self), indent=1))
+        new.replace(folder / "tally.json")
+
+    @property
+    def is_done(self) -> bool:
+        return self.tests_done and self.syncs.done >= _SYNCS
+
+    @property
+    def failures(self) -> list[str]:
+        """The tests that failed or did not finish within a round."""
+        return [test for test, outcome in self.tests.items() if outcome not in ("passed", "skipped")]
+
+
+def main(rounds: int | None, folder: Path = FOLDER) -> int:
+    """Run so many rounds, or all that are left, and print the tally after each; 1 if anything failed so far."""
+    tally = Tally.read(folder)
+    while not tally.is_done and rounds != 0:
+        rounds = None if rounds is None else rounds - 1
+        tally = one_round(folder)
+        print(report(tally), flush=True)
+    if tally.is_done:
+        print(json.dumps(asdict(tally.syncs), indent=1))
+        print(f"done; to start again, remove {folder}")
+    return 1 if tally.failures or tally.syncs.not_completed else 0
+
+
+def one_round(folder: Path, seconds: float = _ROUND, tests: tuple[str, ...] = _TESTS) -> Tally:
+    """Continue for one round: with the tests, then, if time is left, with the syncs."""
+    before = time.monotonic()
+    tally = Tally.read(folder)
+    tally.rounds += 1
+    tally.write(folder)
+    if not tally.tests_done:
+        run_tests(folder, before + seconds - _TO_STOP, tests)
+    tally = Tally.read(folder)
+    left = before + seconds - time.monotonic()
+    if tally.tests_done and tally.syncs.done < _SYNCS and left > _LEAST:
+        _run_syncs(tally, folder, before + seconds - _TO_STOP)
+    tally.seconds += time.monotonic() - before
+    tally.write(folder)
+    return tally
+
+
+def report(tally: Tally) -> str:
+    """Return the tally in a few lines."""
+    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in sorted(Counter(tally.tests.values()).items()))
+    state = "all tests" if tally.tests_done else "tests so far"
+    lines = [f"round {tally.rounds}, {tally.seconds / 60:.0f} minutes; {state}: {outcomes or 'none'}"]
+    lines += [f"  {tally.tests[test]}: {test}" for test in tally.failures]
+    lines.append(f"syncs: {tally.syncs.done} of {_SYNCS}, {tally.syncs.not_completed} not completed")
+    return "\n".join(lines)
+
+
+def run_tests(folder: Path, until: float, arguments: tuple[str, ...]) -> None:
+    """Run the tests that are left in a process of their own until a moment of the monotonic clock."""
+    tally = Tally.read(folder)
+    process = multiprocessing.get_context("spawn").Process(target=_in_process, args=(folder, until, arguments))
+    process.start()
+    assert process.pid is not None
+    process.join(until - time.monotonic())
+    if process.is_alive():
+        # As Ctrl-C does: the test is interrupted, and what it started is stopped.
+        os.kill(process.pid, signal.SIGINT)
+        process.join(_TO_STOP)
+    if process.is_alive():
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.kill()
+        process.kill()
+        process.join()
+    known = len(tally.tests)
+    tally = Tally.read(folder)
+    if not tally.tests_done and not tally.running and len(tally.tests) == known:
+        raise SystemExit("soak: pytest ended before the first test; its output above says why")
+    if tally.running:
+        # A second interruption means that the test was the first of a round, and had all of it.
+        if tally.running == tally.interrupted:
+            tally.tests[tally.running] = "unfinished"
+        tally.interrupted, tally.running = tally.running, ""
+        tally.write(folder)
+
+
+def _in_process(folder: Path, until: float, arguments: tuple[str, ...]) -> None:
+    raise SystemExit(pytest.main(list(arguments), plugins=[_Recorder(folder, until)]))
+
+
+class _Recorder:
+    """A plug-in of pytest: leave out the finished tests, write each outcome to the tally, stop at the end of the round."""
+
+    def __init__(self, folder: Path, until: float) -> None:
+        self._folder, self._until = folder, until
+        self._tally = Tally.read(folder)
+        self._outcome = ""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        left = [item for item in items if item.nodeid not in self._tally.tests]
+        items[:] = sorted(left, key=lambda item: item.nodeid != self._tally.interrupted)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._outcome, self._tally.running = "passed", nodeid
+        self._tally.write(self._folder)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self._outcome != "failed" and report.outcome != "passed":
+            self._outcome = report.outcome
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        result = yield
+        self._tally.tests[item.nodeid], self._tally.running = self._outcome, ""
+        self._tally.write(self._folder)
+        if time.monotonic() >= self._until:
+            item.session.shouldstop = "the round is over"
+        return result
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+        self._tally.tests_done = ended and not session.shouldstop
+        self._tally.write(self._folder)
+
+
+def _run_syncs(tally: Tally, folder: Path, until: float) -> None:
+    """Start the system of the kept home and sync until a moment of the monotonic clock, or until all are done."""
+    place, syncs = folder / "syncs", tally.syncs
+    place.mkdir(exist_ok=True)
+    with started(home := Home(place / "home")):
+        if not syncs.first:
+            for name in _SOURCES:
+                add_vault(home, place / name, name, _NOTES, watch=False)
+            syncs.first = _look(home)
+        while syncs.done < _SYNCS and time.monotonic() < until:
+            before = time.monotonic()
+            number = min(_BLOCK, _SYNCS - syncs.done)
+            begun, failed = _work(home, number, until)
+            syncs.done += begun
+            syncs.not_completed += failed
+            syncs.seconds += time.monotonic() - before
+            syncs.last = _look(home)
+            tally.write(folder)
+    if syncs.done >= _SYNCS:
+        growth = {
+            name: round((size - syncs.first[name]) * 1_000 / syncs.done, 2)
+            for name, size in syncs.last.items()
+            if name in syncs.first
         }
-    print(json.dumps(report, indent=1))
+        figures = {"kb_for_each_sync": growth, "answers_failed": _answers_failed(home), "rows": _rows(home)}
+        print(json.dumps(figures, indent=1))
+        shutil.rmtree(place)
 
 
-def _work(home: Home, syncs: int) -> int:
-    """So many syncs, of all sources side by side; how many did not complete."""
-    left, lock = itertools.count(1), threading.Lock()
+def _work(home: Home, number: int, until: float) -> tuple[int, int]:
+    """Do up to so many syncs of all sources side by side; how many were started, and how many did not complete."""
+    left, lock = iter(range(number)), threading.Lock()
 
-    def one(name: str) -> int:
-        failed = 0
-        while True:
+    def one(name: str) -> tuple[int, int]:
+        begun = failed = 0
+        while time.monotonic() < until:
             with lock:
-                if next(left) > syncs:
-                    return failed
+                if next(left, None) is None:
+                    break
             edit(home.path.with_name(name), 1, 1)
             state = state_of(home)
+            begun += 1
             failed += wait(state, start_sync(state, "obsidian", name)).state_type != "COMPLETED"
+        return begun, failed
 
     with ThreadPoolExecutor(len(_SOURCES)) as pool:
-        return sum(pool.map(one, _SOURCES))
+        done = list(pool.map(one, _SOURCES))
+    return sum(begun for begun, _ in done), sum(failed for _, failed in done)
 
 
 def _look(home: Home) -> dict[str, float]:
@@ -101,13 +288,7 @@ def _answers_failed(home: Home) -> int:
     return sum(log.count(FAILED) for log in logs)
 
 
-def _print(syncs: int, seconds: float, figures: dict[str, float]) -> None:
-    if syncs == 0:
-        print("".join(f"{name:>12}" for name in ("syncs", "s", *figures)))
-    print(f"{syncs:12}{seconds:12.0f}" + "".join(f"{figure:12.1f}" for figure in figures.values()), flush=True)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
-    parser.add_argument("--syncs", type=int, default=2_000, help="how many in all (default: %(default)s)")
-    main(parser.parse_args().syncs)
+    parser.add_argument("--rounds", type=int, help="how many rounds at most (default: until all is done)")
+    raise SystemExit(main(parser.parse_args().rounds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -21,7 +22,9 @@ from tests.prefect_tables import lay_tables
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _PROJECT = Path(__file__).parents[1]
-_SHARED = "tests/acceptance/shared"
+_ONE_SERVER = {"tests/acceptance/shared", "tests/flows"}
+"""Folders whose tests share one server."""
+_MARK = re.compile(r"\bmark\.(\w+)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,23 +38,36 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import files without a test of the suite that is asked for: each process of it would import them all."""
-    if collection_path.match("test_*.py") and config.option.markexpr:
-        return is_of_another_suite(collection_path.read_text(), config.option.markexpr) or None
-    return None
+    """Skip the import of files without a selected test: importing every test module takes 10 s in each process."""
+    if not collection_path.match("test_*.py") or not config.option.markexpr:
+        return None
+    conftest = collection_path.with_name("conftest.py")
+    fixtures = conftest.read_text() if conftest.exists() else ""
+    return True if cannot_select(config.option.markexpr, collection_path.read_text(), fixtures) else None
 
 
-def is_of_another_suite(text: str, markers: str) -> bool:
-    """Whether the words of a file of tests rule out that `markers`, all wanted ("a or b") or all not, selects one of them."""
-    names = "|".join(set(re.findall(r"\w+", markers)) - {"and", "or", "not"})
-    if re.fullmatch(r"not \w+( and not \w+)*", markers):
-        return bool(re.search(rf"^pytestmark = .*\bmark\.({names})\b", text, re.MULTILINE))
-    return bool(re.fullmatch(r"\w+( or \w+)*", markers)) and not re.search(rf"\bmark\.({names})\b", text)
+def cannot_select(expression: str, module: str, fixtures: str = "") -> bool:
+    """Return whether a marker expression deselects every test of a module, judged by its source text alone.
+
+    Every test has the marks of a `pytestmark` line. It may have each other mark of the module, or of the `fixtures`
+    in its folder's conftest.py. An expression with more than `and`, `or`, `not` and parentheses excludes nothing.
+    """
+    if not re.fullmatch(r"[\w\s()]+", expression):
+        return False
+    selects = compile(expression.strip(), "markers", "eval")
+    everywhere = set(_MARK.findall(" ".join(re.findall(r"^pytestmark = .*", module, re.MULTILINE))))
+    possible = set(_MARK.findall(module + fixtures)) - everywhere
+    variable = sorted(possible & set(selects.co_names))
+    for choice in itertools.product((False, True), repeat=len(variable)):
+        marks = everywhere | set(itertools.compress(variable, choice))
+        if eval(selects, {"__builtins__": {}}, {name: name in marks for name in selects.co_names}):
+            return False
+    return True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: at the end one process would wait for the others."""
-    slow = {item.path for item in items if item.get_closest_marker("server") or item.get_closest_marker("long")}
+    slow = {item.path for item in items if any(map(item.get_closest_marker, ("flow", "server", "long")))}
     items.sort(key=lambda item: item.path not in slow)
 
 
@@ -64,7 +80,7 @@ class _ByServer(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
         folder = str(Path(file).parent)
-        return folder if folder == _SHARED else file
+        return folder if folder in _ONE_SERVER else file
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

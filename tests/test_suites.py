@@ -1,31 +1,40 @@
-"""Which files a suite does not import."""
+"""Which test modules a marker expression leaves out without importing them."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.conftest import is_of_another_suite
+from tests.conftest import cannot_select
 
-_ORDINARY = "def test_one() -> None: ..."
+_PLAIN = "def test_one() -> None: ..."
 _WHOLE = "pytestmark = [pytest.mark.faults, pytest.mark.timeout(9)]\n"
 _SINGLE = "@pytest.mark.soak\ndef test_one() -> None: ..."
+_FIXTURE = 'pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])'
 
 
 @pytest.mark.parametrize(
-    ("text", "markers", "expected"),
+    ("module", "expression", "expected"),
     [
-        (_ORDINARY, "not faults and not soak", False),
+        (_PLAIN, "not faults and not soak", False),
+        (_PLAIN, "not (faults or soak)", False),
+        (_PLAIN, "faults or soak", True),
         (_WHOLE, "not faults and not soak", True),
-        (_SINGLE, "not faults and not soak", False),
+        (_WHOLE, "not (faults or soak)", True),
         (_WHOLE, "not browser", False),
-        (_ORDINARY, "faults or soak", True),
-        (_WHOLE, "faults or soak", False),
-        (_SINGLE, "faults or soak", False),
-        (_SINGLE, "faults", True),
+        (_WHOLE, "(faults or browser) and not soak", False),
         (_WHOLE, "soak", True),
-        (_ORDINARY, "faults and not soak", False),
-        (_ORDINARY, "(faults)", False),
+        (_SINGLE, "not (faults or soak)", False),
+        (_SINGLE, "soak", False),
+        (_SINGLE, "faults", True),
+        (_SINGLE, "faults and not soak", True),
+        (_WHOLE + _SINGLE, "faults and soak", False),
+        (_WHOLE, "faults(kind='disk')", False),
     ],
 )
-def test_only_what_cannot_have_a_test_of_the_suite_is_left_out(text: str, markers: str, expected: bool) -> None:
-    assert is_of_another_suite(text, markers) is expected
+def test_module_without_selected_tests_is_left_out(module: str, expression: str, expected: bool) -> None:
+    assert cannot_select(expression, module) is expected
+
+
+def test_mark_of_a_fixture_counts_for_each_module_of_its_folder() -> None:
+    assert cannot_select("postgres", _PLAIN)
+    assert not cannot_select("postgres", _PLAIN, _FIXTURE)

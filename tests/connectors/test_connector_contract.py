@@ -141,7 +141,11 @@ class Sample:
     connector: Connector
 
 
-@pytest.fixture(params=SOURCES, ids=lambda source: source.kind)
+_PARAMETERS = [pytest.param(source, marks=pytest.mark.full if source.place == "server" else ()) for source in SOURCES]
+"""The connector that reads from Dovecot is for the full run."""
+
+
+@pytest.fixture(params=_PARAMETERS, ids=lambda source: source.kind)
 def sample(request: pytest.FixtureRequest) -> Iterator[Sample]:
     source: SampleSource = request.param
     place = request.getfixturevalue(source.place)

@@ -16,7 +16,7 @@ from catchment.sync.preflight import WHOLE
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.flow
 
 
 @pytest.fixture

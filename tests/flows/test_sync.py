@@ -30,7 +30,7 @@ from flows.local_files import sync_local_files
 from tasks.session import stop
 from tests.flows.conftest import Window
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.flow
 
 
 @pytest.fixture

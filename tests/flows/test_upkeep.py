@@ -14,7 +14,7 @@ from flows.upkeep import upkeep
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
 
-pytestmark = pytest.mark.server
+pytestmark = pytest.mark.flow
 
 
 def test_upkeep_lets_go_of_what_is_old_only_and_checks_the_ledger(window: Window, tmp_path: Path, home: Home) -> None:

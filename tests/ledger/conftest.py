@@ -1,4 +1,4 @@
-"""Every test of the ledger's behaviour runs on SQLite and on PostgreSQL, each test on a fresh ledger."""
+"""Ledgers for tests, each fresh: on SQLite in every run, on PostgreSQL in `make test-all` or `make soak`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,15 @@ def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
     return f"sqlite:///{file}"
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test of `world` on both databases; where the ledger's code does not differ, on PostgreSQL in soaks only."""
+    if "world" in metafunc.fixturenames:
+        differs = metafunc.definition.get_closest_marker("databases") is not None
+        marks = pytest.mark.postgres if differs else pytest.mark.soak
+        metafunc.parametrize("world", ["sqlite", pytest.param("postgres", marks=marks)], indirect=True)
+
+
+@pytest.fixture
 def world(request: pytest.FixtureRequest, clock: Clock) -> Iterator[World]:
     """A source and an open sync, on either database; every invariant must hold at the end."""
     if request.param == "sqlite":

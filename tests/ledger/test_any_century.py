@@ -17,6 +17,8 @@ from catchment.pacing.rules import Rule
 from catchment.runtime import process
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, jobs_of, note, notes
 
+pytestmark = pytest.mark.databases
+
 _MINUTE = timedelta(minutes=1)
 
 

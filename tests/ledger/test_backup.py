@@ -19,6 +19,8 @@ from catchment.ledger.admin import backup
 from catchment.ledger.db import migrations
 from tests.ledger.world import Clock, World, note, notes
 
+pytestmark = pytest.mark.databases
+
 FILES = {"sources.yaml": b"deployments: []\n"}
 
 

@@ -20,6 +20,8 @@ from catchment.model import Priority, Tombstone, Upsert
 from tests.ledger.test_crashes import _kill_at, in_child
 from tests.ledger.world import PARSE_ERROR, World, delivered, note, notes
 
+pytestmark = pytest.mark.databases
+
 ANNA = "operator:anna"
 
 

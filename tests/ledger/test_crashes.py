@@ -16,6 +16,8 @@ from catchment.ledger import Batch, Ledger
 from catchment.ledger.admin import purge
 from tests.ledger.world import World, delivered, jobs_of, note, notes
 
+pytestmark = pytest.mark.databases
+
 
 def in_child(work: Callable[[], None]) -> Callable[[], int]:
     """Run `work` in a forked process; the answer waits for its end and tells the signal that killed it, or its exit code."""

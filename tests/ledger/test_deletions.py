@@ -19,6 +19,7 @@ def next_sync(world: World) -> None:
     world.sync = world.begin()
 
 
+@pytest.mark.databases
 def test_an_emptied_folder_deletes_nothing(world: World) -> None:
     world.ingest(*notes(11))
     world.lose(*(item.locator for item in notes(11)))

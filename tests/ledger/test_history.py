@@ -11,6 +11,8 @@ from sqlalchemy.exc import DBAPIError
 
 from tests.ledger.world import World, note, notes
 
+pytestmark = pytest.mark.databases
+
 
 @pytest.mark.parametrize("statement", ["UPDATE history SET actor = 'nobody'", "DELETE FROM history WHERE id = 2"])
 def test_the_database_refuses_to_change_the_history(world: World, statement: str) -> None:

@@ -19,6 +19,7 @@ def test_a_new_item_becomes_one_job_however_often_it_is_recorded(world: World) -
     assert locators(world.claim()) == ["a.md", "b/c.md"]
 
 
+@pytest.mark.databases
 def test_an_item_recorded_twice_at_once_is_one_item(world: World) -> None:
     assert world.see(note("a.md", "v1"), note("a.md", "v2")) == IntakeCounts(new=1, enqueued=1)
     assert world.claim().jobs[0].item.version == "v2"
@@ -53,6 +54,7 @@ def test_what_was_recorded_before_a_checkpoint_is_kept_with_its_marks(world: Wor
     assert world.ledger.intake.known(world.source.id).marks() == {"inbox": "8"}
 
 
+@pytest.mark.databases
 def test_nothing_of_a_recording_that_fails_is_kept(world: World) -> None:
     with pytest.raises(NotFound):
         world.ledger.intake.record(999, [Upsert(note("a.md"))], {"inbox": "7"})
@@ -76,6 +78,7 @@ def test_a_connector_is_told_what_is_known_of_its_source(world: World) -> None:
     assert world.ledger.intake.known_identities(world.source.id, ["i1", "i2"]) == {"i1"}
 
 
+@pytest.mark.databases
 def test_a_moved_item_keeps_its_document_and_history_and_costs_no_job(world: World) -> None:
     world.ingest(note("old/Plan.md", identity="i1"))
     before = world.ledger.library.show("old/Plan.md")
@@ -178,6 +181,7 @@ def test_a_moved_item_may_take_the_place_of_a_deleted_one(world: World) -> None:
     assert world.ledger.library.show("b.md").title == "b"
 
 
+@pytest.mark.databases
 def test_files_that_swap_their_names_keep_their_documents(world: World) -> None:
     world.ingest(note("a.md", identity="i1"), note("b.md", identity="i2"))
     first = world.ledger.library.show("a.md").document
@@ -277,6 +281,7 @@ def test_an_item_whose_listing_failed_and_that_changes_leaves_quarantine(world: 
     assert locators(world.claim()) == ["a.md"]
 
 
+@pytest.mark.databases
 def test_a_removed_source_leaves_nothing_to_find_and_starts_afresh_when_it_is_back(world: World) -> None:
     world.ingest(*notes(3))
     world.see(note("later.md"))
@@ -299,6 +304,7 @@ def test_a_sync_of_a_source_that_was_removed_meanwhile_records_nothing(world: Wo
         world.see(note("a.md"))
 
 
+@pytest.mark.databases
 def test_an_item_is_found_by_locator_by_its_end_and_by_its_name(world: World) -> None:
     world.see(note("p/Plan.md"), note("q/Plan.md"), note("100%_sure.md"))
     assert [row.locator for row in world.ledger.intake.find("q/Plan.md")] == ["q/Plan.md"]
@@ -308,6 +314,7 @@ def test_an_item_is_found_by_locator_by_its_end_and_by_its_name(world: World) ->
     assert world.ledger.intake.find("_lan.md") == []
 
 
+@pytest.mark.databases
 def test_a_tombstone_is_forgotten_after_thirty_days_with_all_that_it_kept(world: World) -> None:
     world.ingest(note("a.md"), note("b.md"))
     world.lose("a.md")

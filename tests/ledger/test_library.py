@@ -17,6 +17,8 @@ from catchment.ledger import LibraryCounts, Named, Told
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Priority, Upsert
 from tests.ledger.world import NORMALIZER, World, content, delivered, jobs_of, note, notes
 
+pytestmark = pytest.mark.databases
+
 RIVER = "The river rose by two metres in spring. Der Fluß stieg über die Wiesen; même le café fut inondé."
 
 

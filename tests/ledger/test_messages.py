@@ -51,6 +51,7 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines())
 
 
+@pytest.mark.databases
 def test_who_says_it_comes_before_the_ten_who_quote_it(world: World) -> None:
     more = "\n\nBesides, the minutes of the last meeting are with the treasurer, and the rota for the summer is not done yet."
     answers = [(f"m{n}", eml(n, f"Answer {n}.\n\n{quoted(SLUICE)}", 1)) for n in range(2, 12)]

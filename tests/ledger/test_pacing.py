@@ -28,6 +28,8 @@ from catchment.runtime import process
 from tests.ledger.world import START, Clock, World, jobs_of, notes
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.databases
+
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits("example.org", "ada")
 ME = process.identity()

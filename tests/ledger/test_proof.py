@@ -11,6 +11,8 @@ from catchment.ledger.admin.proof import Standing, digest
 from catchment.model import Skip, SkipReason
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 
+pytestmark = pytest.mark.databases
+
 INDEXES = ("chunk_index", "document_index")
 
 

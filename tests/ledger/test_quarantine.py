@@ -24,6 +24,7 @@ def fail(world: World, *locators: str, failure: object = PARSE_ERROR) -> list[in
     return [job.id for job in batch.jobs]
 
 
+@pytest.mark.databases
 def test_an_entry_tells_what_failed_how_often_and_since_when(world: World) -> None:
     world.see(note("bad.pdf", "v7"))
     began = world.clock.moment

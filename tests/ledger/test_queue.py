@@ -11,6 +11,8 @@ from catchment.ledger import Recovered, SkippedOutcome, Waiting
 from catchment.model import JobState, Priority, SkipReason, Upsert
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, delivered, jobs_of, locators, note, notes
 
+pytestmark = pytest.mark.databases
+
 
 def test_jobs_come_out_in_the_order_they_went_in(world: World) -> None:
     for name in ("c.md", "a.md", "b.md"):

@@ -9,6 +9,8 @@ from catchment.ledger.items import sources
 from catchment.model import Priority
 from tests.ledger.world import World, killed_when_giving_way, note, notes
 
+pytestmark = pytest.mark.databases
+
 
 def test_a_source_is_made_once_and_changed_afterwards(world: World) -> None:
     sources = world.ledger.sources

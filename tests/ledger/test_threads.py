@@ -16,6 +16,8 @@ from tests.ledger.mailbox import arrive
 from tests.ledger.world import World
 from tests.normalize.conversations import START, corpus, right
 
+pytestmark = pytest.mark.databases
+
 
 def leave(world: World, keys: Iterable[str]) -> None:
     """Let messages be deleted at their source, and forgotten."""

@@ -54,6 +54,7 @@ def much_happened(world: World) -> tuple[int, dict[str, str]]:
     return next_sync(world), before
 
 
+@pytest.mark.databases
 def test_an_undo_brings_back_what_a_sync_added_changed_deleted_and_moved(world: World) -> None:
     sync_id, before = much_happened(world)
     assert world.ledger.undo.preview(sync_id).deeds == {
@@ -215,6 +216,7 @@ def test_no_undo_while_a_sync_runs_and_none_of_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.databases
 def test_an_undo_goes_in_parts_and_one_that_was_killed_goes_on_with_the_rest(
     world: World, monkeypatch: pytest.MonkeyPatch, parts: int
 ) -> None:
@@ -271,6 +273,7 @@ def test_what_is_kept_for_undoing_is_bounded_in_time(world: World) -> None:
         world.ledger.undo.preview(sync_id)
 
 
+@pytest.mark.databases
 def test_what_is_kept_for_undoing_is_bounded_in_size_and_a_sync_is_kept_whole(world: World) -> None:
     world.ingest(*notes(3))
     first = next_sync(world)

@@ -48,7 +48,7 @@ def _step(work: Repository, lot: random.Random) -> None:
 
 
 @pytest.mark.parametrize("copied", [True, False], ids=["copied", "clone"])
-@pytest.mark.parametrize("seed", [6, 7])
+@pytest.mark.parametrize("seed", [pytest.param(6, marks=pytest.mark.full), pytest.param(7, marks=pytest.mark.soak)])
 def test_syncs_in_between_end_where_one_afresh_does(root: Path, seed: int, copied: bool) -> None:
     lot = random.Random(seed)
     work = Repository.made(root / "project")

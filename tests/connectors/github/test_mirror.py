@@ -34,6 +34,8 @@ from tests.connectors.github.repository import Repository
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.waiting import until
 
+pytestmark = pytest.mark.full
+
 _NAME = "ada/project"
 
 

@@ -15,6 +15,8 @@ from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer, Repo
 from tests.connectors.meanwhile import check_no_trace
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def work(root: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:

@@ -16,6 +16,8 @@ from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import Repo
 from tests.connectors.memory_ledger import MemoryLedger
 
+pytestmark = pytest.mark.full
+
 ALL = ("code", "issues", "pulls", "releases", "wiki")
 
 

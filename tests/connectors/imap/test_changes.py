@@ -18,6 +18,8 @@ from tests.connectors.imap.library import documents, full_sync, held
 from tests.connectors.imap.proxy import Proxy
 from tests.connectors.memory_ledger import MemoryLedger
 
+pytestmark = pytest.mark.full
+
 COUNT = 30
 
 

@@ -20,6 +20,8 @@ from tests.connectors.imap.proxy import Exchange, Proxy
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.full
+
 COUNT = 12
 
 

@@ -20,6 +20,8 @@ from tests.connectors.imap.library import documents, full_sync
 from tests.connectors.imap.proxy import Exchange, Proxy
 from tests.connectors.memory_ledger import MemoryLedger
 
+pytestmark = pytest.mark.full
+
 ALL = "[Gmail]/All Mail"
 _FLAGS = re.compile(rb"FLAGS \(([^)]*)\)")
 _ARRIVED = re.compile(rb'INTERNALDATE "([^"]*)"')

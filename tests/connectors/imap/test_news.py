@@ -27,6 +27,8 @@ from tests.connectors.imap.library import consent
 from tests.connectors.imap.proxy import Exchange, Harm, Proxy
 from tests.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.full
+
 
 def _first_news(mail: Imap, happens: Callable[[], object]) -> bool:
     """What is told after something happens, heard in another thread."""

@@ -17,6 +17,8 @@ from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.library import documents, full_sync
 from tests.connectors.meanwhile import check_no_trace
 
+pytestmark = pytest.mark.full
+
 
 def rename(old: str, new: str) -> Callable[[IMAPClient], object]:
     return lambda person: person.rename_folder(old, new)

@@ -17,6 +17,8 @@ from tests.connectors.imap.dovecot import PASSWORD, Dovecot, message, token
 from tests.connectors.imap.proxy import Proxy
 from tests.connectors.memory_ledger import MemoryLedger
 
+pytestmark = pytest.mark.full
+
 GOLDEN = Path(__file__).parents[2] / "normalize" / "golden" / "mail"
 
 
