@@ -10,14 +10,22 @@ import pytest
 from tests.faults.lives import Life, a_place
 from tests.faults.scenes import SCENES, Scene
 
-pytestmark = pytest.mark.faults
-
 _LIVES = 3
 _KILLS = 3
-_AT_WORK = ("first ingest", "changes", "changes at work", "proof")
+_AT_WORK = {
+    "first ingest": pytest.mark.soak,
+    "changes": pytest.mark.soak,
+    "changes at work": pytest.mark.faults,
+    "proof": pytest.mark.soak,
+}
+"""The scenes, each with its tier."""
 
 
-@pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.name in _AT_WORK], ids=lambda scene: scene.name)
+@pytest.mark.parametrize(
+    "scene",
+    [pytest.param(scene, marks=_AT_WORK[scene.name]) for scene in SCENES if scene.name in _AT_WORK],
+    ids=lambda scene: scene.name,
+)
 def test_killed_at_random_moments_a_scene_ends_as_if_nobody_had_been(
     scene: Scene, times: int, record_property: Callable[..., None]
 ) -> None:

@@ -23,7 +23,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.timeout(1_500), pytest.mark.long]
 
 _NOTES = 100
-_SHORT, _LONG = 5, 90
+_SHORT = 5
 """Seconds."""
 _BETWEEN = PROJECT / "tests" / "faults" / "between"
 
@@ -103,15 +103,18 @@ def test_a_sync_goes_on_through_all_that_can_be_between_it_and_the_server(divide
     divided.all_is_well("all")
 
 
-@pytest.mark.faults
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(10, marks=pytest.mark.faults), pytest.param(90, marks=pytest.mark.soak)]
+)
 def test_a_server_that_was_away_for_long_is_asked_again_and_what_was_saved_meanwhile_is_found(
-    divided: Divided, vault: Path
+    divided: Divided, vault: Path, seconds: int
 ) -> None:
-    divided.in_the_middle("away", vault, "--watch")
+    name, word = f"away-{seconds}", f"zqmeanwhile{seconds}"
+    divided.in_the_middle(name, vault, "--watch")
     with divided.proxy.doing(Harm(refused=True)):
-        (vault / "meanwhile.md").write_text(word := "zqmeanwhile")
-        time.sleep(_LONG)
-    divided.all_is_well("away", _NOTES + 1)
+        (vault / "meanwhile.md").write_text(word)
+        time.sleep(seconds)
+    divided.all_is_well(name, _NOTES + 1)
     assert len(divided.person.hits(word)) == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.test_whole_engine import run_machine
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 
 def test_long_histories_of_mishaps_leave_a_library_that_is_what_the_sources_are(tmp_path: Path, times: int) -> None:
