@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from catchment.ledger import IntakeCounts, Ledger, Source
 from catchment.model import Checkpoint, Priority, Root
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.memory_ledger import MemoryLedger
+
+pytestmark = pytest.mark.full
 
 PLACES = ("a", "b", "c", "a/x", "a/y", "b/x", "c/a", "c/a/z")
 places = st.sampled_from(PLACES)

@@ -19,6 +19,8 @@ from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import Renewals, shared_ledger
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
+pytestmark = pytest.mark.full
+
 _SECONDS = 30
 
 

@@ -578,5 +578,6 @@ def run_machine(folder: Path, examples: int, steps: int) -> None:
         )
 
 
+@pytest.mark.full
 def test_any_order_of_mishaps_leaves_a_library_that_is_what_the_sources_are(tmp_path: Path) -> None:
     run_machine(tmp_path, 12, 25)

@@ -23,6 +23,7 @@ def _python(code: str) -> list[str]:
 
 
 @EITHER
+@pytest.mark.full
 def test_words_arrive_as_they_were_given(shell: Shell) -> None:
     hostile = ["a b", "$HOME", "`id`", "';exit 9;'", "*", "new\nline", "--flag", "ü\\n", ""]
     ended = shell([*_python("import sys; print(sys.argv[1:])"), *hostile], {}, 20)

@@ -27,6 +27,8 @@ from catchment.ledger import Batch, Ledger, SkippedOutcome
 from catchment.model import SkipReason, Tombstone, Upsert
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, content, delivered, note
 
+pytestmark = pytest.mark.full
+
 NAMES = ("a.md", "b.md", "c.md", "d.md")
 LEASE = timedelta(minutes=5)
 MOST = 3

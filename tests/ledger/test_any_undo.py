@@ -6,12 +6,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from catchment.ledger import Ledger
 from catchment.model import Tombstone, Upsert
 from tests.ledger.world import Clock, World, note
+
+pytestmark = pytest.mark.full
 
 NAMES = ("a", "b", "c", "d")
 DEED = st.one_of(

@@ -84,6 +84,7 @@ def _deliver_and_die(world: World, batch: Batch, statement: int) -> None:
     ledger.queue.deliver(batch.token, [delivered(job.id, f"new words {job.id}") for job in batch.jobs])
 
 
+@pytest.mark.full
 def test_a_process_that_is_killed_anywhere_in_a_delivery_leaves_all_or_nothing(sqlite_world: World) -> None:
     world = sqlite_world
     world.ingest(*notes(3))
@@ -105,6 +106,7 @@ def test_a_process_that_is_killed_anywhere_in_a_delivery_leaves_all_or_nothing(s
     assert world.found("says v1") == []
 
 
+@pytest.mark.full
 def test_a_removal_that_is_killed_anywhere_forgets_nothing_unnoticed_and_is_finished_by_the_next(
     sqlite_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
