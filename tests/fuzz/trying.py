@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.fuzz.target import Target
 
-_EXAMPLES = 100
+_EXAMPLES = 50
 
 
 def attempt(target: Target, times: int) -> None:
