@@ -212,12 +212,16 @@ class _Recorder:
 def _run_syncs(tally: Tally, folder: Path, until: float) -> None:
     """Start the system of the kept home and sync until a moment of the monotonic clock, or until all are done."""
     place, syncs = folder / "syncs", tally.syncs
+    if not syncs.first:
+        # A round that was killed while it added the sources leaves a home with some of them.
+        shutil.rmtree(place, ignore_errors=True)
     place.mkdir(exist_ok=True)
     with started(home := Home(place / "home")):
         if not syncs.first:
             for name in _SOURCES:
                 add_vault(home, place / name, name, _NOTES, watch=False)
             syncs.first = _look(home)
+            tally.write(folder)
         while syncs.done < _SYNCS and time.monotonic() < until:
             before = time.monotonic()
             number = min(_BLOCK, _SYNCS - syncs.done)
