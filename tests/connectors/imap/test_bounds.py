@@ -16,6 +16,8 @@ from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.proxy import Exchange, Proxy
 from tests.connectors.memory_ledger import MemoryLedger
 
+pytestmark = pytest.mark.full
+
 COUNT = 6
 _HUGE = 6_000_000_000
 

@@ -157,6 +157,7 @@ def refreshing(server: Dovecot, tokens: Tokens, monkeypatch: pytest.MonkeyPatch)
     mail.close()
 
 
+@pytest.mark.full
 def test_an_access_token_is_made_of_the_refresh_token(refreshing: Imap, tokens: Tokens) -> None:
     assert "messages in INBOX" in refreshing.probe()
     assert tokens.asked == [
@@ -178,6 +179,7 @@ def test_an_access_token_is_made_of_the_refresh_token(refreshing: Imap, tokens: 
         (200, {"access_token": token(seconds=-10)}, LoginFailed, "renew the token"),
     ],
 )
+@pytest.mark.full
 def test_a_token_that_is_not_given_says_why(
     refreshing: Imap, tokens: Tokens, status: int, body: dict[str, Any], error: type[Exception], said: str
 ) -> None:
@@ -224,6 +226,7 @@ def kept(server: Dovecot, tokens: Tokens, tmp_path: Path) -> ImapSettings:
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_a_refresh_token_that_is_replaced_is_kept_where_it_came_from(
     kept: ImapSettings, tokens: Tokens, tmp_path: Path
 ) -> None:
@@ -233,6 +236,7 @@ def test_a_refresh_token_that_is_replaced_is_kept_where_it_came_from(
     assert (tmp_path / "refresh").read_text() == "refresh token 2"
 
 
+@pytest.mark.full
 def test_connections_at_the_same_time_replace_a_refresh_token_one_after_another(
     kept: ImapSettings, tokens: Tokens
 ) -> None:
@@ -241,6 +245,7 @@ def test_connections_at_the_same_time_replace_a_refresh_token_one_after_another(
     assert len(given) == len(tokens.asked) == 8, "none was refused"
 
 
+@pytest.mark.full
 def test_a_refresh_token_that_cannot_be_kept_serves_as_long_as_the_process(
     refreshing: Imap, tokens: Tokens, ledger: MemoryLedger
 ) -> None:
@@ -254,6 +259,7 @@ def test_a_refresh_token_that_cannot_be_kept_serves_as_long_as_the_process(
         type(refreshing)(refreshing._settings).probe()
 
 
+@pytest.mark.full
 def test_when_a_login_ends_is_marked_as_long_as_somebody_says_so(
     refreshing: Imap, tokens: Tokens, ledger: MemoryLedger
 ) -> None:
