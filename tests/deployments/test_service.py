@@ -64,9 +64,9 @@ def test_a_worker_goes_on_where_it_cannot_say_how_many_places_there_are(home: Ho
     occupancy = Occupancy(2, print)
     (home.run / "worker.new").mkdir()
     occupancy.adapt()
-    occupancy.ended(set())
+    occupancy.tell(set(), None)
     (home.run / "worker.new").rmdir()
-    occupancy.ended(set())
+    occupancy.tell(set(), None)
     assert json.loads((home.run / "worker.json").read_text())["cap"] == 2
 
 

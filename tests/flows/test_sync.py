@@ -231,7 +231,7 @@ def test_stopped_sync_ends_cancelled_and_the_next_goes_on(
     def process_and_stop(sync: SourceSync, token: int) -> dict[str, int]:
         done = process(sync, token)
         if not stopped:
-            [running] = window.ask("flow_runs", flow_runs={"name": {"like_": "stopped:"}})
+            [running] = window.ask("flow_runs", flow_runs={"name": {"any_": ["stopped: syncing"]}})
             asked = asyncio.run_coroutine_threadsafe(_stop(running["id"]), loop[0])
             stopped.append(asked.result(10))
         return done
