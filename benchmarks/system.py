@@ -1,4 +1,4 @@
-"""Where a benchmark works: a folder, and a whole system of its own (server, worker, watcher), its processes by role."""
+"""Where a benchmark works: a folder, and a whole system of its own (server, worker), its processes by role."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def add_vault(home: Home, folder: Path, name: str, notes: int, *, watch: bool) -
     wait(state, start_sync(state, "obsidian", name))
 
 
-_NAMES = frozenset({"server", "worker", "watcher", "reclaim", "runner"})
+_NAMES = frozenset({"server", "worker", "reclaim", "runner"})
 
 
 def by_role(state: Running) -> dict[psutil.Process, str]:

@@ -175,9 +175,7 @@ def watcher(wanted: int, alive: bool) -> Finding:
     if not wanted:
         return Finding("watcher", Verdict.OK, "no source asks to be watched")
     if not alive:
-        remedy = (
-            "it is started again by itself; if it stays away, logs/watcher.log tells why. Schedules go on meanwhile"
-        )
+        remedy = "it restarts with the worker; if it stays away, logs/worker.log tells why. Schedules go on meanwhile"
         return Finding("watcher", Verdict.WARN, "no watcher is alive", remedy)
     return Finding("watcher", Verdict.OK, f"watches {wanted} source" + ("" if wanted == 1 else "s"))
 

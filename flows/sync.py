@@ -23,6 +23,7 @@ from catchment.errors import (
 )
 from catchment.settings import PlanId, SourceSettings
 from flows.slices import BATCH, work_through
+from tasks import hints
 from tasks.coalesce import answer_the_waiting, coalesce_into_next
 from tasks.redacted_errors import Reported
 from tasks.report import name_run, report, schedule_next, showing_progress
@@ -31,7 +32,6 @@ from tasks.sync_tasks import QUARANTINED, discover, process_item
 
 _AGAIN_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02
-_QUIET_SECONDS = 2.0
 _ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
 """Failing items of one sync that get a task run of their own; the rest is worked on in batches, and listed by the ledger."""
@@ -48,7 +48,7 @@ async def bring_up_to_date(
 ) -> State | dict[str, int]:
     """One sync of a source, from its listing to the last item; the figures of what it did.
 
-    `changed_only`: wait until the source is quiet, then check only the paths that the watcher reported.
+    `changed_only`: compare only the paths that the watcher reported; everything, if it reported none.
 
     A paused or held source is skipped; a source that keeps failing ends `Quarantined` and is held. If another run is syncing
     the source, one more run is requested: the other may have listed the source too early. A sync that was stopped
@@ -88,11 +88,10 @@ async def bring_up_to_date(
 
 async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | dict[str, int]:
     sync = opened.sync
-    sync.discovery.changed_only = changed_only
+    sync.discovery.changed = hints.take(opened.run) if changed_only else None
     answering = asyncio.create_task(answer_the_waiting())
     try:
         async with showing_progress(opened):
-            await _quiet(opened)
             await _listed(opened, deep)
             await work_through(opened)
             await _failing_items(opened)
@@ -109,14 +108,6 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))
     return summary
-
-
-async def _quiet(opened: Session) -> None:
-    """Wait until what changes is written; a run that was asked for early. Not for what goes on changing."""
-    discovery, clock = opened.sync.discovery, asyncio.get_running_loop()
-    last = clock.time() + _QUIET_SECONDS
-    while discovery.changed_only and (seconds := min(await opened.call(discovery.quiet_in), last - clock.time())) > 0:
-        await asyncio.sleep(seconds)
 
 
 async def _listed(opened: Session, deep: bool) -> None:

@@ -86,11 +86,12 @@ async def answer_the_waiting() -> None:
 def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether a run with these parameters covers a run with the others.
 
-    A deep sync covers an ordinary one, and a whole sync covers one of changed paths only.
+    A deep sync covers an ordinary one, and a whole sync covers one of changed paths only. A run that compares only the paths it
+    was started with covers no other: the paths of that one may be later.
     """
     mine, other = {**_ORDINARY, **mine}, {**_ORDINARY, **other}
     alike = mine | {"deep": other["deep"], "changed_only": other["changed_only"]} == other
-    return alike and other["deep"] <= mine["deep"] and mine["changed_only"] <= other["changed_only"]
+    return alike and other["deep"] <= mine["deep"] and not mine["changed_only"]
 
 
 def _handed_on(run: UUID) -> State[None]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
 from catchment.contracts import Known, Paced, Watchable
-from catchment.dirty import DirtyFile
 from catchment.ledger import Sync
 from catchment.ledger.jobs.states import in_parts
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
@@ -27,32 +25,25 @@ class Discovery:
         sync: Sync,
         share: Share,
         permit: Permit,
-        dirty: DirtyFile,
         *,
         follows_whole: bool,
     ) -> None:
         self.through: Callable[[Iterator[Change]], Iterator[Change]] | None = None
         """What the changes of a listing pass through on their way into the ledger: a plan that is made, or followed."""
-        self.changed_only = False
-        """Whether only what a watcher told to have changed is to be looked at, where it did; a sync that was cut short is
-        followed by one that looks at everything."""
+        self.changed: frozenset[str] | None = None
+        """The paths that changed since the sync before this one; None: compare everything. So does a sync that follows one
+        which was cut short, whatever is set here."""
         self._bench = bench
         self._intake = bench.ledger.intake
         self._sync = sync
         self._share = share
         self._permit = permit
-        self._dirty = dirty
         self._follows_whole = follows_whole
         self._root_changed = False
 
     def is_first(self) -> bool:
         """Whether no item of the source is known yet."""
         return self._intake.known(self._sync.source_id).is_empty()
-
-    def quiet_in(self) -> float:
-        """Seconds until what changes now is taken to be written, as far as a watcher tells."""
-        dirty = self._dirty.read()
-        return 0.0 if dirty is None else max(0.0, dirty.quiet_at - time.monotonic())
 
     def run(self, *, deep: bool) -> None:
         """List the source and record what is different, as long as the permit holds.
@@ -94,11 +85,8 @@ class Discovery:
 
     def _changes(self, known: Known, deep: bool) -> Iterator[Change]:
         connector = self._bench.connector
-        # Also by a sync that looks at everything: what was told is nothing that another one need look for. A plan may leave
-        # it out, so that another one has to.
-        dirty = self._dirty.take() if self.through is None else None
-        paths = dirty.paths if dirty is not None and self.changed_only and self._follows_whole else None
-        # If this listing is broken off and made anew, what it had taken note of is told no more.
+        paths = self.changed if self.through is None and self._follows_whole else None
+        # If this listing fails and is repeated, the repetition compares everything.
         self._follows_whole = False
         if paths is not None and isinstance(connector, Watchable):
             yield from connector.changes_at(known, paths)

@@ -17,7 +17,6 @@ from pathlib import Path
 import orjson
 
 from catchment.content.cache import Cache
-from catchment.dirty import DirtyFile
 from catchment.errors import TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.ledger.admin.purge import Holdings, items_in_copy
@@ -125,9 +124,8 @@ def _wait_for_sync(ledger: Ledger, source: Source) -> None:
 
 
 def forget_files(home: Home, source: str) -> None:
-    """Remove what is kept of a source beside the ledger and the cache: copies, what its watcher saw, plans."""
+    """Remove what is kept of a source beside the ledger and the cache: copies and plans."""
     shutil.rmtree(home.copies(source), ignore_errors=True)
-    DirtyFile(home, source).forget()
     for file in home.plans.glob("*.json"):
         if _planned(file) in (source, None):
             file.unlink(missing_ok=True)

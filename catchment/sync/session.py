@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 
 from catchment.content.cache import Cache
 from catchment.contracts import Connector, Paced
-from catchment.dirty import DirtyFile
 from catchment.errors import CatchmentError, IllegalTransition, LedgerUnavailable, LoginFailed, RateLimited
 from catchment.ledger import Ledger, Outcome, Source, Sync, SyncRow
 from catchment.model import Priority
@@ -54,7 +53,7 @@ _renewals = Renewals(LEASE.total_seconds() / 3)
 class SourceSync:
     """One sync of one source: `discover`, then `claim`, `normalize` and `process` until no job waits, then `finish`."""
 
-    def __init__(self, home: Home, bench: Bench, source: Source, sync: Sync, before: SyncRow | None) -> None:
+    def __init__(self, bench: Bench, source: Source, sync: Sync, before: SyncRow | None) -> None:
         self.source = source
         self.sync = sync
         self.outcome: Outcome | None = None
@@ -68,8 +67,7 @@ class SourceSync:
         self._bench = bench
         self._ledger = bench.ledger
         follows_whole = before is not None and _left_nothing(before)
-        dirty = DirtyFile(home, source.name)
-        self.discovery = Discovery(bench, sync, self._share, self.permit, dirty, follows_whole=follows_whole)
+        self.discovery = Discovery(bench, sync, self._share, self.permit, follows_whole=follows_whole)
         self._owner = process.identity()
         self._open: dict[int, OpenBatch] = {}
         self._limits = limits_of(bench.connector)
@@ -314,7 +312,7 @@ def open_sync(
         begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now)
         stack.enter_context(paced(connector, ledger, begun.source, begun.permit.sleep))
         bench = Bench(ledger, cache, pool, connector, policy, begun.permit)
-        opened = SourceSync(home, bench, begun.source, begun.sync, begun.before)
+        opened = SourceSync(bench, begun.source, begun.sync, begun.before)
         stack.callback(opened.close)
         stack.enter_context(_renewals.of(opened.renew))
         yield opened

@@ -11,10 +11,14 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Worker to runner: execute a flow run. `entrypoint` is `module.function`."""
+    """Worker to runner: execute a flow run. `entrypoint` is `module.function`.
+
+    `changed`: the only paths that the run's sync has to compare; None: it compares everything.
+    """
 
     run: UUID
     entrypoint: str
+    changed: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

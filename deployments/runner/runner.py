@@ -38,7 +38,7 @@ from deployments.runner.messages import (
     ToWorker,
 )
 from deployments.runner.preload import SourceFiles
-from tasks import session
+from tasks import hints, session
 from tasks.activity import CountingExecutor
 
 HEARTBEAT_SECONDS = 1.0
@@ -91,7 +91,9 @@ class Runner:
 
     def _obey(self, message: ToRunner) -> None:
         match message:
-            case Start(run, entrypoint):
+            case Start(run, entrypoint, changed):
+                if changed is not None:
+                    hints.put(str(run), changed)
                 # A fresh context: a run must not inherit the contextvars of the run or message before it.
                 task = asyncio.create_task(self._execute(run, entrypoint), name=str(run), context=Context())
                 self._runs[run] = _Run(task)
@@ -133,6 +135,7 @@ class Runner:
         for run, found in list(self._runs.items()):
             if found.task.done():
                 del self._runs[run]
+                hints.take(str(run))
                 self._outbox.put(Finished(run, "was stopped" if found.task.cancelled() else found.task.result()))
 
     async def _report(self) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -42,7 +41,6 @@ _READY_SECONDS = 120.0
 
 _SERVER = ("-m", "deployments.server.app")
 _WORKER = ("-m", "deployments.worker")
-_WATCHER = ("-m", "deployments.watch")
 _RECLAIM = ("-m", "deployments.supervisor.reclaim")
 _HEALTH = ("-m", "deployments.health.page")
 _HEALTHY_SECONDS = 300.0
@@ -146,7 +144,6 @@ class _Supervisor:
 
         self._server = service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()])
         self._worker = service("worker", *_WORKER)
-        self._watcher = service("watcher", *_WATCHER)
         self._reclaiming = service("reclaim", *_RECLAIM)
         self._health = service("health", *_HEALTH)
         self._health_due = 0.0
@@ -177,7 +174,7 @@ class _Supervisor:
 
     @property
     def _services(self) -> tuple[Service, ...]:
-        return self._server, self._worker, self._watcher, self._reclaiming, self._health
+        return self._server, self._worker, self._reclaiming, self._health
 
     def _is_homeless(self) -> bool:
         """Whether the home was removed, or moved, and does not come back: nothing could be written down any more."""
@@ -204,8 +201,6 @@ class _Supervisor:
             self._announce(f"Catchment is running: {self._state.url}")
             self._sweep.resume(self._state)
             self._record()
-            if sys.platform.startswith("linux"):  # the watcher stands on inotify; elsewhere the schedules do the work
-                self._watcher.start()
 
     def _deploy(self) -> None:
         """Put the sources file into force; one that is wrong is no reason not to run what is deployed already."""
@@ -239,7 +234,7 @@ class _Supervisor:
 
     def _revive(self) -> None:
         self._reclaiming.died()
-        for child in (self._server, self._worker, self._watcher):
+        for child in (self._server, self._worker):
             if how := child.died():
                 self._announce(f"the {child.role} stopped ({how}); starting it again in {child.delay:.0f} s")
             if child.process or not child.started or time.monotonic() < child.due:
@@ -255,8 +250,6 @@ class _Supervisor:
         if child is self._server:
             self._start_server()
             self._await_service(self._answers, "the Prefect server", child)
-        elif child is self._watcher:
-            child.start()
         else:
             self._sweep.settle(self._state)
             child.start()
@@ -318,7 +311,6 @@ class _Supervisor:
             if state_file(self._home).exists():
                 self._state = replace(self._state, stopping=True)
                 self._record()
-        self._watcher.end(grace=2)
         self._reclaiming.end(grace=2)
         self._health.end(grace=0)
         # A server that does not answer, because it is starting for one, has nothing to write down and is not waited for.

@@ -66,7 +66,7 @@ class WatchedMailbox:
         if isinstance(sign, Sign):
             self.debounce.rescan(now)
         else:
-            self.debounce.changed(now, sign)
+            self.debounce.changed(now)
 
     def rebuild(self, now: float) -> None:
         """Begin again: what happened meanwhile is not known."""

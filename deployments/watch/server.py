@@ -20,8 +20,9 @@ from deployments.watch.debounce import Standing
 _AHEAD = timedelta(seconds=2)
 # One source has one run that goes on and few that wait; an older one is none of them.
 _RUNS = 10
-_WAITING = frozenset({"SCHEDULED", "PENDING"})
-_GOES_ON = frozenset({"RUNNING", "CANCELLING", "PAUSED"})
+_WAITING = frozenset({"SCHEDULED"})
+# The worker has already taken the changed paths of a pending run: it may miss what changes now.
+_GOES_ON = frozenset({"PENDING", "RUNNING", "CANCELLING", "PAUSED"})
 
 
 class Server:
@@ -55,7 +56,9 @@ class Server:
         )
 
     def emit(self, name: str) -> None:
-        """Say that a source changed; no path is said."""
+        """Report that a source changed, without paths. Raises TryAgain also while the system stops: the run would be killed."""
+        if self._state().stopping:
+            raise TryAgain("the system is being stopped; the next start compares every source")
         event = {
             "id": str(uuid4()),
             "occurred": datetime.now(UTC).isoformat(),

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from catchment.dirty import Dirty, DirtyFile
-from catchment.runtime.home import Home
 from deployments.sources.sources_file import SourceEntry
-from deployments.watch.debounce import LEAD, Debounce
+from deployments.watch.changes import Changes
+from deployments.watch.debounce import Debounce
 from deployments.watch.disks import network_disk, same_disk
 from deployments.watch.rules import Rules
 from deployments.watch.status import Watching, WatchState
 from deployments.watch.tree import Descriptor, Left, Sign, Tree
 
 _ANSWERS_MISSED = 2
-_PATHS_TOLD = 200
-"""Changed paths of which each is told; of more, only that anything may have changed."""
-_TOLD_SECONDS = 0.02
-_UNWANTED_KEPT = 10_000
+_JUDGED_KEPT = 10_000
 _GONE = WatchState(
     Watching.GONE,
     "its folder is not there",
@@ -43,13 +38,10 @@ Tell = Callable[[str | Sign], None]
 class WatchedSource:
     """A source that is a folder, from the moment that it is to be watched. All times are of one monotonic clock."""
 
-    def __init__(self, entry: SourceEntry, root: Path, rules: Rules, home: Home, tell: Tell) -> None:
+    def __init__(self, entry: SourceEntry, root: Path, rules: Rules, changes: Changes, tell: Tell) -> None:
         self.entry = entry
-        self._file = DirtyFile(home, entry.name)
-        lead = LEAD if entry.quiet is None else 0.0
-        self.debounce = Debounce(entry.quiet, lead=lead, taken=self._is_taken)
-        self._told = Dirty(frozenset(), 0.0)
-        self._could_tell = True
+        self.debounce = Debounce(entry.quiet, taken=lambda: changes.is_taken(entry.name))
+        self._changes = changes
         self._root = root
         self._rules = rules
         self._tell = tell
@@ -57,14 +49,15 @@ class WatchedSource:
         self._disk: tuple[int, int] | None = None
         self._network: str | None = None
         self._trouble: OSError | None = None
-        self._unwanted: set[str] = set()
+        self._judged: dict[str, bool] = {}
+        """Whether a path counts. A build may write thousands of files a second, the same again and again."""
 
     def check(self, now: float, descriptor: Callable[[], Descriptor]) -> None:
         """Watch the root if it is there and is not watched yet; whenever that begins anew, everything may have changed.
 
         `descriptor` gives the inotify instance, or raises OSError. May be called at any time.
         """
-        self._unwanted.clear()
+        self._judged.clear()
         disk = same_disk(self._root)
         if self._tree is not None and disk == self._disk:
             return
@@ -93,15 +86,15 @@ class WatchedSource:
             self.rebuild(now)
         elif sign is Sign.ROOT:
             self.close()
-        elif not self._needs(sign) or isinstance(sign, Left) or self._counts(sign):
-            self.debounce.changed(now, sign)
+        elif isinstance(sign, Left) or self._counts(sign):
             if self._rules.decides(sign):
-                self._unwanted.clear()
+                self._judged.clear()
                 if self._tree is not None:
                     self._begin(self._tree)
-                self._note(None)
+                self._changes.add_all(self.entry.name)
             else:
-                self._note(frozenset((sign,)))
+                self._changes.add(self.entry.name, str(sign))
+            self.debounce.changed(now)
 
     def rebuild(self, now: float) -> None:
         """Begin again: what happened meanwhile is not known."""
@@ -112,8 +105,8 @@ class WatchedSource:
 
     def rescan(self, now: float) -> None:
         """Anything may have changed."""
+        self._changes.add_all(self.entry.name)
         self.debounce.rescan(now)
-        self._note(None)
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -141,44 +134,13 @@ class WatchedSource:
             remedy = "see in the UI whether its automation is switched on, and `catchment doctor`"
         return WatchState(Watching.LIMITED if reason else Watching.WATCHING, reason, remedy, folders)
 
-    def _needs(self, path: str) -> bool:
-        """Whether it matters if a path counts."""
-        told = self._told.paths
-        return self.debounce.needs(path) or (told is not None and path not in told)
-
-    def _note(self, paths: frozenset[str] | None) -> None:
-        """Tell the next sync what changed; what one has taken note of is not told again."""
-        told = frozenset() if self._is_taken() else self._told.paths
-        paths = None if told is None or paths is None or len(told | paths) > _PATHS_TOLD else told | paths
-        now = Dirty(paths, self.debounce.quiet_at())
-        if now.paths != told or abs(now.quiet_at - self._told.quiet_at) > _TOLD_SECONDS:
-            self._tell_sync(now)
-
-    def _tell_sync(self, dirty: Dirty) -> None:
-        try:
-            self._file.tell(dirty)
-        except OSError:
-            # The disk is full, or the home is being removed. A sync that is told nothing looks at everything.
-            self._could_tell, self._told = False, Dirty(None, 0.0)
-            with contextlib.suppress(OSError):
-                self._file.forget()
-        else:
-            self._could_tell, self._told = True, dirty
-
-    def _is_taken(self) -> bool:
-        """Whether a sync has taken note of every change; never of what could not be told."""
-        return self._could_tell and self._file.is_taken()
-
     def _counts(self, path: str) -> bool:
-        """Whether a path counts; a build may write thousands of unwanted ones a second, the same again and again."""
-        if path in self._unwanted:
-            return False
-        if self._rules.counts(path):
-            return True
-        if len(self._unwanted) >= _UNWANTED_KEPT:
-            self._unwanted.clear()
-        self._unwanted.add(path)
-        return False
+        """Whether a change of this path matters to a sync."""
+        if (counts := self._judged.get(path)) is None:
+            if len(self._judged) >= _JUDGED_KEPT:
+                self._judged.clear()
+            counts = self._judged[path] = self._rules.counts(path)
+        return counts
 
     def _begin(self, tree: Tree) -> None:
         self._trouble = None

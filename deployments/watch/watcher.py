@@ -10,16 +10,16 @@ from typing import Protocol
 
 from watchdog.observers.inotify_c import InotifyFD
 
-from catchment.dirty import DirtyFile
 from catchment.errors import CatchmentError, TryAgain
 from catchment.runtime.home import Home
 from connectors.local_files import FolderSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
+from deployments.watch.changes import Changes
 from deployments.watch.debounce import Debounce
 from deployments.watch.rules import CloneRules, FolderRules
 from deployments.watch.server import Server
 from deployments.watch.source import WatchedSource
-from deployments.watch.status import Watching, WatchState, report_file, write
+from deployments.watch.status import Watching, WatchState, write
 from deployments.watch.tree import Descriptor, Sign
 
 _CHECK = 5.0
@@ -50,12 +50,21 @@ class Watched(Protocol):
 
 
 class Watcher:
-    """Watches what sources.yaml says, from `run` until `stop`. `announce` takes lines for the log, without paths."""
+    """Watch what sources.yaml says, from `run` until `stop`, and record the changed paths in `changes`.
+
+    `announce` takes lines for the log, without paths.
+    """
 
     def __init__(
-        self, home: Home, announce: Announce, *, open_descriptor: Callable[[], Descriptor] | None = None
+        self,
+        home: Home,
+        changes: Changes,
+        announce: Announce,
+        *,
+        open_descriptor: Callable[[], Descriptor] | None = None,
     ) -> None:
         self._home = home
+        self._changes = changes
         self._announce = announce
         self._open = open_descriptor or _inotify
         self._descriptor: Descriptor | None = None
@@ -72,7 +81,7 @@ class Watcher:
         self._scanned: dict[str, float] = {}
 
     def stop(self) -> None:
-        """End `run` soon; may be called from a signal handler."""
+        """End `run` soon. May be called from any thread."""
         self._heard.put(None)
 
     def run(self) -> None:
@@ -92,7 +101,6 @@ class Watcher:
             if isinstance(self._descriptor, InotifyFD):
                 self._descriptor.stop()
             self._server.close()
-            report_file(self._home).unlink(missing_ok=True)
 
     def _wait(self) -> float:
         wakes = [source.debounce.wake_at() for source in self._sources.values()]
@@ -159,7 +167,7 @@ class Watcher:
         wanted = {entry.name: entry for entry in entries if entry.watch}
         for name in [name for name, source in self._sources.items() if source.entry != wanted.get(name)]:
             self._sources.pop(name).close()
-            DirtyFile(self._home, name).forget()
+            self._changes.forget(name)
         self._unwatchable = {}
         for name, entry in wanted.items():
             if name not in self._sources:
@@ -175,7 +183,7 @@ class Watcher:
         tell = self._listener(entry.name)
         if isinstance(entry.settings, FolderSettings):
             rules = FolderRules(entry.kind, entry.settings, self._home)
-            return WatchedSource(entry, entry.settings.root, rules, self._home, tell)
+            return WatchedSource(entry, entry.settings.root, rules, self._changes, tell)
         if entry.kind == "imap":
             # What it loads is 10 MB, which a watcher of folders does without.
             from connectors.imap.settings import ImapSettings
@@ -190,7 +198,7 @@ class Watcher:
 
             assert isinstance(entry.settings, GitHubSettings)
             if entry.settings.clone is not None:
-                return WatchedSource(entry, store(entry.settings.clone), CloneRules(), self._home, tell)
+                return WatchedSource(entry, store(entry.settings.clone), CloneRules(), self._changes, tell)
             return WatchedHook(entry, self._home)
         return None
 

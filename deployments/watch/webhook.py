@@ -161,7 +161,7 @@ class Receiver:
             return False
         for name, entry in self._sources.items():
             if _reads(entry, heard):
-                self._debounces[name].changed(time.monotonic(), heard)
+                self._debounces[name].changed(time.monotonic())
         return True
 
     def _reload(self, now: float) -> None:

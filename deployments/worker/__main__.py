@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 
+from prefect.logging import get_logger
+
+from catchment.runtime.home import Home
 from deployments.server.child_process import become_child
 from deployments.server.environment import POOL
 from deployments.worker.worker import WarmWorker
@@ -21,7 +25,13 @@ def main() -> None:
 async def _serve() -> None:
     # On SIGINT Prefect's worker stops its runs; on SIGTERM it would kill them.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
-    await WarmWorker(work_pool_name=POOL, name=POOL, create_pool_if_not_found=False).start()
+    worker = WarmWorker(work_pool_name=POOL, name=POOL, create_pool_if_not_found=False)
+    if sys.platform.startswith("linux"):
+        # The watcher uses inotify. Elsewhere the schedules find the changes.
+        from deployments.watch.thread import WatcherThread
+
+        worker.watcher = WatcherThread(Home.default(), get_logger("watcher"))
+    await worker.start()
 
 
 if __name__ == "__main__":

@@ -75,13 +75,13 @@ class RunnerProcess:
             current = self._current
         await asyncio.shield(current.ready)
 
-    async def start(self, run: UUID, entrypoint: str) -> asyncio.Future[Finished]:
-        """Hand over a run; the future of its end. Raises TryAgain if no runner can be started."""
+    async def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[Finished]:
+        """Hand over a run as in `Start`; the future of its end. Raises TryAgain if no runner can be started."""
         await self.prepare()
         assert self._current is not None
         if self._current.is_gone:
             raise TryAgain("the runner does not start; see logs/worker.log in the home folder")
-        return self._current.start(run, entrypoint)
+        return self._current.start(run, entrypoint, changed)
 
     def cancel(self, run: UUID) -> None:
         """Ask a run to stop. It ends within 10 s, or its thread is abandoned."""
@@ -137,9 +137,9 @@ class _Process:
         with contextlib.suppress(OSError):
             self._link.send(message)
 
-    def start(self, run: UUID, entrypoint: str) -> asyncio.Future[Finished]:
+    def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[Finished]:
         self._runs[run] = finished = self._loop.create_future()
-        self.send(Start(run, entrypoint))
+        self.send(Start(run, entrypoint, changed))
         return finished
 
     def must_be_replaced(self) -> bool:

@@ -14,8 +14,8 @@ from prefect.states import Cancelled, Crashed
 _OPEN = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
 
 
-async def settle(client: PrefectClient, run: UUID, problem: str, *, was_cancelled: bool) -> None:
-    """Correct the state of a run that has ended, and those of its subflows. May be called again.
+async def settle(client: PrefectClient, run: UUID, problem: str, *, was_cancelled: bool) -> bool:
+    """Correct the state of a run that has ended, and those of its subflows; whether the run completed. May be called again.
 
     A cancelled run ends `Cancelled`, even if Prefect's engine took the cancellation for a crash; any other run that set no
     final state ends `Crashed`, with the problem in its message.
@@ -28,6 +28,9 @@ async def settle(client: PrefectClient, run: UUID, problem: str, *, was_cancelle
             of_run = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[run]))
             for subflow in await client.read_flow_runs(flow_run_filter=of_run):
                 await _correct(client, subflow, problem, was_cancelled=was_cancelled)
+        # Not `Skipped` and the like, in which a flow ends that did not do its work.
+        return flow_run.state is not None and flow_run.state.name == "Completed"
+    return False
 
 
 async def _correct(client: PrefectClient, flow_run: FlowRun, problem: str, *, was_cancelled: bool) -> None:

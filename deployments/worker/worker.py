@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import anyio
@@ -31,6 +31,9 @@ from deployments.worker.occupancy import READING_SECONDS, Occupancy, due_at
 from deployments.worker.runner_process import RunnerProcess
 from deployments.worker.settle import settle
 from deployments.worker.variables import base_job_template
+
+if TYPE_CHECKING:
+    from deployments.watch.thread import WatcherThread
 
 _STOP_SECONDS = 12.0
 """Time that stopped runs have: longer than the runner takes to abandon one."""
@@ -65,6 +68,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._occupancy = Occupancy(self._limit, self._logger.info)
         self._seen: set[UUID] = set()
         self._duties: set[asyncio.Task[None]] = set()
+        self.watcher: WatcherThread | None = None
+        """Starts after the set-up and stops with the worker; only the worker of a home's own pool has one."""
 
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:
@@ -78,9 +83,13 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._duty(self._look_when_rung())
         self._duty(self._runner.supervise())
         self._duty(self._adapt())
+        if self.watcher is not None:
+            self.watcher.start()
 
     async def teardown(self, *exc_info: Any) -> None:
         """Take no more runs, stop those that are left, then end the runner."""
+        if self.watcher is not None:
+            await asyncio.to_thread(self.watcher.stop)
         self._bell.silence()
         for duty in self._duties:
             duty.cancel()
@@ -104,7 +113,25 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     ) -> WarmWorkerResult:
         """Have the runner execute the run, wait for its end, and correct the states that it left open."""
         self._occupancy.learn(flow_run, configuration.of_deployment)
-        ending = await self._runner.start(flow_run.id, configuration.entrypoint)
+        changed = self._take_changes(flow_run)
+        completed = False
+        try:
+            completed = await self._execute(flow_run, configuration.entrypoint, changed, task_status)
+        finally:
+            if not completed:
+                self._lose_changes(flow_run)
+        # The state is set: a status code would make Prefect set it again, in less exact words.
+        return WarmWorkerResult(identifier=f"{_IDENTIFIER}{flow_run.id}", status_code=0)
+
+    async def _execute(
+        self,
+        flow_run: FlowRun,
+        entrypoint: str,
+        changed: frozenset[str] | None,
+        task_status: anyio.abc.TaskStatus[Any] | None,
+    ) -> bool:
+        """Execute the run; whether it completed."""
+        ending = await self._runner.start(flow_run.id, entrypoint, changed)
         self._running[flow_run.id] = ending
         self._tell()
         if task_status:
@@ -113,7 +140,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             finished = await self._until_finished(flow_run.id, ending)
             with anyio.CancelScope(shield=True):
                 cancelled = flow_run.id in self._cancelled
-                await settle(self.client, flow_run.id, finished.problem, was_cancelled=cancelled)
+                completed = await settle(self.client, flow_run.id, finished.problem, was_cancelled=cancelled)
                 if finished.problem and not cancelled:
                     self._duty(asyncio.to_thread(resume_now, self._home))
         finally:
@@ -121,8 +148,23 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             self._cancelled.discard(flow_run.id)
             self._tell()
             self._bell.ring()
-        # The state is set: a status code would make Prefect set it again, in less exact words.
-        return WarmWorkerResult(identifier=f"{_IDENTIFIER}{flow_run.id}", status_code=0)
+        return completed
+
+    def _take_changes(self, flow_run: FlowRun) -> frozenset[str] | None:
+        """Take the changed paths of the run's source, and return them if its sync is to compare only those."""
+        source = self._source_of(flow_run)
+        changed = self.watcher.changes.take(source) if self.watcher and source else None
+        return changed if flow_run.parameters.get("changed_only") else None
+
+    def _lose_changes(self, flow_run: FlowRun) -> None:
+        """Have the next sync of the source compare everything: this run may not have seen the changes that it took."""
+        if self.watcher and (source := self._source_of(flow_run)):
+            self.watcher.changes.add_all(source)
+
+    def _source_of(self, flow_run: FlowRun) -> str | None:
+        """The source that a run syncs; None for other flows, and for a sync by a plan, which does not look for changes."""
+        source = flow_run.parameters.get("name")
+        return source if isinstance(source, str) and not flow_run.parameters.get("plan") else None
 
     async def kill_infrastructure(
         self,

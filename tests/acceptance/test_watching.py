@@ -218,13 +218,13 @@ def of_now(runs: list[dict[str, str]]) -> list[dict[str, str]]:
     return [run for run in runs if run["state_type"] != "SCHEDULED" or not run["auto_scheduled"]]
 
 
-def test_a_watcher_that_is_killed_misses_nothing(person: Person, at_rest: Vault) -> None:
-    (watcher,) = [one for one in person.processes() if one.name() == "watcher"]
-    watcher.suspend()
+def test_save_during_a_worker_crash_is_found(person: Person, at_rest: Vault) -> None:
+    (worker,) = [one for one in person.processes() if one.name() == "worker"]
+    worker.suspend()
     word = at_rest.write("4/Note 40.md", "saved while nobody looked")
-    os.kill(watcher.pid, signal.SIGKILL)
+    os.kill(worker.pid, signal.SIGKILL)
     at_rest.await_found(word, "4/Note 40.md")
-    assert (person.source(_NAME)["watch"] or {})["state"] == "watching"
+    until(lambda: watched(person), lambda state: state is status.Watching.WATCHING)
 
 
 def test_a_root_that_goes_away_loses_nothing_and_is_watched_again_when_it_returns(

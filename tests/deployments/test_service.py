@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -128,7 +129,7 @@ def test_an_end_that_is_asked_for_as_soon_as_somebody_can_is_heard(home: Home, m
 
 def test_a_service_is_started_again_also_where_its_pid_cannot_be_written_down(home: Home) -> None:
     class Standing:
-        role, process, started, due, delay, pid = "watcher", None, 1.0, 0.0, 1.0, 7
+        role, process, started, due, delay, pid = "worker", None, 1.0, 0.0, 1.0, 7
         starts = 0
 
         def died(self) -> None:
@@ -140,10 +141,12 @@ def test_a_service_is_started_again_also_where_its_pid_cannot_be_written_down(ho
     (home.run / "up.json").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         one = supervisor._Supervisor(home, listening, print, supervisor._End())
-        watcher: Any = Standing()
+        worker: Any = Standing()
         living: Any = Standing()
         living.process = living
-        one._server = one._worker = living
-        one._watcher = watcher
+        one._server, one._worker = living, worker
+        one._answers = lambda: True  # type: ignore[method-assign]
+        sweep: Any = SimpleNamespace(settle=lambda _: None, resume=lambda _: None)
+        one._sweep = sweep
         one._revive()
-    assert watcher.starts == 1
+    assert worker.starts == 1

@@ -121,9 +121,8 @@ def test_what_is_kept_beside_the_ledger_goes_too_and_what_is_anothers_stays(
         (home.copies(name) / "pack").write_text(f"objects of {name}")
         home.plans.mkdir(exist_ok=True)
         (home.plans / f"{name}.json").write_text(f'{{"source": "{name}", "said": ["zebrafinch.md"]}}')
-        (home.run / f"dirty-{name}.json").write_text('{"paths": ["zebrafinch.md"], "quiet_at": 1}')
     purge(home, ledger, mine)
-    assert holding(home, "zebrafinch") == ["dirty-other.json", "other.json"]
+    assert holding(home, "zebrafinch") == ["other.json"]
     assert [folder.name for folder in (home.path / "copies").iterdir()] == ["other"]
 
 

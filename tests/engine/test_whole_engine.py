@@ -20,7 +20,6 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from catchment.dirty import Dirty
 from catchment.errors import NoConsent, NotFound, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.model import Reason, fingerprint
@@ -183,7 +182,7 @@ class WholeEngine(RuleBasedStateMachine):
         looks_at_all = disk.untold or last is None or last.outcome != "completed"
         told = set(sorted(disk.touched)[:: 2 if half else 1])
         with self._noting(name):
-            self.engine.sync(name, told=Dirty(None if disk.untold else frozenset(told), 0.0))
+            self.engine.sync(name, told=None if disk.untold else frozenset(told))
         if looks_at_all or told == disk.touched:
             self._after_whole(name, deep=False)
         else:

@@ -18,7 +18,6 @@ import pytest
 from sqlalchemy import event
 
 from catchment.contracts import Known
-from catchment.dirty import Dirty, DirtyFile
 from catchment.errors import CatchmentError, SourceUnavailable, Stopped, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.ledger.admin import backup as backups
@@ -140,13 +139,11 @@ class Engine:
             yield sync
 
     def sync(
-        self, name: str, *, deep: bool = False, told: Dirty | None = None, plan: Plan | None = None
+        self, name: str, *, deep: bool = False, told: frozenset[str] | None = None, plan: Plan | None = None
     ) -> dict[str, int]:
         """One sync from its listing to its last item; `told`: only that is looked at, as a watcher asks for."""
         with self.syncing(name) as sync:
-            if told is not None:
-                DirtyFile(self.home, name).tell(told)
-                sync.discovery.changed_only = True
+            sync.discovery.changed = told
             if plan is not None:
                 sync.discovery.through = Followed(plan, sync.progress)
             try:
@@ -242,14 +239,12 @@ class Engine:
         return file
 
     def restore(self, file: Path) -> None:
-        """As the command does, and as whoever watches then tells: anything may have changed."""
+        """As the command does."""
         self.close()
         for ending in ("", "-wal", "-shm"):
             self.home.cache.with_name(self.home.cache.name + ending).unlink(missing_ok=True)
         assert backups.restore(self._file, file).broken == []
         self._open()
-        for name in self.disks:
-            DirtyFile(self.home, name).tell(Dirty(None, 0.0))
 
     def tidy(self, age: timedelta) -> None:
         """What is done once a day."""

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from watchdog.observers.inotify_c import InotifyFD
 
-from catchment.dirty import DirtyFile
 from catchment.runtime.home import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from deployments.sources.sources_file import SourceEntry
+from deployments.watch.changes import Changes
 from deployments.watch.rules import FolderRules
 from deployments.watch.source import WatchedSource
 from deployments.watch.tree import Sign, Tree
@@ -52,9 +52,9 @@ class Folder:
         self.ledger = MemoryLedger()
         rules = FolderRules("local_files", wanted, home)
         entry = SourceEntry("papers", "local_files", wanted, watch=True)
-        self.watcher = WatchedSource(entry, root, rules, home, self._take)
+        self._changes = Changes()
+        self.watcher = WatchedSource(entry, root, rules, self._changes, self._take)
         self.tree = Tree(descriptor, root, rules.watches, self._take)
-        self._hint = DirtyFile(home, "papers")
         self._told: SimpleQueue[str | Sign] = SimpleQueue()
         self._rounds = 0
 
@@ -79,9 +79,8 @@ class Folder:
         """Let the watcher hear this, and have a sync that looks only where it heard something."""
         for path in told:
             self.watcher.heard(0.0, path)
-        hint = self._hint.take()
-        if hint is not None:
-            self.ledger.sync(self.connector, paths=hint.paths)
+        if not self._changes.is_taken("papers"):
+            self.ledger.sync(self.connector, paths=self._changes.take("papers"))
 
     def scan(self) -> None:
         """The sync of a schedule, which looks at everything."""

@@ -65,7 +65,7 @@ def test_both_sides_name_the_state_alike() -> None:
     [
         ({}, {}, True),
         ({}, {"deep": False, "changed_only": True}, True),
-        ({"changed_only": True}, {"changed_only": True}, True),
+        ({"changed_only": True}, {"changed_only": True}, False),
         ({"changed_only": True}, {}, False),
         ({"deep": True}, {"changed_only": True}, True),
         ({"deep": True}, {"deep": False}, True),

@@ -19,7 +19,8 @@ from connectors.local_files import LocalFilesSettings
 from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.prefect_file import Schedule
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.watch import debounce, source
+from deployments.watch import debounce
+from deployments.watch.changes import Changes
 from deployments.watch.status import WatchState, read
 from deployments.watch.watcher import Watcher
 from tests.waiting import PATIENCE
@@ -27,7 +28,7 @@ from tests.waiting import PATIENCE
 
 @dataclass
 class StandinServer:
-    """Answers what the watcher asks of the server. Runs begin and end when a test says so, or at once."""
+    """Answers the watcher in place of the server. Runs take the changes, and begin and end when a test says so, or at once."""
 
     immediate: bool = True
     forgets: bool = False
@@ -35,6 +36,7 @@ class StandinServer:
     events: list[str] = field(default_factory=list)
     runs: list[dict[str, str]] = field(default_factory=list)
     automations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    changes: Changes = field(default_factory=Changes)
     looks: int = 0
     port: int = 0
 
@@ -59,6 +61,8 @@ class StandinServer:
     def turn(self, state: str) -> None:
         """The newest run goes on to another state."""
         self.runs[-1]["state_type"] = state
+        if state == "RUNNING":
+            self.changes.take(self.runs[-1]["deployment"])
 
     def _take(self, events: list[dict[str, Any]]) -> None:
         for event in events:
@@ -67,6 +71,8 @@ class StandinServer:
             self.on_event()
             if self.forgets:
                 continue
+            if self.immediate:
+                self.changes.take(name)
             state = "COMPLETED" if self.immediate else "SCHEDULED"
             self.runs.append({"id": str(len(self.runs)), "deployment": name, "state_type": state})
 
@@ -129,8 +135,6 @@ def announced(home: Home, port: int) -> Iterator[None]:
 def swift(monkeypatch: pytest.MonkeyPatch) -> None:
     """A moment of quiet is shorter, where a test does not depend on what counts as one change."""
     monkeypatch.setattr(debounce, "QUIET", 0.03)
-    monkeypatch.setattr(debounce, "QUIET_IN_BURST", 0.1)
-    monkeypatch.setattr(source, "LEAD", 0.0)
     monkeypatch.setattr(debounce, "_RUNNING", (0.05, 0.2))
 
 
@@ -155,10 +159,10 @@ def add_source(
 
 
 @contextmanager
-def watching(home: Home, **options: Any) -> Iterator[list[str]]:
-    """A watcher at work; the lines of its log."""
+def watching(home: Home, standin: StandinServer | None = None, **options: Any) -> Iterator[list[str]]:
+    """A watcher at work, whose changes the runs of the stand-in take; the lines of its log."""
     lines: list[str] = []
-    watcher = Watcher(home, lines.append, **options)
+    watcher = Watcher(home, standin.changes if standin else Changes(), lines.append, **options)
     thread = threading.Thread(target=watcher.run)
     thread.start()
     try:

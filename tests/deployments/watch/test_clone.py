@@ -66,7 +66,7 @@ def test_what_is_committed_or_checked_out_is_followed_by_a_sync(
     change: Callable[[Repository], None], home: Home, clone: Repository, standin: StandinServer
 ) -> None:
     watch(home, clone.path)
-    with watching(home):
+    with watching(home, standin):
         until(lambda: len(standin.events) == 1)
         until(lambda: state_of(home, "weir") == WatchState(Watching.WATCHING, "", "", folders=3))
         change(clone)
@@ -80,7 +80,7 @@ def test_a_work_tree_that_is_one_of_several_is_watched_where_its_commits_are(
     clone.git("worktree", "add", "--quiet", str(clone.path.parent / "beside"), "other")
     beside = Repository(clone.path.parent / "beside")
     watch(home, beside.path)
-    with watching(home):
+    with watching(home, standin):
         until(lambda: len(standin.events) == 1)
         committed(beside)
         until(lambda: len(standin.events) >= 2)

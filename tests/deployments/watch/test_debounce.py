@@ -9,102 +9,120 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deployments.watch.debounce import (
-    BURST,
-    LEAD,
-    LONGEST,
-    LONGEST_BY_QUIET,
-    MOST,
-    QUIET,
-    QUIET_IN_BURST,
-    Debounce,
-    Standing,
-)
+from deployments.watch.debounce import LONGEST, LONGEST_BY_QUIET, QUIET, Debounce, Standing
 
 HERE = Standing("deployment")
 
 
-def test_one_changed_file_is_due_when_it_was_quiet_for_a_moment() -> None:
+def emit(debounce: Debounce, now: float, standing: Standing = HERE) -> None:
+    """Let the source be due now, and emit its event."""
+    assert debounce.wants_look(now)
+    assert debounce.looked(now, standing)
+    debounce.emitted(now, standing)
+
+
+def test_first_change_is_due_at_once() -> None:
     debounce = Debounce()
-    debounce.changed(10.0, "a.md")
-    debounce.changed(10.2, "a.md")
+    assert debounce.wake_at() == math.inf
+    debounce.changed(10.0)
+    assert debounce.wake_at() == 10.0
+    emit(debounce, 10.0)
+
+
+def test_lone_change_has_no_trailing_event() -> None:
+    debounce = Debounce()
+    debounce.changed(10.0)
+    debounce.changed(10.0)
+    emit(debounce, 10.01)
+    assert not debounce.wants_look(10.01 + 2 * LONGEST)
+
+
+def test_changes_after_the_event_are_due_when_quiet() -> None:
+    debounce = Debounce()
+    debounce.changed(10.0)
+    emit(debounce, 10.0)
+    debounce.changed(10.1)
+    debounce.changed(10.2)
     assert debounce.wake_at() == pytest.approx(10.2 + QUIET)
     assert not debounce.wants_look(10.4)
-    assert debounce.wants_look(10.5)
-    assert debounce.looked(10.5, HERE)
+    emit(debounce, 10.5, Standing("deployment", newest="one"))
 
 
-def test_a_burst_is_waited_for_longer() -> None:
+def test_unbroken_burst_is_due_once_a_second() -> None:
+    debounce, events = Debounce(), []
+    for tenth in range(40):
+        now = 10.0 + tenth / 10
+        debounce.changed(now)
+        if debounce.wants_look(now):
+            events.append(now)
+            standing = Standing("deployment", newest=f"{now}")
+            assert debounce.looked(now, standing)
+            debounce.emitted(now, standing)
+    assert events == pytest.approx([10.0, 10.0 + 0.1 + LONGEST, 10.0 + 2 * (0.1 + LONGEST), 10.0 + 3 * (0.1 + LONGEST)])
+
+
+def test_change_after_a_quiet_period_is_due_at_once_again() -> None:
     debounce = Debounce()
-    for number in range(200):
-        debounce.changed(10.0, f"{number}.md")
-    assert debounce.wake_at() == 10.0 + QUIET_IN_BURST
+    debounce.changed(10.0)
+    emit(debounce, 10.0)
+    debounce.changed(10.0 + QUIET)
+    assert debounce.wake_at() == 10.0 + QUIET
 
 
-def test_a_file_that_is_never_quiet_is_due_all_the_same() -> None:
-    debounce = Debounce()
-    for tenth in range(30):
-        debounce.changed(10.0 + tenth / 10, "log.txt")
-    assert debounce.wake_at() == 10.0 + LONGEST
-
-
-def test_a_full_batch_is_due_at_once() -> None:
-    debounce = Debounce()
-    for number in range(MOST):
-        debounce.changed(10.0, f"{number}.md")
-    assert debounce.wants_look(10.0)
-
-
-def test_a_source_with_a_quiet_of_its_own_waits_for_that_and_in_the_end_no_longer() -> None:
+def test_quiet_period_of_a_source_delays_its_trailing_event() -> None:
     debounce = Debounce(5.0)
-    for number in range(2 * MOST):
-        debounce.changed(10.0, f"{number}.md")
-    assert debounce.wake_at() == 10.0 + 5
-    for second in range(40):
-        debounce.changed(10.0 + second, "log.txt")
-    assert debounce.wake_at() == 10.0 + 5 * LONGEST_BY_QUIET
+    debounce.changed(10.0)
+    emit(debounce, 10.0)
+    debounce.changed(11.0)
+    assert debounce.wake_at() == 11.0 + 5
+    assert not debounce.looked(11.0, Standing("deployment", newest="one", running=True))
+    for second in range(12, 50):
+        debounce.changed(float(second))
+    assert debounce.wake_at() == 11.0 + 5 * LONGEST_BY_QUIET
 
 
-def test_a_source_that_wants_no_quiet_is_due_at_its_first_change() -> None:
+def test_source_without_quiet_period_is_due_at_each_change() -> None:
     debounce = Debounce(0.0)
-    debounce.changed(10.0, "a.md")
-    assert debounce.wants_look(10.0)
+    for number in range(3):
+        debounce.changed(10.0 + number / 100)
+        emit(debounce, 10.0 + number / 100, Standing("deployment", newest=str(number)))
 
 
-def test_a_path_matters_once_a_batch_and_not_at_all_when_the_source_is_due() -> None:
-    debounce = Debounce()
-    assert debounce.needs("a.md")
-    debounce.changed(10.0, "a.md")
-    assert not debounce.needs("a.md")
-    debounce.rescan(10.0)
-    assert not debounce.needs("b.md")
-
-
-def test_a_sync_is_asked_for_ahead_of_the_quiet_and_told_when_that_is() -> None:
-    debounce = Debounce(lead=LEAD)
-    debounce.changed(10.0, "a.md")
-    assert debounce.wake_at() == pytest.approx(10.0 + QUIET - LEAD)
-    assert debounce.wants_look(10.1)
-    debounce.changed(10.2, "b.md")
-    assert debounce.quiet_at() == pytest.approx(10.2 + QUIET, abs=0.01)
-    debounce.changed(13.0, "b.md")
-    assert debounce.quiet_at() == 10.0 + LONGEST
-
-
-def test_the_quiet_of_a_burst_is_waited_for_after_a_sync_was_asked_for_too() -> None:
-    debounce = Debounce(lead=LEAD)
-    for number in range(BURST):
-        debounce.changed(10.0, f"{number}.md")
-    assert debounce.wants_look(10.0 + QUIET_IN_BURST - LEAD)
-    assert debounce.quiet_at() == 10.0 + QUIET_IN_BURST
-
-
-def test_nothing_is_asked_when_a_sync_has_taken_note_of_every_change() -> None:
+def test_no_trailing_event_if_a_sync_took_all_changes() -> None:
     taken = False
     debounce = Debounce(taken=lambda: taken)
-    debounce.changed(10.0, "a.md")
-    assert debounce.wants_look(11.0)
-    assert not debounce.looked(11.0, Standing("deployment", newest="one", running=True))
+    debounce.changed(10.0)
+    emit(debounce, 10.0)
+    debounce.changed(10.1)
+    taken = True
+    assert not debounce.wants_look(10.1 + QUIET)
+    assert debounce.wake_at() == math.inf
+
+
+def test_change_during_a_run_is_due_at_once_when_it_ends() -> None:
+    debounce = Debounce()
+    debounce.changed(10.0)
+    assert debounce.wants_look(10.0)
+    assert not debounce.looked(10.0, Standing("deployment", newest="one", running=True))
+    emit(debounce, debounce.wake_at(), Standing("deployment", newest="one"))
+
+
+def test_change_shortens_the_wait_for_a_resumed_source() -> None:
+    debounce, now = Debounce(), 10.0
+    debounce.rescan(now)
+    while (now := debounce.wake_at()) < 60:
+        assert debounce.wants_look(now)
+        assert not debounce.looked(now, Standing("deployment", paused=True))
+    debounce.changed(60.0)
+    assert debounce.wake_at() <= 60.0 + QUIET
+
+
+def test_taken_change_is_not_requested_after_the_run() -> None:
+    taken = False
+    debounce = Debounce(taken=lambda: taken)
+    debounce.changed(10.0)
+    assert debounce.wants_look(10.0)
+    assert not debounce.looked(10.0, Standing("deployment", newest="one", running=True))
     taken = True
     assert not debounce.wants_look(debounce.wake_at())
     assert debounce.wake_at() == math.inf
@@ -154,8 +172,8 @@ class World:
     emitted_at: float | None = None
     is_seen: bool = True
 
-    def change(self, path: str) -> None:
-        self.debounce.changed(self.now, path)
+    def change(self) -> None:
+        self.debounce.changed(self.now)
         self.is_seen = False
 
     def lose_events(self) -> None:
@@ -215,7 +233,7 @@ class World:
 
 
 WATCHED = [
-    st.tuples(st.just("change"), st.sampled_from(["a.md", "b.md", "c/d.md"])),
+    st.tuples(st.just("change")),
     st.tuples(st.just("passes"), st.sampled_from([0.05, 0.3, 1.0, 3.0])),
     st.tuples(st.just("turn"), st.sampled_from(["up", "forgets"]), st.booleans()),
     st.tuples(st.sampled_from(["lose_events", "automation_answers", "worker_works"])),
@@ -233,6 +251,18 @@ def test_no_change_goes_without_a_later_run_and_never_two_runs_wait(actions: lis
     world.settles()
     assert world.is_seen
     assert not world.running
+    assert world.debounce.wake_at() == math.inf
+
+
+@settings(max_examples=150)
+@given(st.lists(st.one_of(SCHEDULED), max_size=60))
+def test_no_change_is_lost_when_runs_take_the_changes(actions: list[tuple[str, ...]]) -> None:
+    world = World()
+    world.debounce = Debounce(taken=lambda: world.is_seen)
+    for name, *values in actions:
+        getattr(world, name)(*values)
+    world.settles()
+    assert world.is_seen
     assert world.debounce.wake_at() == math.inf
 
 

@@ -87,7 +87,7 @@ def test_a_source_beyond_the_limit_says_so_and_is_watched_as_far_as_it_goes(
 ) -> None:
     scarce.grants = 1
     add_source(home, "notes", root)
-    with watching(home, open_descriptor=lambda: scarce) as lines:
+    with watching(home, standin, open_descriptor=lambda: scarce) as lines:
         until(lambda: len(standin.events) == 1)
         (root / "top.md").write_text("at the top")
         until(lambda: len(standin.events) == 2)
@@ -102,7 +102,7 @@ def test_a_user_without_a_free_instance_is_told(home: Home, root: Path, standin:
         raise OSError(errno.EMFILE, "inotify instance limit reached")
 
     add_source(home, "notes", root)
-    with watching(home, open_descriptor=refuse):
+    with watching(home, standin, open_descriptor=refuse):
         until(lambda: len(standin.events) == 1)
         until(lambda: state_of(home, "notes"))
         state = state_of(home, "notes")
@@ -116,7 +116,7 @@ def test_a_folder_that_may_not_be_read_is_counted_and_taken_up_later(
 ) -> None:
     (root / "private").mkdir()
     add_source(home, "notes", root)
-    with watching(home, open_descriptor=lambda: scarce):
+    with watching(home, standin, open_descriptor=lambda: scarce):
         until(lambda: state_of(home, "notes"))
         state = state_of(home, "notes")
         assert state is not None
@@ -133,7 +133,7 @@ def test_a_root_that_may_not_be_read_is_told_and_watched_once_it_may(
     monkeypatch.setattr(watcher_module, "_CHECK", 0.05)
     refused = root.rename(root.parent / "private")
     add_source(home, "notes", refused)
-    with watching(home, open_descriptor=lambda: scarce) as lines:
+    with watching(home, standin, open_descriptor=lambda: scarce) as lines:
         until(lambda: lines)
         assert lines[0].startswith("notes: limited: its folder may not be read; ")
         until(lambda: len(standin.events) == 1)
@@ -152,7 +152,7 @@ def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is
     slow = Slow()
     slow.start()
     add_source(home, "notes", root)
-    with watching(home, open_descriptor=lambda: slow):
+    with watching(home, standin, open_descriptor=lambda: slow):
         until(lambda: len(standin.events) == 1)
         room = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
         for number in range(room + 10):
@@ -176,7 +176,7 @@ def test_watching_begins_again_when_its_thread_has_died(
     descriptors[0].start()
     dying.start()
     add_source(home, "notes", root)
-    with watching(home, open_descriptor=descriptors.pop) as lines:
+    with watching(home, standin, open_descriptor=descriptors.pop) as lines:
         until(lambda: len(standin.events) == 1)
         dying.may_read.set()
         until(lambda: len(standin.events) == 2)
@@ -191,7 +191,7 @@ def test_an_automation_that_does_not_answer_is_told(
     monkeypatch.setattr("deployments.watch.debounce._FIRST_ANSWER", 0.05)
     standin.forgets = True
     add_source(home, "notes", root)
-    with watching(home) as lines:
+    with watching(home, standin) as lines:
         until(lambda: any("no sync begins" in line for line in lines))
         standin.forgets = False
         until(lambda: (state := state_of(home, "notes")) and state.state is Watching.WATCHING)
@@ -202,7 +202,7 @@ def test_a_network_disk_is_told(
 ) -> None:
     monkeypatch.setattr(source_module, "network_disk", lambda path: "NFS")
     add_source(home, "notes", root)
-    with watching(home) as lines:
+    with watching(home, standin) as lines:
         until(lambda: lines)
     assert lines[0].startswith("notes: limited: its disk is NFS, which does not tell what other computers change; ")
 
@@ -237,7 +237,7 @@ def test_a_disk_of_which_all_is_watched_is_not_looked_through_over_and_over(
     for interval in ("_CHECK", "_COMPLETE"):
         monkeypatch.setattr(watcher_module, interval, 0.02)
     add_source(home, "notes", root)
-    with watching(home):
+    with watching(home, standin):
         until(lambda: len(standin.events) == 1)
         (root / "note.md").touch()
         until(lambda: len(standin.events) == 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 from watchdog.observers.inotify_c import InotifyFD
 
 from catchment.contracts import Watchable
-from catchment.dirty import Dirty, DirtyFile
 from catchment.runtime.home import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
+from deployments.watch.debounce import LONGEST
 from deployments.watch.rules import FolderRules
 from deployments.watch.tree import Sign, Tree
 from tests.connectors.memory_ledger import MemoryLedger
@@ -180,67 +181,56 @@ def test_only_the_folders_of_what_changed_are_looked_at(root: Path, monkeypatch:
     assert ledger.sync(connector).changed == {"0/note.md", "1/note.md", "2/note.md", "4/note.md"}
 
 
-def test_the_watcher_tells_what_changed_until_a_sync_takes_note(
-    home: Home, root: Path, standin: StandinServer, swift: None
-) -> None:
+def test_changed_paths_are_kept_until_a_run_takes_them(home: Home, root: Path, standin: StandinServer) -> None:
     add_source(home, "notes", root)
-    file = DirtyFile(home, "notes")
-    with watching(home):
-        until(lambda: standin.events)
-        assert file.take() == Dirty(None, pytest.approx(0, abs=10))
+    changes = standin.changes
+    with watching(home, standin):
+        until(lambda: standin.events and changes.is_taken("notes"))
+        standin.immediate = False
         (root / "Projects" / "Plan.md").write_text("changed")
         (root / "new.md").write_text("new")
-        until(lambda: (told := file.read()) and told.paths == {"Projects/Plan.md", "new.md"})
-        file.take()
+        until(lambda: len(standin.events) == 2)
+        assert changes.take("notes") == {"Projects/Plan.md", "new.md"}
         (root / "later.md").write_text("later")
-        until(lambda: (told := file.read()) and "later.md" in (told.paths or ()))
-        told = file.take()
-        assert told is not None and told.paths is not None
-        assert "Projects/Plan.md" not in told.paths, "what was taken is told again"
-        for number in range(250):
-            (root / f"{number}.md").write_text("many")
-        until(lambda: (told := file.read()) and told.paths is None)
-        file.take()
+        until(lambda: not changes.is_taken("notes"))
+        assert changes.take("notes") == {"later.md"}
         (root / ".catchmentignore").write_text("*.txt\n")
-        until(lambda: (told := file.read()) and told.paths is None)
+        until(lambda: not changes.is_taken("notes"))
+        assert changes.take("notes") is None
 
 
-def test_no_sync_is_asked_for_again_when_one_has_taken_note(
-    home: Home, root: Path, standin: StandinServer, swift: None
+def test_no_trailing_event_when_a_run_took_the_changes(home: Home, root: Path, standin: StandinServer) -> None:
+    add_source(home, "notes", root)
+    with watching(home, standin):
+        until(lambda: standin.events)
+        standin.immediate = False
+        (root / "new.md").write_text("new")
+        until(lambda: len(standin.events) == 2)
+        (root / "newer.md").write_text("newer")
+        until(lambda: not standin.changes.is_taken("notes"))
+        standin.turn("RUNNING")
+        standin.turn("COMPLETED")
+        standin.immediate = True
+        before = standin.looks
+        time.sleep(2 * LONGEST)
+        assert standin.looks == before
+        (root / "newest.md").write_text("newest")
+        until(lambda: len(standin.events) == 3)
+
+
+def test_changes_after_the_start_of_a_run_lead_to_a_trailing_event(
+    home: Home, root: Path, standin: StandinServer
 ) -> None:
     add_source(home, "notes", root)
-    file = DirtyFile(home, "notes")
-    with watching(home):
+    with watching(home, standin):
         until(lambda: standin.events)
-        file.take()
         standin.immediate = False
         (root / "new.md").write_text("new")
         until(lambda: len(standin.events) == 2)
         standin.turn("RUNNING")
+        standin.turn("PENDING")
         (root / "newer.md").write_text("newer")
-        until(lambda: (told := file.read()) and "newer.md" in (told.paths or ()))
-        file.take()
+        until(lambda: standin.looks >= 4)
+        assert len(standin.events) == 2, "the worker is still starting the run before"
         standin.turn("COMPLETED")
-        (root / "newest.md").write_text("newest")
         until(lambda: len(standin.events) == 3)
-        file.take()
-    assert len(standin.events) == 3
-
-
-def test_what_cannot_be_told_is_found_by_a_sync_that_looks_at_everything(
-    home: Home, root: Path, standin: StandinServer, swift: None
-) -> None:
-    add_source(home, "notes", root)
-    file = DirtyFile(home, "notes")
-    with watching(home):
-        until(lambda: standin.events)
-        file.take()
-        # As a full disk would, this keeps the file from being written.
-        in_the_way = home.run / "dirty-notes.json.new"
-        in_the_way.mkdir()
-        (root / "new.md").write_text("new")
-        until(lambda: len(standin.events) == 2)
-        assert file.read() is None
-        in_the_way.rmdir()
-        (root / "newer.md").write_text("newer")
-        until(lambda: (told := file.read()) and told.paths is None)

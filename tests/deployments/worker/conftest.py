@@ -24,6 +24,21 @@ from tests.waiting import PATIENCE, until
 _FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 _PREFECT = str(Path(sys.executable).with_name("prefect"))
 T = TypeVar("T")
+_WATCHING_WORKER = """
+import asyncio, logging, sys
+from catchment.settings import Home
+from deployments.watch.thread import WatcherThread
+from deployments.worker.worker import WarmWorker
+
+async def work():
+    worker = WarmWorker(work_pool_name=sys.argv[1], name=sys.argv[1])
+    worker.watcher = WatcherThread(Home.default(), logging.getLogger("watcher"))
+    for path in sys.argv[3:]:
+        worker.watcher.changes.add(sys.argv[2], path)
+    await worker.start()
+
+asyncio.run(work())
+"""
 
 
 @dataclass
@@ -46,6 +61,11 @@ class Pool:
         self.worker = self.prefect("worker", "start", "--pool", self.name, "--type", kind, "--name", self.name)
         online = {"workers": {"status": {"any_": ["ONLINE"]}}}
         until(lambda: self._post(f"/work_pools/{self.name}/workers/filter", online))
+
+    def start_watching_worker(self, source: str, *paths: str) -> None:
+        """Start a worker as `deployments.worker` does, whose watcher has recorded these paths."""
+        command = [sys.executable, "-c", _WATCHING_WORKER, self.name, source, *paths]
+        self.worker = subprocess.Popen(command, env=self.environment, cwd=self.flows.parent, start_new_session=True)
 
     def stop_worker(self) -> None:
         if self.worker is not None and self.worker.poll() is None:

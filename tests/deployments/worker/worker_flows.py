@@ -9,7 +9,10 @@ import time
 from typing import Any
 
 from prefect import flow, get_run_logger
+from prefect.runtime import flow_run
 from prefect.states import Completed, State
+
+from tasks import hints
 
 ANSWER = "the first answer"
 
@@ -64,3 +67,10 @@ async def log_lines(word: str, lines: int) -> None:
 @flow
 def blocking() -> None:
     """A sync flow, which would hold up all other runs of the runner."""
+
+
+@flow
+async def changed_paths(name: str, changed_only: bool = False) -> State[Any]:
+    """Report the paths that the worker passed with this run, as a sync takes them."""
+    paths = hints.take(flow_run.id)
+    return Completed(message=str(None if paths is None else sorted(paths)))

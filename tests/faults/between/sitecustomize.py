@@ -1,4 +1,4 @@
-"""Found by every Python that has this folder in PYTHONPATH: the worker, its runs and the watcher ask a proxy for the server.
+"""Found by every Python that has this folder in PYTHONPATH: the worker, its runs and its watcher ask a proxy for the server.
 
 `BETWEEN` is the address of the proxy. The supervisor and the commands ask the server itself.
 """
@@ -21,5 +21,4 @@ def _ask_the_proxy() -> None:
 
 if "deployments.worker" in sys.orig_argv:
     os.environ["PREFECT_API_URL"] = _API
-elif "deployments.watch" in sys.orig_argv:
     _ask_the_proxy()

@@ -1,0 +1,68 @@
+"""The watcher as a thread of the worker process: restarted after a crash, and stopped with the worker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from logging import Logger
+
+from catchment.runtime.home import Home
+from deployments.watch.changes import Changes
+from deployments.watch.status import Watching, WatchState, read, report_file, write
+from deployments.watch.watcher import Watcher
+
+_FIRST_PAUSE, _LAST_PAUSE = 1.0, 60.0
+_STOP_SECONDS = 5.0
+
+
+class WatcherThread:
+    """One watcher at a time, and the changes that it recorded."""
+
+    def __init__(self, home: Home, log: Logger) -> None:
+        self.changes = Changes()
+        self._home = home
+        self._log = log
+        self._watcher: Watcher | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+
+    def start(self) -> None:
+        """Watch until `stop`. To be called once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching, and wait for the end of the thread."""
+        self._stopped.set()
+        if self._watcher is not None:
+            self._watcher.stop()
+        self._thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        for file in self._home.run.glob("dirty-*"):
+            # Earlier versions kept the changed paths in files.
+            file.unlink(missing_ok=True)
+        pause = _FIRST_PAUSE
+        while not self._stopped.is_set():
+            self._watcher = Watcher(self._home, self.changes, self._log.info)
+            if self._stopped.is_set():
+                break
+            begun = time.monotonic()
+            try:
+                self._watcher.run()
+            except Exception as error:  # noqa: BLE001 - a defect of the watcher must not stop the runs of this process
+                if time.monotonic() - begun > _LAST_PAUSE:
+                    pause = _FIRST_PAUSE
+                self._log.error("The watcher crashed; it restarts in %.0f s", pause, exc_info=error)
+                self._report_crash(error)
+                self._stopped.wait(pause)
+                pause = min(2 * pause, _LAST_PAUSE)
+        report_file(self._home).unlink(missing_ok=True)
+
+    def _report_crash(self, error: Exception) -> None:
+        remedy = "it restarts by itself, see logs/worker.log; until then the schedule finds changes"
+        state = WatchState(Watching.LIMITED, f"the watcher crashed ({type(error).__name__})", remedy)
+        try:
+            write(self._home, dict.fromkeys(read(self._home) or {}, state))
+        except OSError:
+            # A full disk, or a removed home. The log has the crash.
+            return

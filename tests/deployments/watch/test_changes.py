@@ -1,0 +1,40 @@
+"""The changed paths that the watcher and the worker share."""
+
+from __future__ import annotations
+
+from deployments.watch import changes as changes_module
+from deployments.watch.changes import Changes
+
+
+def test_paths_are_taken_once() -> None:
+    changes = Changes()
+    changes.add("notes", "a.md")
+    changes.add("notes", "b.md")
+    changes.add("papers", "c.md")
+    assert not changes.is_taken("notes")
+    assert changes.take("notes") == {"a.md", "b.md"}
+    assert changes.is_taken("notes")
+    assert changes.take("notes") is None
+    assert changes.take("papers") == {"c.md"}
+
+
+def test_too_many_paths_become_a_full_comparison() -> None:
+    changes = Changes()
+    for number in range(changes_module._MOST_PATHS + 1):
+        changes.add("notes", f"{number}.md")
+    assert not changes.is_taken("notes")
+    assert changes.take("notes") is None
+
+
+def test_lost_changes_become_a_full_comparison() -> None:
+    changes = Changes()
+    changes.add_all("notes")
+    changes.add("notes", "a.md")
+    assert changes.take("notes") is None
+
+
+def test_forgotten_source_has_no_changes() -> None:
+    changes = Changes()
+    changes.add("notes", "a.md")
+    changes.forget("notes")
+    assert changes.is_taken("notes")
