@@ -182,7 +182,7 @@ def _rehearsed(
         sync = scratch.syncs.begin(
             source.id, run=None, owner=process.identity(), code_version=__version__, alive=lambda _owner: False
         )
-        rehearsal = SourceSync(home, Bench(scratch, cache, idle, connector, policy, permit), source, sync, None)
+        rehearsal = SourceSync(Bench(scratch, cache, idle, connector, policy, permit), source, sync, None)
         rehearsal.discovery.through = heard
         try:
             rehearsal.discover(deep=deep)
