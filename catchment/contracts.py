@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from catchment.model import Change, Item, KnownItem, RawContent
-from catchment.pacing import Limits, Pace
+from catchment.pacing import HostLimits, Pace
 from catchment.settings import Policy, SourceSettings
 
 
@@ -88,7 +88,7 @@ class Paced(Protocol):
 
     pace: Pace
 
-    def limits(self) -> Limits:
+    def limits(self) -> HostLimits:
         """The host, and how it is to be treated; from the settings alone."""
         ...
 

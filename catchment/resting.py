@@ -19,7 +19,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
+class QuotaStatus:
     """How much of something is allowed until a moment (aware UTC), and how much of it is left."""
 
     allowed: int
@@ -28,12 +28,12 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostStatus:
     """A host that holds its sources back, or says how much it allows; `name` bears the mark of a login where there is one."""
 
     name: str
     rest: Rest | None
-    quota: Quota | None
+    quota: QuotaStatus | None
 
 
 def resting(ledger: Ledger) -> dict[str, Rest]:
@@ -56,10 +56,10 @@ def rules(ledger: Ledger) -> dict[str, str]:
     return {name: str(rule) for name, rule in ruled.items() if rule.as_json()}
 
 
-def quotas(ledger: Ledger) -> dict[str, Quota]:
+def quotas(ledger: Ledger) -> dict[str, QuotaStatus]:
     """How many jobs each source may begin in this hour, of all rules that bound them the one with the least left."""
     ruled = {
-        row.scope: Quota(row.rule.per_hour, max(0, row.rule.per_hour - row.begun), row.until)
+        row.scope: QuotaStatus(row.rule.per_hour, max(0, row.rule.per_hour - row.begun), row.until)
         for row in ledger.throttles.all()
         if row.rule.per_hour is not None
     }
@@ -73,7 +73,7 @@ def quotas(ledger: Ledger) -> dict[str, Quota]:
     return found
 
 
-def hosts(ledger: Ledger) -> list[Host]:
+def hosts(ledger: Ledger) -> list[HostStatus]:
     """The hosts that hold their sources back, or allow a number of requests in an hour, by name."""
     opened = {key.removeprefix("host:"): rest for key, rest in _opened(ledger).items() if key.startswith("host:")}
     found = []
@@ -83,10 +83,10 @@ def hosts(ledger: Ledger) -> list[Host]:
             rest = Rest("it asked to be left alone", row.not_before)
         quota = None
         if row.allowed is not None and row.left is not None:
-            quota = Quota(row.allowed, row.left, row.until)
+            quota = QuotaStatus(row.allowed, row.left, row.until)
         if rest or quota:
-            found.append(Host(row.key, rest, quota))
-    return [*found, *(Host(name, rest, None) for name, rest in opened.items())]
+            found.append(HostStatus(row.key, rest, quota))
+    return [*found, *(HostStatus(name, rest, None) for name, rest in opened.items())]
 
 
 def _opened(ledger: Ledger) -> dict[str, Rest]:

@@ -59,7 +59,7 @@ class LastCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SchedulePlan:
     """What the scheduler has before it: schedules that are on, runs to come and the next of them, and runs overdue."""
 
     schedules: int
@@ -69,7 +69,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SourceHealth:
     """How one source stands. `trouble` is why it cannot be read now; `watch` and `remedy` why it is not watched well.
 
     `unset`: the variable with its secret, where that is not set for who asks: then it was not tried to be read.
@@ -141,7 +141,7 @@ def server(running: bool, answers: bool) -> Finding:
     return Finding("server", Verdict.OK, "the Prefect server answers")
 
 
-def scheduler(plan: Plan, now: datetime) -> Finding:
+def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
     """Whether runs are planned, and begin when they should."""
     late = sorted(moment for moment in plan.late if now - moment > _LATE)
     if late:
@@ -180,7 +180,7 @@ def watcher(wanted: int, alive: bool) -> Finding:
     return Finding("watcher", Verdict.OK, f"watches {wanted} source" + ("" if wanted == 1 else "s"))
 
 
-def source(standing: Standing, now: datetime) -> Finding:
+def source(standing: SourceHealth, now: datetime) -> Finding:
     """Whether a source can be read, is synced, and is watched as it should be."""
     probe = f"source {standing.name}"
     good = "never synced" if standing.last_good is None else f"last good sync {_span(now - standing.last_good)} ago"

@@ -12,8 +12,8 @@ from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
 from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, SourceSettings, expanded
-from connectors.folders.ignore import Rules
-from connectors.folders.tree import Tree
+from connectors.folders.ignore import IgnoreRules
+from connectors.folders.tree import FolderTree
 
 # What fails with a file is mostly over in seconds: it is being written, or a disk hiccups.
 FOLDER_POLICY = Policy(
@@ -53,7 +53,7 @@ class FolderSettings(SourceSettings):
     def _patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:
             try:
-                Rules(exclude=(pattern,)).top()
+                IgnoreRules(exclude=(pattern,)).top()
             except ValueError:
                 raise ValueError(f"{pattern!r} is not a pattern; write it as in a .gitignore") from None
         return patterns
@@ -88,8 +88,8 @@ class LocalFiles:
     def __init__(self, settings: LocalFilesSettings) -> None:
         names = (".gitignore" if settings.gitignore else None, settings.ignore_file)
         ignore_files = tuple(name for name in names if name)
-        rules = Rules(settings.include, settings.exclude, ignore_files, settings.hidden)
-        self._tree = Tree(settings.root, rules, max_bytes(settings), settings.follow_symlinks)
+        rules = IgnoreRules(settings.include, settings.exclude, ignore_files, settings.hidden)
+        self._tree = FolderTree(settings.root, rules, max_bytes(settings), settings.follow_symlinks)
 
     def probe(self) -> str:
         """As `Connector.probe`."""

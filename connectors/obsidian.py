@@ -15,8 +15,8 @@ from catchment.contracts import Known
 from catchment.errors import BadInput, SourceUnavailable
 from catchment.model import Change, Item, RawContent
 from catchment.settings import Policy, Resources, SourceSettings
-from connectors.folders.ignore import Rules
-from connectors.folders.tree import Tree
+from connectors.folders.ignore import IgnoreRules
+from connectors.folders.tree import FolderTree
 from connectors.local_files import FOLDER_POLICY, FolderSettings, max_bytes
 
 _MARKER = ".obsidian"
@@ -43,8 +43,8 @@ class Obsidian:
 
     def __init__(self, settings: ObsidianSettings) -> None:
         ignore_files = (settings.ignore_file,) if settings.ignore_file else ()
-        self._tree = Tree(
-            settings.root, Rules(exclude=settings.exclude, ignore_files=ignore_files), max_bytes(settings)
+        self._tree = FolderTree(
+            settings.root, IgnoreRules(exclude=settings.exclude, ignore_files=ignore_files), max_bytes(settings)
         )
 
     def probe(self) -> str:

@@ -34,7 +34,7 @@ class CountingExecutor(ThreadPoolExecutor):
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class SyncStatus:
     """A sync at one moment. `seconds` is the age of its current step, 0 between steps."""
 
     run: str

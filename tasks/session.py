@@ -18,7 +18,7 @@ from catchment.sync.plan import Followed, kept
 from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc
 from connectors import connector_class
-from tasks.activity import CountingExecutor, Status, Steps
+from tasks.activity import CountingExecutor, Steps, SyncStatus
 from tasks.blocks import read_block
 from tasks.redacted_errors import in_thread, run
 from tasks.shell import run_in_flow
@@ -70,10 +70,10 @@ class Session:
         """Whether `stop` was called."""
         return self._stopped is not None
 
-    def status(self) -> Status:
+    def status(self) -> SyncStatus:
         """The step that has been running longest, and whether the sync has made no progress for too long."""
         step, seconds = self._steps.longest()
-        return Status(str(self.run), self._name, step, seconds, self._is_open and self.sync.is_overdue)
+        return SyncStatus(str(self.run), self._name, step, seconds, self._is_open and self.sync.is_overdue)
 
     def stop(self, reason: str) -> None:
         """Ask the sync to stop, also while it is being opened. From the event loop only; may be called again."""
@@ -136,7 +136,7 @@ def current(sync: int) -> Session:
     return found
 
 
-def statuses() -> list[Status]:
+def statuses() -> list[SyncStatus]:
     """What each sync that a flow run executes does at the moment."""
     return [opened.status() for opened in list(_sessions) if opened.run is not None]
 

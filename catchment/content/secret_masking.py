@@ -19,7 +19,7 @@ _DEEPEST = 50
 _WARNING = "secrets were masked: "
 
 
-class Rule(NamedTuple):
+class SecretRule(NamedTuple):
     """What a secret is called, what is always in or before one, and how it looks; its group `secret`, or all of it, goes.
 
     `alone`: the hint and the secret stand in one long word. That is looked for first: it costs a third, and few texts have any.
@@ -58,7 +58,7 @@ def mask(text: str, found: Counter[str] | None = None) -> str:
     found = Counter() if found is None else found
     for rule in _suspected(text):
 
-        def hidden(match: re.Match[str], rule: Rule = rule) -> str:
+        def hidden(match: re.Match[str], rule: SecretRule = rule) -> str:
             group = "secret" if "secret" in match.groupdict() else 0
             if rule.holds is not None and not rule.holds(match):
                 return match[0]
@@ -70,7 +70,7 @@ def mask(text: str, found: Counter[str] | None = None) -> str:
     return text
 
 
-def _suspected(text: str) -> list[Rule]:
+def _suspected(text: str) -> list[SecretRule]:
     """The rules whose hints are in a text, in their order."""
     lower = text.lower()
     long_words = " ".join([word for word in lower.split() if len(word) >= _LEAST_LENGTH])
@@ -142,16 +142,16 @@ _EVERYBODYS = frozenset(
 _BEFORE, _AFTER = r"(?<![A-Za-z0-9_])", r"(?![A-Za-z0-9_])"
 
 
-def _token(name: str, hint: str, pattern: str) -> Rule:
+def _token(name: str, hint: str, pattern: str) -> SecretRule:
     """A token that begins with what only its issuer writes."""
-    return Rule(name, (hint.lower(),), re.compile(f"{_BEFORE}{pattern}{_AFTER}"))
+    return SecretRule(name, (hint.lower(),), re.compile(f"{_BEFORE}{pattern}{_AFTER}"))
 
 
-def _private_key(first: str, kind: str, *hints: str) -> Rule:
+def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
     """What stands between the first line of a key, with its kind in place of {}, and the last one, or the end of the text."""
     dashes = first.partition("BEGIN")[0].strip()
     last = first.replace("BEGIN", "END")
-    return Rule(
+    return SecretRule(
         "private key",
         hints,
         re.compile(
@@ -164,30 +164,30 @@ def _private_key(first: str, kind: str, *hints: str) -> Rule:
     )
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[SecretRule, ...] = (
     _private_key(
         "-----BEGIN {}-----", r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?", "private key-----", "private key block-----"
     ),
     _private_key("---- BEGIN {} ----", r"SSH2 (?:ENCRYPTED )?PRIVATE KEY", "private key ----"),
-    Rule(
+    SecretRule(
         "private key",
         ("private-lines:",),
         re.compile(r"Private-Lines: [0-9]{1,4}\r?\n(?P<secret>(?:[A-Za-z0-9+/=]{1,200}\r?(?:\n|\Z)){1,1000})"),
         alone=False,
     ),
-    Rule(
+    SecretRule(
         "GitHub token",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
         re.compile(f"{_BEFORE}gh[pousr]_[A-Za-z0-9]{{36,255}}{_AFTER}"),
     ),
     _token("GitHub token", "github_pat_", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
     _token("GitLab token", "glpat-", r"glpat-[A-Za-z0-9_-]{20,64}"),
-    Rule(
+    SecretRule(
         "AWS key id",
         ("akia", "asia"),
         re.compile(f"{_BEFORE}(?:AKIA|ASIA)(?![A-Z0-9]{{9}}EXAMPLE)[A-Z0-9]{{16}}{_AFTER}"),
     ),
-    Rule(
+    SecretRule(
         "AWS secret key",
         ("aws",),
         re.compile(
@@ -197,7 +197,7 @@ RULES: tuple[Rule, ...] = (
         alone=False,
     ),
     _token("Slack token", "xox", r"xox[abeoprs]-[0-9]{6,15}-[A-Za-z0-9-]{10,200}"),
-    Rule(
+    SecretRule(
         "Slack webhook",
         ("hooks.slack.com/",),
         re.compile(r"hooks\.slack\.com/services/(?P<secret>T[A-Z0-9]{6,12}/B[A-Z0-9]{6,12}/[A-Za-z0-9]{20,30})"),
@@ -218,20 +218,20 @@ RULES: tuple[Rule, ...] = (
     _token("Shopify token", "shp", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
     _token("Telegram token", ":aa", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),
     _token("age key", "age-secret-key-1", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
-    Rule(
+    SecretRule(
         "Azure key",
         ("accountkey=", "sharedaccesskey="),
         re.compile(r"(?:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{42,86}={1,2})"),
     ),
     _token("JSON web token", "eyj", r"eyJ[A-Za-z0-9_-]{10,2000}+\.eyJ[A-Za-z0-9_-]{10,4000}+\.[A-Za-z0-9_-]{16,1000}+"),
-    Rule(
+    SecretRule(
         "password",
         ("://",),
         re.compile(r"://[A-Za-z0-9._%+-]{1,64}+:(?P<secret>[^\s/@:\"'<>]{3,128}+)@(?=[A-Za-z0-9\[])"),
         _is_no_place,
         alone=False,
     ),
-    Rule(
+    SecretRule(
         "secret",
         (
             "password",
@@ -249,7 +249,7 @@ RULES: tuple[Rule, ...] = (
         _is_named,
         alone=False,
     ),
-    Rule(
+    SecretRule(
         "secret",
         ("password=", "passwd=", "secret=", "token=", "_key=", "apikey="),
         re.compile(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from catchment.pacing.limits import Told
+from catchment.pacing.limits import RateReport
 
 TOKEN = 1_000_000
 """One token, in the millionths that are counted; and one second, in the microseconds that are."""
@@ -107,7 +107,7 @@ class Bucket:
         budget = self.budget.spare(number, window) if self.budget else None
         return replace(self, tokens=min(burst * TOKEN, self.tokens + number * price), budget=budget)
 
-    def told(self, said: Told) -> Bucket:
+    def told(self, said: RateReport) -> Bucket:
         """The same when the host said so, at the moment for which the bucket is settled."""
         budget, not_before = self.budget, self.not_before
         if said.retry_after is not None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from catchment.errors import LedgerUnavailable, RateLimited
-from catchment.pacing.limits import Limits
+from catchment.pacing.limits import HostLimits
 
 PATIENCE = 120.0
 """After so many seconds without a place, the transfer is left to a later sync."""
@@ -20,7 +20,7 @@ _LOOK = 0.5
 class Slots(Protocol):
     """The places of all hosts, shared by all processes; a ticket stands for a place, or for the wish for one."""
 
-    def ask(self, limits: Limits, source: str, owner: str) -> tuple[int, bool]:
+    def ask(self, limits: HostLimits, source: str, owner: str) -> tuple[int, bool]:
         """A ticket for a place at the host for this source, and whether it has its place already."""
         ...
 
@@ -40,7 +40,7 @@ class Slots(Protocol):
 class HostPlaces:
     """The places of one host that this process has, for all its threads."""
 
-    def __init__(self, slots: Slots, limits: Limits, source: str, owner: str, clock: Callable[[], float]) -> None:
+    def __init__(self, slots: Slots, limits: HostLimits, source: str, owner: str, clock: Callable[[], float]) -> None:
         self._slots = slots
         self._limits = limits
         self._source = source

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 
-class Profile(StrEnum):
+class RateProfile(StrEnum):
     """How fast a host is asked: requests a second in the long run, and how many at once after a pause."""
 
     CONSERVATIVE = "conservative"
@@ -30,15 +30,15 @@ class Profile(StrEnum):
 
 
 _PROFILES = {
-    Profile.CONSERVATIVE: (10, 50),
-    Profile.MODERATE: (50, 250),
-    Profile.AGGRESSIVE: (200, 1_000),
-    Profile.MAXIMUM: (500, 2_500),
+    RateProfile.CONSERVATIVE: (10, 50),
+    RateProfile.MODERATE: (50, 250),
+    RateProfile.AGGRESSIVE: (200, 1_000),
+    RateProfile.MAXIMUM: (500, 2_500),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HostLimits:
     """How a connector means to treat its host; a rule of the operator may be stricter, never laxer.
 
     Sources of the same `host` and `login` share one rate and one budget, those of the same host the transfers `at_once` and
@@ -48,7 +48,7 @@ class Limits:
 
     host: str
     login: str = ""
-    profile: Profile = Profile.CONSERVATIVE
+    profile: RateProfile = RateProfile.CONSERVATIVE
     at_once: int = 2
     per_hour: int | None = None
     slow: float = 5.0
@@ -68,7 +68,7 @@ _MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RateReport:
     """What an answer said: stay away for `retry_after` seconds; `remaining` of `limit` requests for `resets_in` seconds."""
 
     retry_after: float | None = None
@@ -77,7 +77,7 @@ class Told:
     resets_in: float | None = None
 
 
-def read_headers(headers: Mapping[str, str], now: datetime | None = None) -> Told:
+def read_headers(headers: Mapping[str, str], now: datetime | None = None) -> RateReport:
     """What the headers of an HTTP answer say: `Retry-After` (RFC 9110, 10.2.3) and `X-RateLimit-*` as GitHub sends them.
 
     Moments are counted from the host's own `Date`, else from `now`, so that a clock that is wrong here does no harm. What
@@ -91,7 +91,7 @@ def read_headers(headers: Mapping[str, str], now: datetime | None = None) -> Tol
         retry_after = max(0.0, (moment - date).total_seconds())
     retry_after = None if retry_after is None else min(retry_after, _LONGEST)
     limit, remaining, reset = (_number(said.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset"))
-    return Told(
+    return RateReport(
         retry_after,
         None if limit is None else int(min(limit, _MOST)),
         None if remaining is None else int(min(remaining, _MOST)),

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from catchment.errors import LedgerUnavailable, LoginFailed, RateLimited, SourceUnavailable
 from catchment.pacing.host_slots import HostPlaces, Slots
-from catchment.pacing.limits import Limits, Told
+from catchment.pacing.limits import HostLimits, RateReport
 from catchment.pacing.pace import Pace, Transfer
 
 PATIENCE = 5.0
@@ -30,7 +30,7 @@ class Report:
     answers: int = 0
     slow: int = 0
     throttled: int = 0
-    said: list[Told] = field(default_factory=list)
+    said: list[RateReport] = field(default_factory=list)
     refunds: list[Charge] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -50,7 +50,7 @@ class Charge:
 class Ask:
     """What a source wants of its host: `cost` requests, to find new work (`intake`) or to drain."""
 
-    limits: Limits
+    limits: HostLimits
     source: str
     owner: str
     cost: int
@@ -77,15 +77,15 @@ class Meter(Slots, Protocol):
         """Apply the report and grant the requests, if there are tokens."""
         ...
 
-    def report(self, limits: Limits, report: Report) -> None:
+    def report(self, limits: HostLimits, report: Report) -> None:
         """Heed the report."""
         ...
 
-    def failed(self, limits: Limits, source: str, *, login: bool) -> None:
+    def failed(self, limits: HostLimits, source: str, *, login: bool) -> None:
         """The host failed, or refused the login."""
         ...
 
-    def succeeded(self, limits: Limits, source: str) -> None:
+    def succeeded(self, limits: HostLimits, source: str) -> None:
         """The host answers again."""
         ...
 
@@ -99,7 +99,7 @@ class Metered(Pace):
     def __init__(
         self,
         meter: Meter,
-        limits: Limits,
+        limits: HostLimits,
         source: str,
         owner: str,
         *,
@@ -212,7 +212,7 @@ class Metered(Pace):
 
     def _throttled(self, transfer: Transfer, charge: Charge, error: RateLimited) -> None:
         after = self._limits.wait if error.retry_after is None else error.retry_after
-        transfer.told(Told(retry_after=after))
+        transfer.told(RateReport(retry_after=after))
         with self._lock:
             self._report.throttled += 1
             self._heed(transfer, charge)
@@ -238,5 +238,5 @@ class Metered(Pace):
             self._meter.report(self._limits, report)
 
 
-def _scarce(said: Told) -> bool:
+def _scarce(said: RateReport) -> bool:
     return said.limit is not None and said.remaining is not None and said.remaining * 8 < said.limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from catchment.pacing.limits import Told
+from catchment.pacing.limits import RateReport
 
 
 class Transfer:
@@ -13,10 +13,10 @@ class Transfer:
 
     def __init__(self, cost: int) -> None:
         self.cost = cost
-        self.said: list[Told] = []
+        self.said: list[RateReport] = []
         self.refunded = False
 
-    def told(self, said: Told) -> None:
+    def told(self, said: RateReport) -> None:
         """Note what the answer said of the rate; `read_headers` reads it from headers."""
         self.said.append(said)
 

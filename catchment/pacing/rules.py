@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from catchment.pacing import windows
-from catchment.pacing.limits import Limits, Profile
+from catchment.pacing.limits import HostLimits, RateProfile
 
 ALL = "all"
 
@@ -21,13 +21,13 @@ class Rule:
     """
 
     paused: bool = False
-    profile: Profile | None = None
+    profile: RateProfile | None = None
     at_once: int | None = None
     active: int | None = None
     per_hour: int | None = None
     blackouts: tuple[str, ...] = ()
 
-    def on(self, limits: Limits) -> Limits:
+    def on(self, limits: HostLimits) -> HostLimits:
         """The limits where this rule is not stricter."""
         profile = min(filter(None, (limits.profile, self.profile)), key=lambda one: one.rate)
         return replace(limits, profile=profile, at_once=min(limits.at_once, self.at_once or limits.at_once))
@@ -40,7 +40,7 @@ class Rule:
     def of_json(cls, said: dict[str, Any]) -> Rule:
         """The rule that `as_json` told."""
         profile = said.get("profile")
-        read = {"profile": profile and Profile(profile), "blackouts": tuple(said.get("blackouts", ()))}
+        read = {"profile": profile and RateProfile(profile), "blackouts": tuple(said.get("blackouts", ()))}
         return cls(**(said | read))
 
     def __str__(self) -> str:

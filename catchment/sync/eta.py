@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from catchment.ledger import BucketRow, Ledger, Source
-from catchment.pacing import Limits
+from catchment.pacing import HostLimits
 
 _DONE = ("succeeded", "unchanged", "skipped", "retrying", "quarantined")
 _HOUR = timedelta(hours=1)
@@ -17,7 +17,7 @@ _STEADIED_BY = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class MeasuredPace:
     """What was measured: the seconds and the requests that one job took, all in all, and over how many jobs."""
 
     seconds: float
@@ -25,21 +25,21 @@ class Pace:
     jobs: int = 1
 
     @classmethod
-    def of(cls, jobs: int, seconds: float, requests: int) -> Pace | None:
+    def of(cls, jobs: int, seconds: float, requests: int) -> MeasuredPace | None:
         """The mean; None where nothing was done yet."""
         return cls(seconds / jobs, requests / jobs, jobs) if jobs else None
 
-    def after(self, earlier: Pace | None) -> Pace:
+    def after(self, earlier: MeasuredPace | None) -> MeasuredPace:
         """This pace, where a sync has just begun steadied by what earlier ones have taught."""
         if earlier is None:
             return self
         weight = min(earlier.jobs, _STEADIED_BY)
         jobs = self.jobs + weight
         seconds = (self.seconds * self.jobs + earlier.seconds * weight) / jobs
-        return Pace(seconds, (self.requests * self.jobs + earlier.requests * weight) / jobs, jobs)
+        return MeasuredPace(seconds, (self.requests * self.jobs + earlier.requests * weight) / jobs, jobs)
 
 
-def learned(ledger: Ledger, source: Source) -> Pace | None:
+def learned(ledger: Ledger, source: Source) -> MeasuredPace | None:
     """The pace of the last syncs of a source, by all that they did together; None when none of them did anything."""
     jobs, seconds, requests = 0, 0.0, 0
     for one in ledger.syncs.recent(source.id, _LEARNED_FROM):
@@ -48,15 +48,15 @@ def learned(ledger: Ledger, source: Source) -> Pace | None:
             jobs += done
             seconds += (one.ended - one.began).total_seconds()
             requests += one.summary.get("requests", 0)
-    return Pace.of(jobs, seconds, requests)
+    return MeasuredPace.of(jobs, seconds, requests)
 
 
-def budget_of(ledger: Ledger, limits: Limits | None) -> BucketRow | None:
+def budget_of(ledger: Ledger, limits: HostLimits | None) -> BucketRow | None:
     """What a host says that it allows; None where no host is asked, or it has not been asked yet."""
     return next((row for row in ledger.pacing.buckets() if limits and row.key == limits.key), None)
 
 
-def done_at(now: datetime, jobs: int, pace: Pace, budget: BucketRow | None) -> datetime:
+def done_at(now: datetime, jobs: int, pace: MeasuredPace, budget: BucketRow | None) -> datetime:
     """The moment when so many jobs are done: as fast as before, and not before the host's hours allow the requests."""
     moment = now + timedelta(seconds=jobs * pace.seconds)
     if budget is None:
@@ -75,9 +75,9 @@ def done_at(now: datetime, jobs: int, pace: Pace, budget: BucketRow | None) -> d
 def forecast(
     ledger: Ledger,
     source: Source,
-    limits: Limits | None,
+    limits: HostLimits | None,
     now: datetime,
-    so_far: Pace | None = None,
+    so_far: MeasuredPace | None = None,
     at_work: int = 0,
 ) -> datetime | None:
     """When what is ready at a source will be done; None when nothing is, or nothing is known of its pace yet.

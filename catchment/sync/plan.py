@@ -22,7 +22,7 @@ from catchment.content.cache import Cache
 from catchment.contracts import Connector
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, Source
-from catchment.ledger.admin.plan import Deed, Step, total
+from catchment.ledger.admin.plan import PlannedAction, Step, total
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.parser_pool import ParserPool
 from catchment.runtime import atomic_files, process
@@ -64,7 +64,7 @@ class Plan:
     """The cursor that goes with what was said; there, too."""
 
     @property
-    def totals(self) -> dict[Deed, tuple[int, int]]:
+    def totals(self) -> dict[PlannedAction, tuple[int, int]]:
         """Items and bytes to be read, by deed."""
         return total(self.steps)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from catchment.contracts import Connected, Connector, Guarded, Mirrored, Paced
 from catchment.errors import NoConsent, NotNow, Stopped
 from catchment.ledger import ConsentState, Ledger, Source
-from catchment.pacing import Limits
+from catchment.pacing import HostLimits
 from catchment.pacing.metered import Metered
 from catchment.runtime import process
 from catchment.settings import Home
@@ -119,7 +119,7 @@ def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
     return f"{what} is not read, for {why}; to agree: catchment consent give {name}"
 
 
-def limits_of(connector: Connector) -> Limits | None:
+def limits_of(connector: Connector) -> HostLimits | None:
     """How the connector means to treat its host; None where it asks none."""
     return connector.limits() if isinstance(connector, Paced) else None
 
@@ -132,7 +132,7 @@ def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector) -
         connector.folder = home.copies(source.name)
 
 
-def gate(ledger: Ledger, source: Source, limits: Limits | None) -> NotNow | None:
+def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> NotNow | None:
     """Why a sync of this source may not begin now, with the moment when it may where that is known; None when it may.
 
     May be asked again. Of a breaker that lets one process try, this process becomes the one.

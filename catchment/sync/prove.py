@@ -24,8 +24,8 @@ from catchment.content.parsing import Read, ReadTask, read
 from catchment.contracts import Connected, Connector
 from catchment.errors import ItemError, SourceError
 from catchment.ledger import Ledger, Source
-from catchment.ledger.admin.plan import Deed, Step
-from catchment.ledger.admin.proof import Kept, Sample, Standing, Stored, digest
+from catchment.ledger.admin.plan import PlannedAction, Step
+from catchment.ledger.admin.proof import ItemStatus, Kept, Sample, Stored, digest
 from catchment.ledger.jobs.states import in_parts
 from catchment.ledger.library.contents import storable_text
 from catchment.model import Root, Tombstone, fingerprint
@@ -53,15 +53,15 @@ class Flaw(StrEnum):
 
 
 _FLAWS = {
-    Deed.ADD: (Flaw.MISSING, "the ledger does not know it"),
-    Deed.RETURN: (Flaw.MISSING, "it is back at the source"),
-    Deed.CHANGE: (Flaw.STALE, "it is another at the source"),
-    Deed.MOVE: (Flaw.STALE, "it lay elsewhere"),
-    Deed.RELABEL: (Flaw.STALE, "what the listing says of it changed"),
-    Deed.SKIP: (Flaw.STALE, "it is not wanted any more"),
-    Deed.DELETE: (Flaw.GHOST, "it is gone at the source"),
-    Deed.HOLD: (Flaw.GHOST, "it is gone at the source, and its deletion is held"),
-    Deed.FAIL: (Flaw.UNREADABLE, "it cannot be looked at"),
+    PlannedAction.ADD: (Flaw.MISSING, "the ledger does not know it"),
+    PlannedAction.RETURN: (Flaw.MISSING, "it is back at the source"),
+    PlannedAction.CHANGE: (Flaw.STALE, "it is another at the source"),
+    PlannedAction.MOVE: (Flaw.STALE, "it lay elsewhere"),
+    PlannedAction.RELABEL: (Flaw.STALE, "what the listing says of it changed"),
+    PlannedAction.SKIP: (Flaw.STALE, "it is not wanted any more"),
+    PlannedAction.DELETE: (Flaw.GHOST, "it is gone at the source"),
+    PlannedAction.HOLD: (Flaw.GHOST, "it is gone at the source, and its deletion is held"),
+    PlannedAction.FAIL: (Flaw.UNREADABLE, "it cannot be looked at"),
 }
 
 
@@ -75,7 +75,7 @@ _SAMPLE_AT_ONCE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ProofFinding:
     """One item that is not in the library as it is at the source, and why."""
 
     flaw: Flaw
@@ -84,7 +84,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class FolderProof:
     """One folder, mailbox or repository: how many items it has at the source, in the ledger, in the library, and its flaws.
 
     `set_apart` are items that are rightly no documents, or were kept by a person's decision. `digest` is a hash over the places
@@ -105,8 +105,8 @@ class Proven:
     """What was compared and found. `index` tells in sentences what search does not find."""
 
     source: str
-    folders: tuple[Folder, ...]
-    findings: tuple[Finding, ...]
+    folders: tuple[FolderProof, ...]
+    findings: tuple[ProofFinding, ...]
     index: tuple[str, ...]
     plan: Plan
     unsound: frozenset[int]
@@ -136,24 +136,24 @@ def prove(
     as_given_up = {
         item for _, item, version in plan.said if item in given_up and fingerprint(version) == given_up[item]
     }
-    steps = [step for step in plan.steps if step.deed is not Deed.CHANGE or step.item not in as_given_up]
+    steps = [step for step in plan.steps if step.deed is not PlannedAction.CHANGE or step.item not in as_given_up]
     different = {step.item: step for step in steps} | {step.was: step for step in steps if step.was is not None}
-    waiting = {item.locator for item in stored if item.standing is Standing.WAITING}
+    waiting = {item.locator for item in stored if item.standing is ItemStatus.WAITING}
     findings = [_different(step, waiting) for step in steps]
-    whole = [item.id for item in stored if item.standing is Standing.STORED and item.locator not in different]
+    whole = [item.id for item in stored if item.standing is ItemStatus.STORED and item.locator not in different]
     sample = random.sample(whole, min(_SAMPLE, len(whole))) if deep else []
     texts, altered = _parsed_afresh(ledger, source, connector, policy, sample)
     unsound = set()
     for item in stored:
         if item.locator in different:
             continue
-        if item.standing is Standing.LOST or item.content_id in damaged | altered:
+        if item.standing is ItemStatus.LOST or item.content_id in damaged | altered:
             unsound.add(item.id)
-            lost = item.standing is Standing.LOST
+            lost = item.standing is ItemStatus.LOST
             why = _WHY_LOST if lost else _WHY_ALTERED if item.content_id in altered else _WHY_DAMAGED
-            findings.append(Finding(Flaw.LOST if lost else Flaw.DAMAGED, item.locator, why))
-        elif item.standing is Standing.WAITING:
-            findings.append(Finding(Flaw.WAITING, item.locator, _QUEUED))
+            findings.append(ProofFinding(Flaw.LOST if lost else Flaw.DAMAGED, item.locator, why))
+        elif item.standing is ItemStatus.WAITING:
+            findings.append(ProofFinding(Flaw.WAITING, item.locator, _QUEUED))
     folders = tuple(_folders(stored, plan.steps, findings))
     index = tuple(ledger.proof.index(source.id))
     return Proven(source.name, folders, tuple(findings), index, plan, frozenset(unsound), damaged | altered, texts)
@@ -188,11 +188,11 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
     return settled.held
 
 
-def _different(step: Step, waiting: Collection[str]) -> Finding:
-    if step.deed is Deed.CHANGE and step.item in waiting:
-        return Finding(Flaw.WAITING, step.item, _QUEUED)
+def _different(step: Step, waiting: Collection[str]) -> ProofFinding:
+    if step.deed is PlannedAction.CHANGE and step.item in waiting:
+        return ProofFinding(Flaw.WAITING, step.item, _QUEUED)
     flaw, why = _FLAWS[step.deed]
-    return Finding(flaw, step.item, f"{why} ({step.why or step.was})" if step.why or step.was else why)
+    return ProofFinding(flaw, step.item, f"{why} ({step.why or step.was})" if step.why or step.was else why)
 
 
 def _parsed_afresh(
@@ -244,7 +244,9 @@ def _is_sound(kept: Kept) -> bool:
 # Folders
 
 
-def _folders(stored: Sequence[Stored], steps: Collection[Step], findings: Iterable[Finding]) -> Iterable[Folder]:
+def _folders(
+    stored: Sequence[Stored], steps: Collection[Step], findings: Iterable[ProofFinding]
+) -> Iterable[FolderProof]:
     homes = {item.locator: item.container for item in stored} | {step.item: step.container for step in steps}
     by_folder: defaultdict[str, list[Stored]] = defaultdict(list)
     for item in stored:
@@ -257,7 +259,7 @@ def _folders(stored: Sequence[Stored], steps: Collection[Step], findings: Iterab
         mine = by_folder[name]
         said = digest((item.locator, item.expected) for item in mine)
         found = digest((item.locator, item.found) for item in mine)
-        yield Folder(
+        yield FolderProof(
             name=name,
             source=at_source.get(name, 0),
             ledger=sum(item.at_source for item in mine),
@@ -268,7 +270,7 @@ def _folders(stored: Sequence[Stored], steps: Collection[Step], findings: Iterab
         )
 
 
-_APART = frozenset({Standing.SKIPPED, Standing.QUARANTINED, Standing.SET_ASIDE, Standing.KEPT})
+_APART = frozenset({ItemStatus.SKIPPED, ItemStatus.QUARANTINED, ItemStatus.SET_ASIDE, ItemStatus.KEPT})
 
 
 def _at_source(stored: Sequence[Stored], steps: Iterable[Step]) -> dict[str, int]:
@@ -277,7 +279,7 @@ def _at_source(stored: Sequence[Stored], steps: Iterable[Step]) -> dict[str, int
     for step in steps:
         if step.was is not None:
             there.pop(step.was, None)
-        if step.deed in (Deed.DELETE, Deed.HOLD):
+        if step.deed in (PlannedAction.DELETE, PlannedAction.HOLD):
             there.pop(step.item, None)
         else:
             there[step.item] = step.container

@@ -40,7 +40,7 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class PurgeProof:
     """What was deleted, and what was found when it was looked for afterwards.
 
     `left`: rows by table. `documents`, `chunks` and `cached` are how many documents, chunks that only this source had, and
@@ -80,7 +80,7 @@ class _Before:
 
 def revoke(
     home: Home, ledger: Ledger, source: Source, extent: Extent, actor: str, told: Callable[[int], None]
-) -> Proof:
+) -> PurgeProof:
     """Withdraw consent, delete what came from there, and look whether anything is left; may be called again, to finish.
 
     `told` is called with the number of items deleted so far. Raises TryAgain when a sync does not end, LedgerUnavailable.
@@ -139,7 +139,7 @@ def _planned(file: Path) -> str | None:
         return None
 
 
-def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _Before) -> Proof:
+def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _Before) -> PurgeProof:
     passages = before.passages
 
     def is_there(passage: str) -> bool:
@@ -155,7 +155,7 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         if any(_in_file(file, passages)) or _is_copy(file, source, extent)
     )
     documents, chunks = ledger.purging.remaining(before.holdings)
-    return Proof(
+    return PurgeProof(
         before.items,
         ledger.purging.left(source.id, extent.covers, whole=extent.whole),
         len(before.holdings.documents),

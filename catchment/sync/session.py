@@ -27,7 +27,7 @@ from catchment.settings import Home, Policy
 from catchment.sync import fair_share
 from catchment.sync.batch import Bench, OpenBatch
 from catchment.sync.discovery import Discovery
-from catchment.sync.eta import Pace, forecast
+from catchment.sync.eta import MeasuredPace, forecast
 from catchment.sync.opening import begin
 from catchment.sync.preflight import limits_of, paced
 from catchment.sync.progress import Progress, Trouble
@@ -152,7 +152,7 @@ class SourceSync:
 
         The ledger shows it with the source from then on.
         """
-        so_far = Pace.of(
+        so_far = MeasuredPace.of(
             self.progress.done(), time.monotonic() - (self._working_since or self._begun), self._requests()
         )
         at_work = sum(len(opened.jobs) for opened in list(self._open.values()))

@@ -20,11 +20,11 @@ from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Skip, SkipReason, Tombstone, Upsert
 from connectors.folders.excluded import now_excluded
-from connectors.folders.file import Entry, identity, item_error, opened, sha256, tells_every_change, to_locator
-from connectors.folders.scan import Folder, Lister, Listing
+from connectors.folders.file import FileEntry, identity, item_error, opened, sha256, tells_every_change, to_locator
+from connectors.folders.scan import Lister, Listing, ScannedFolder
 
 if TYPE_CHECKING:
-    from connectors.folders.tree import Tree
+    from connectors.folders.tree import FolderTree
 
 _UNCHANGED_PER_CHECKPOINT = 100
 """Folders that were looked at, or files that were compared; where nothing has changed, the only sign that a listing gets on."""
@@ -41,7 +41,7 @@ _ABSENT = (FileNotFoundError, NotADirectoryError)
 class Comparison:
     """One listing of a tree, under way."""
 
-    def __init__(self, tree: Tree, known: Known, root: str, *, deep: bool) -> None:
+    def __init__(self, tree: FolderTree, known: Known, root: str, *, deep: bool) -> None:
         self._tree = tree
         self.root = root
         self._known = known
@@ -52,8 +52,8 @@ class Comparison:
         self._compared = 0
         self._closed: dict[str, str] = {}
         self._telling: dict[int, bool] = {}
-        self._late: list[tuple[Folder, frozenset[str]]] = []
-        self._mounted: list[tuple[Folder, int]] = []
+        self._late: list[tuple[ScannedFolder, frozenset[str]]] = []
+        self._mounted: list[tuple[ScannedFolder, int]] = []
         self._lister = Lister(Path(os.path.realpath(tree.root)), tree.follow_links)
 
     def checkpoint(self) -> Checkpoint:
@@ -99,11 +99,11 @@ class Comparison:
     def _containers(self) -> frozenset[str]:
         return self._known.containers()
 
-    def _starts(self) -> list[Folder]:
+    def _starts(self) -> list[ScannedFolder]:
         """Where the listing begins, the last first."""
         return [self._lister.top(self._tree.rules)]
 
-    def _below(self, folder: Folder, listing: Listing) -> list[Folder]:
+    def _below(self, folder: ScannedFolder, listing: Listing) -> list[ScannedFolder]:
         """The folders in a folder that are to be listed, the last first."""
         return [folder.enter(name, listing) for name in reversed(listing.folders)]
 
@@ -113,7 +113,7 @@ class Comparison:
 
     # ── comparing one folder ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _if_changed(self, folder: Folder, listing: Listing) -> Iterator[Change]:
+    def _if_changed(self, folder: ScannedFolder, listing: Listing) -> Iterator[Change]:
         digest = self._digest(folder, listing)
         key = _mark(folder.container)
         if self._marks.get(key) == digest and not self._deep:
@@ -154,7 +154,7 @@ class Comparison:
             yield from self._present(folder, listing, here, deep=self._is_due(key, digest))
             self._ready[key] = digest
 
-    def _digest(self, folder: Folder, listing: Listing) -> str:
+    def _digest(self, folder: ScannedFolder, listing: Listing) -> str:
         digest = listing.digest(self._tree.max_bytes)
         if listing.device not in self._telling:
             self._telling[listing.device] = tells_every_change(folder.path)
@@ -167,10 +167,10 @@ class Comparison:
         return self._deep or _week(self._marks.get(key, "")) != _week(digest)
 
     def _present(
-        self, folder: Folder, listing: Listing, here: Mapping[str, KnownItem], *, deep: bool
+        self, folder: ScannedFolder, listing: Listing, here: Mapping[str, KnownItem], *, deep: bool
     ) -> Iterator[Change]:
         container = folder.container
-        for file in map(Entry._make, listing.files):
+        for file in map(FileEntry._make, listing.files):
             locator = to_locator(folder.child(file.name))
             old = here.get(locator)
             reason = self._unwanted(file)
@@ -199,7 +199,7 @@ class Comparison:
                 yield Failure(Item(locator, container, version), item_error(error))
 
     def _departed(
-        self, folder: Folder, listing: Listing, here: Mapping[str, KnownItem], left: Iterable[str]
+        self, folder: ScannedFolder, listing: Listing, here: Mapping[str, KnownItem], left: Iterable[str]
     ) -> Iterator[Change]:
         """Known items that are not listed any more: gone, or still there and not wanted since a rule changed."""
         passed_over = {to_locator(folder.child(name)) for name in listing.passed_over}
@@ -209,12 +209,12 @@ class Comparison:
             else:
                 yield Tombstone(locator)
 
-    def _unwanted(self, file: Entry) -> SkipReason | None:
+    def _unwanted(self, file: FileEntry) -> SkipReason | None:
         if stat.S_ISREG(file.mode):
             return SkipReason.TOO_LARGE if file.size > self._tree.max_bytes else None
         return SkipReason.EXCLUDED if stat.S_ISLNK(file.mode) else SkipReason.UNSUPPORTED
 
-    def _compare_content(self, locator: str, container: str, file: Entry, old: KnownItem) -> Iterator[Change]:
+    def _compare_content(self, locator: str, container: str, file: FileEntry, old: KnownItem) -> Iterator[Change]:
         """Read a file that looks unchanged, and say so if its content is not what it was."""
         if old.content_hash is None:
             return
@@ -236,7 +236,7 @@ class Comparison:
 
     # ── folders that were not listed ──────────────────────────────────────────────────────────────────────────────────
 
-    def _unlisted(self, folder: Folder, error: OSError) -> Iterator[Change]:
+    def _unlisted(self, folder: ScannedFolder, error: OSError) -> Iterator[Change]:
         """A folder that cannot be listed keeps what is known below it, and stands as a failed item of its own."""
         if not folder.relative:
             raise self._tree.unavailable(error) from error
@@ -254,7 +254,7 @@ class Comparison:
             yield Failure(Item(key, container, f"{_UNREADABLE}.{error.errno}"), failure)
             self._ready[key] = mark
 
-    def _lost_its_disk(self, folder: Folder, listing: Listing) -> bool:
+    def _lost_its_disk(self, folder: ScannedFolder, listing: Listing) -> bool:
         """Whether a disk was mounted here last time, and now there is only the empty folder for it."""
         was_mounted = self._was_mounted(_mark(folder.container))
         return was_mounted and listing.is_empty and folder.device == listing.device
@@ -318,13 +318,13 @@ class ComparisonAt(Comparison):
     A folder is missed where the one that it was in is listed and does not have it any more.
     """
 
-    def __init__(self, tree: Tree, known: Known, root: str, paths: Collection[str]) -> None:
+    def __init__(self, tree: FolderTree, known: Known, root: str, paths: Collection[str]) -> None:
         super().__init__(tree, known, root, deep=False)
         self._paths = paths
         self._alone: set[str] = set()
         self._missed: set[str] = set()
 
-    def _starts(self) -> list[Folder]:
+    def _starts(self) -> list[ScannedFolder]:
         top = self._lister.top(self._tree.rules)
         whole = [folder for path in self._paths if (folder := self._lister.at(path, top))]
         within = {folder.container for folder in whole}
@@ -333,7 +333,7 @@ class ComparisonAt(Comparison):
         # Those that are listed with all below come first: the others need not be listed again then.
         return [inside[container] for container in self._alone] + whole
 
-    def _around(self, path: str, top: Folder) -> Folder:
+    def _around(self, path: str, top: ScannedFolder) -> ScannedFolder:
         """The folder that a path is in; where that is gone too, the nearest above."""
         while path:
             path = path.rpartition("/")[0]
@@ -341,7 +341,7 @@ class ComparisonAt(Comparison):
                 return folder
         return top
 
-    def _below(self, folder: Folder, listing: Listing) -> list[Folder]:
+    def _below(self, folder: ScannedFolder, listing: Listing) -> list[ScannedFolder]:
         below = super()._below(folder, listing)
         self._missed |= self._children[folder.container] - {one.container for one in below}
         if folder.container not in self._alone:
@@ -380,7 +380,7 @@ def _mark(container: str) -> str:
     return f"{container}/"
 
 
-def _is_mounted(folder: Folder, listing: Listing) -> bool:
+def _is_mounted(folder: ScannedFolder, listing: Listing) -> bool:
     """Whether another disk is mounted on a folder than on the one that it is in."""
     return folder.device not in (None, listing.device)
 

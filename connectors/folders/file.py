@@ -36,7 +36,7 @@ _UNSTORABLE = re.compile("[\udc80-\udcff\ufffd]")
 _ESCAPED = re.compile("\ufffd(\ufffd|[0-9a-f]{2})")
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """What one stat call says of a file; `mode` has its type."""
 
     name: str
@@ -60,7 +60,7 @@ class Entry(NamedTuple):
             return None
 
     @classmethod
-    def of(cls, name: str, found: os.stat_result) -> Entry:
+    def of(cls, name: str, found: os.stat_result) -> FileEntry:
         return cls(name, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
 
 
@@ -78,7 +78,7 @@ def to_path(locator: str) -> str:
     return _ESCAPED.sub(lambda found: _MARK if found[1] == _MARK else chr(0xDC00 + int(found[1], 16)), locator)
 
 
-def identity(entry: Entry, path: str) -> str:
+def identity(entry: FileEntry, path: str) -> str:
     """What stays the same when a file is moved or renamed, and differs for every other file.
 
     An inode number alone is not enough: it is given to the next new file as soon as the old one is deleted. The time of birth
@@ -102,7 +102,7 @@ def item_error(error: OSError) -> ItemError:
 
 
 @contextmanager
-def opened(root: Path, locator: str, fingerprint: str, *, follow_links: bool) -> Iterator[tuple[int, Entry]]:
+def opened(root: Path, locator: str, fingerprint: str, *, follow_links: bool) -> Iterator[tuple[int, FileEntry]]:
     """Open a file for reading and hold it to its fingerprint, before the body runs and after.
 
     No link leads out of the root, whoever swaps a folder for one meanwhile. Raises Vanished, AccessDenied, FetchFailed,
@@ -114,14 +114,14 @@ def opened(root: Path, locator: str, fingerprint: str, *, follow_links: bool) ->
     except OSError as error:
         raise item_error(error) from error
     try:
-        entry = Entry.of(name, os.fstat(handle))
+        entry = FileEntry.of(name, os.fstat(handle))
         if entry.fingerprint != fingerprint:
             raise StillChanging("it changed after it was listed; the next sync takes the new version")
         _let_clock_tick(entry)
         if _is_being_written(handle, entry):
             raise StillChanging("a program is writing it; the sync after that takes it")
         yield handle, entry
-        if Entry.of(name, os.fstat(handle)).fingerprint != fingerprint:
+        if FileEntry.of(name, os.fstat(handle)).fingerprint != fingerprint:
             raise StillChanging("it changed while it was read; it is tried again when it is quiet")
     except OSError as error:
         raise item_error(error) from error
@@ -186,7 +186,7 @@ def _regular(handle: int) -> int:
     raise OSError(errno.ENXIO, "not a regular file")
 
 
-def _let_clock_tick(entry: Entry) -> None:
+def _let_clock_tick(entry: FileEntry) -> None:
     """Wait until a later write is bound to show in the file's times.
 
     File systems stamp with the time of their last tick: 10 ms at most on the common ones, 1 or 2 s where times are whole
@@ -201,7 +201,7 @@ def _let_clock_tick(entry: Entry) -> None:
             now = time.time_ns()
 
 
-def _is_being_written(handle: int, entry: Entry) -> bool:
+def _is_being_written(handle: int, entry: FileEntry) -> bool:
     """Whether a program has the file open for writing, and wrote only now; a log that is merely kept open is let through."""
     if not hasattr(fcntl, "F_SETLEASE") or abs(time.time_ns() - entry.mtime_ns) > _STILL_WRITING:
         return False

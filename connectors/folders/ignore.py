@@ -46,7 +46,7 @@ class UnknownRules(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class IgnoreRules:
     """What a source's settings say about which files are wanted. Raises ValueError for a pattern that is not one."""
 
     include: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Layer:
     `key` differs whenever any of them does.
     """
 
-    rules: Rules
+    rules: IgnoreRules
     key: str
     include: GitIgnoreSpec | None
     exclude: GitIgnoreSpec | None

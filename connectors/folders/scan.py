@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catchment.settings import Home
-from connectors.folders.file import Entry, to_locator
-from connectors.folders.ignore import Layer, Rules
+from connectors.folders.file import FileEntry, to_locator
+from connectors.folders.ignore import IgnoreRules, Layer
 
 
-class Folder(NamedTuple):
+class ScannedFolder(NamedTuple):
     """A folder to list: its path on disk, its path relative to the root, and what holds above it: rules and device."""
 
     path: str
@@ -33,16 +33,16 @@ class Folder(NamedTuple):
         """The path of something in the folder, relative to the root."""
         return f"{self.relative}/{name}" if self.relative else name
 
-    def enter(self, name: str, listing: Listing) -> Folder:
+    def enter(self, name: str, listing: Listing) -> ScannedFolder:
         """A folder in this one, of which `listing` is the listing."""
-        return Folder(f"{self.path}/{name}", self.child(name), listing.layer, listing.device)
+        return ScannedFolder(f"{self.path}/{name}", self.child(name), listing.layer, listing.device)
 
 
 @dataclass(slots=True)
 class Listing:
     """What was found in a folder.
 
-    `files` are wanted (plain tuples in the shape of `Entry`, sorted), `unseen` are files that could not be looked at,
+    `files` are wanted (plain tuples in the shape of `FileEntry`, sorted), `unseen` are files that could not be looked at,
     `passed_over` are names of files that the rules leave out, `folders` are to be listed next, `closed` are not.
     """
 
@@ -69,7 +69,7 @@ class Listing:
         """Whether there is nothing in the folder, wanted or not."""
         return not (self.files or self.unseen or self.passed_over or self.folders or self.closed)
 
-    def locators(self, folder: Folder) -> set[str]:
+    def locators(self, folder: ScannedFolder) -> set[str]:
         """The locators of the files, seen and unseen."""
         found = {to_locator(folder.child(file[0])) for file in self.files}
         found.update(to_locator(folder.child(name)) for name in self.unseen)
@@ -86,11 +86,11 @@ class Lister:
         own = os.path.realpath(Home.default().path)
         self._own_state = own if Path(own).is_relative_to(root) else ""
 
-    def top(self, rules: Rules) -> Folder:
+    def top(self, rules: IgnoreRules) -> ScannedFolder:
         """The root as the first folder to list."""
-        return Folder(str(self._root), "", rules.top())
+        return ScannedFolder(str(self._root), "", rules.top())
 
-    def at(self, relative: str, top: Folder) -> Folder | None:
+    def at(self, relative: str, top: ScannedFolder) -> ScannedFolder | None:
         """The folder at a path relative to the root; None where there is none, or none that is wanted."""
         folder = top
         for name in relative.split("/") if relative else ():
@@ -102,10 +102,10 @@ class Lister:
                 return None
             if not stat.S_ISDIR(found.st_mode) or self._is_own(path) or layer.why_not(inner, folder=True):
                 return None
-            folder = Folder(path, inner, layer, device)
+            folder = ScannedFolder(path, inner, layer, device)
         return folder
 
-    def list(self, folder: Folder) -> Listing:
+    def list(self, folder: ScannedFolder) -> Listing:
         """Look at every file of a folder once. Raises OSError when the folder, or what its rules are, cannot be read."""
         # By its handle: the system then need not find the way to the folder again for each file.
         handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -122,7 +122,7 @@ class Lister:
         listing.folders.sort()
         return listing
 
-    def _look(self, folder: Folder, listing: Listing, handle: int) -> None:
+    def _look(self, folder: ScannedFolder, listing: Listing, handle: int) -> None:
         layer, keep = listing.layer, listing.files.append
         tests = layer.tests
         with os.scandir(handle) as entries:
@@ -145,7 +145,7 @@ class Lister:
                     continue
                 keep((name, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode))
 
-    def _sort_folder(self, folder: Folder, listing: Listing, name: str) -> None:
+    def _sort_folder(self, folder: ScannedFolder, listing: Listing, name: str) -> None:
         wanted = listing.layer.why_not(folder.child(name), folder=True) is None
         if wanted and not self._is_own(f"{folder.path}/{name}"):
             listing.folders.append(name)
@@ -156,7 +156,7 @@ class Lister:
         """Whether it is our own state, which would be changed by being read, without end."""
         return bool(self._own_state) and (os.path.realpath(path) if self._follow else path) == self._own_state
 
-    def _follow_links(self, folder: Folder, listing: Listing) -> None:
+    def _follow_links(self, folder: ScannedFolder, listing: Listing) -> None:
         """Put what links lead to in their place, where that is inside the root and does not go round in circles."""
         files = []
         for file in listing.files:
@@ -165,7 +165,7 @@ class Lister:
             if found is None:
                 files.append(file)
             elif not stat.S_ISDIR(found.st_mode):
-                files.append((*Entry.of(file[0], found),))
+                files.append((*FileEntry.of(file[0], found),))
             elif self._leads_on(folder.path, path):
                 listing.folders.append(file[0])
             else:

@@ -21,18 +21,18 @@ from catchment.errors import (
 )
 from catchment.model import Change, Item, Root, SkipReason, fingerprint
 from connectors.folders.diff import Comparison, ComparisonAt
-from connectors.folders.file import Entry, birth_time, gone, opened, read_all, to_locator
-from connectors.folders.ignore import Rules, UnknownRules
+from connectors.folders.file import FileEntry, birth_time, gone, opened, read_all, to_locator
+from connectors.folders.ignore import IgnoreRules, UnknownRules
 
 _CHANGES_PER_CHECKPOINT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class FolderTree:
     """A folder with all below it, and what of it is wanted. `max_bytes` is the size up to which a file is."""
 
     root: Path
-    rules: Rules
+    rules: IgnoreRules
     max_bytes: int
     follow_links: bool = False
 
@@ -76,7 +76,7 @@ class Tree:
                 yield comparison.checkpoint()
         yield comparison.checkpoint()
 
-    def read(self, item: Item) -> tuple[bytes, Entry]:
+    def read(self, item: Item) -> tuple[bytes, FileEntry]:
         """The content of a listed file. Raises ItemError, or SourceUnavailable when the root is gone; may be repeated."""
         if item.locator.endswith("/"):
             raise FetchFailed("the folder could not be listed; the next sync that can list it clears this entry")

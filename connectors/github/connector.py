@@ -13,21 +13,20 @@ from typing import Any, ClassVar
 
 from catchment.contracts import Known, Shell
 from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone
-from catchment.pacing import Limits, Pace
+from catchment.pacing import HostLimits, Pace
 from catchment.runtime.secret_references import resolve
-from catchment.settings import Limits as ItemLimits
-from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
+from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
 from connectors.folders.excluded import now_excluded
 from connectors.github.api.host import is_mark
-from connectors.github.api.repositories import Api, Found
+from connectors.github.api.repositories import Api, FoundRepositories
 from connectors.github.api.repositories import limits as host_limits
 from connectors.github.git.clone import Clone
 from connectors.github.git.code import Code
-from connectors.github.git.filters import Rules
+from connectors.github.git.filters import FileRules
 from connectors.github.git.mirror import Mirror
 from connectors.github.git.remote import Remote
 from connectors.github.git.shell import run
-from connectors.github.listing import Listing
+from connectors.github.listing import RepositoryListing
 from connectors.github.names import Repository, clone_name, is_file, is_wiki, repository_of, wiki_of
 from connectors.github.settings import GitHubSettings
 
@@ -41,7 +40,7 @@ class GitHub:
     settings: ClassVar[type[SourceSettings]] = GitHubSettings
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=5, initial=300, maximum=3_600),
-        limits=ItemLimits(max_mb=10),
+        limits=Limits(max_mb=10),
         resources=Resources(cores=0.5, memory_mb=512, at_once=4),
     )
     fetch_in_parser: ClassVar[bool] = False
@@ -51,19 +50,21 @@ class GitHub:
         limits = settings.policy(self.policy).limits
         self._max_bytes = int(limits.max_mb * _MEGABYTE)
         self._seconds = limits.stall_seconds
-        self._rules = Rules(settings.paths, settings.exclude, generated=settings.generated, max_bytes=self._max_bytes)
+        self._rules = FileRules(
+            settings.paths, settings.exclude, generated=settings.generated, max_bytes=self._max_bytes
+        )
         self.pace = Pace()
         self.shell: Shell = run
         self.folder: Path | None = None
-        self._listings: dict[str, Listing] = {}
+        self._listings: dict[str, RepositoryListing] = {}
         self._api = Api(settings, lambda: self.pace, limits.stall_seconds)
 
     def __reduce__(self) -> tuple[type[GitHub], tuple[Any, ...]]:
         return GitHub, (self._settings,)
 
-    def limits(self) -> Limits:
+    def limits(self) -> HostLimits:
         """As `Paced.limits`; a clone on this machine asks nobody."""
-        return host_limits(self._settings) if self._settings.clone is None else Limits("this machine")
+        return host_limits(self._settings) if self._settings.clone is None else HostLimits("this machine")
 
     def scopes(self) -> Mapping[str, str]:
         """As `Guarded.scopes`."""
@@ -123,19 +124,19 @@ class GitHub:
 
     # ── what is listed ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _found(self, known: Known) -> Found:
+    def _found(self, known: Known) -> FoundRepositories:
         """The repositories that are read, with what their host tells of each; git alone asks for no more than their names."""
         if self._api.is_needed:
             return self._api.find(known.marks())
         if self._settings.clone is not None:
-            return Found([Repository(clone_name(self._settings.clone.name))], self._root(), {})
-        return Found([Repository(name) for name in self._settings.repositories], self._root(), {})
+            return FoundRepositories([Repository(clone_name(self._settings.clone.name))], self._root(), {})
+        return FoundRepositories([Repository(name) for name in self._settings.repositories], self._root(), {})
 
     def _root(self) -> str:
         clone = self._settings.clone
         return self._settings.host if clone is None else self._clone(clone).identity()
 
-    def _listings_of(self, repository: Repository) -> Iterator[Listing]:
+    def _listings_of(self, repository: Repository) -> Iterator[RepositoryListing]:
         """What is told of a repository, in this order."""
         if "code" in self._settings.include:
             yield self._code(repository.name, repository.pushed)
@@ -144,13 +145,13 @@ class GitHub:
         if self._api.is_needed:
             yield from self._api.listings(repository.name)
 
-    def _listing(self, locator: str) -> Listing:
+    def _listing(self, locator: str) -> RepositoryListing:
         """The listing that an item is of."""
         if is_file(locator):
             return self._code(locator.partition(":")[0].partition("@")[0])
         return self._api.listing(locator)
 
-    def _left_out(self, known: Known, listings: Sequence[Listing], names: set[str]) -> Iterator[Change]:
+    def _left_out(self, known: Known, listings: Sequence[RepositoryListing], names: set[str]) -> Iterator[Change]:
         """What is known of repositories, or of parts of them, that are not told of any more."""
 
         def is_left(name: str) -> bool:
@@ -167,7 +168,7 @@ class GitHub:
 
     # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _code(self, name: str, pushed: datetime | None = None) -> Listing:
+    def _code(self, name: str, pushed: datetime | None = None) -> RepositoryListing:
         """The files of a repository, or of a wiki; `pushed` when it is to be listed."""
         key = f"{name}:"
         if key not in self._listings or pushed is not None:

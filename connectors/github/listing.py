@@ -9,7 +9,7 @@ from catchment.contracts import Known
 from catchment.model import Change, Item, RawContent
 
 
-class Listing(Protocol):
+class RepositoryListing(Protocol):
     """One part of one repository. Of the items in its containers nothing is said by another listing."""
 
     def owns(self, name: str) -> bool:

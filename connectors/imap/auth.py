@@ -22,14 +22,14 @@ _SECONDS = 20.0
 _LONGEST = 1_000_000
 
 
-class Standing(NamedTuple):
+class TokenExpiry(NamedTuple):
     """How long a login by OAuth2 `ends`, None where nobody says so; and whether the token of the next one is `kept`."""
 
     ends: datetime | None
     kept: bool = True
 
     @classmethod
-    def read(cls, mark: str) -> Standing:
+    def read(cls, mark: str) -> TokenExpiry:
         """What `mark` wrote."""
         ends, _, lost = mark.partition(";")
         return cls(datetime.fromisoformat(ends) if ends else None, not lost)
@@ -44,7 +44,7 @@ class Login:
 
     def __init__(self, settings: ImapSettings) -> None:
         self.settings = settings
-        self.standing = Standing(None)
+        self.standing = TokenExpiry(None)
         self._unkept: str | None = None
 
     def secret(self) -> str:
@@ -59,7 +59,7 @@ class Login:
             new = answer.get("refresh_token") or old
             kept = (new == old and self._unkept is None) or secret_references.replace(reference, str(new))
             self._unkept = None if kept else str(new)
-        self.standing = Standing(_after(answer.get("refresh_token_expires_in")), kept)
+        self.standing = TokenExpiry(_after(answer.get("refresh_token_expires_in")), kept)
         return str(answer["access_token"])
 
     def fingerprint(self) -> str:

@@ -17,11 +17,11 @@ from catchment.errors import FetchFailed, ItemError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, SkipReason, Tombstone, Upsert
 from connectors.imap.auth import MARK, Login
 from connectors.imap.bodystructure import files
-from connectors.imap.folders import Mark, Status, chosen
-from connectors.imap.names import Place, identity, place
-from connectors.imap.pool import Ask
+from connectors.imap.folders import MailboxMark, MailboxStatus, chosen
+from connectors.imap.names import MessagePlace, identity, place
+from connectors.imap.pool import Request
 from connectors.imap.responses import Message
-from connectors.imap.session import Session
+from connectors.imap.session import ImapSession
 from connectors.imap.settings import ImapSettings
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Changes:
     """
 
     def __init__(
-        self, settings: ImapSettings, ask: Ask, known: Known, max_bytes: int, login: Login, *, deep: bool
+        self, settings: ImapSettings, ask: Request, known: Known, max_bytes: int, login: Login, *, deep: bool
     ) -> None:
         self._settings = settings
         self._ask = ask
@@ -75,14 +75,14 @@ class Changes:
                 yield from self._tell_folder(name, status)
         yield Checkpoint()
 
-    def _stand(self) -> tuple[set[str], dict[str, Status | ItemError]]:
+    def _stand(self) -> tuple[set[str], dict[str, MailboxStatus | ItemError]]:
         """The folders that there are, and how those stand that are wanted."""
         try:
             told, by_label = self._ask(lambda session: (session.survey(), session.has_labels))
         except FetchFailed as error:
             raise SourceUnavailable(f"its folders cannot be listed: {error}") from error
         there = {folder.name for folder in told if folder.holds_messages}
-        statuses: dict[str, Status | ItemError] = {}
+        statuses: dict[str, MailboxStatus | ItemError] = {}
         silent: list[str] = []
         wanted = chosen(self._settings, told, by_label=by_label)
         if len(wanted) > (most := self._settings.max_folders):
@@ -101,25 +101,25 @@ class Changes:
         gone = {name for name, status in statuses.items() if isinstance(status, Vanished)}
         return there - gone, {name: status for name, status in statuses.items() if name not in gone}
 
-    def _statuses(self, names: Sequence[str]) -> dict[str, Status | ItemError]:
+    def _statuses(self, names: Sequence[str]) -> dict[str, MailboxStatus | ItemError]:
         try:
             told = self._ask(lambda session: session.statuses(names), cost=len(names))
         except ItemError:
             told = {}
         return {name: told.get(name) or self._status(name) for name in names}
 
-    def _status(self, name: str) -> Status | ItemError:
+    def _status(self, name: str) -> MailboxStatus | ItemError:
         try:
             return self._ask(lambda session: session.status(name))
         except ItemError as error:
             return error
 
-    def _generation(self, statuses: Mapping[str, Status | ItemError]) -> int:
+    def _generation(self, statuses: Mapping[str, MailboxStatus | ItemError]) -> int:
         """Counts how often folders were numbered anew: what is missed after that is missed for a reason of the server's."""
         generation = int(self._marks.get(_GENERATION, "0"))
         for name, status in statuses.items():
-            mark = Mark.read(self._marks.get(_mark(name)))
-            if mark is not None and isinstance(status, Status) and mark.validity != status.validity:
+            mark = MailboxMark.read(self._marks.get(_mark(name)))
+            if mark is not None and isinstance(status, MailboxStatus) and mark.validity != status.validity:
                 return generation + 1
         return generation
 
@@ -162,8 +162,8 @@ class Changes:
 
     # One folder
 
-    def _tell_folder(self, name: str, status: Status) -> Iterator[Change]:
-        mark = Mark.read(self._marks.get(_mark(name)))
+    def _tell_folder(self, name: str, status: MailboxStatus) -> Iterator[Change]:
+        mark = MailboxMark.read(self._marks.get(_mark(name)))
         telling = _Telling(self, name, status, None if mark is None or mark.validity != status.validity else mark)
         try:
             yield from telling.tell()
@@ -176,10 +176,10 @@ class Changes:
             yield Tombstone(_trouble(name))
         yield Checkpoint({_mark(name): status.mark()})
 
-    def ask(self, name: str, status: Status, question: Callable[[Session], T]) -> T:
+    def ask(self, name: str, status: MailboxStatus, question: Callable[[ImapSession], T]) -> T:
         """Put a question about a folder, opened as it was when its status was asked."""
 
-        def within(session: Session) -> T:
+        def within(session: ImapSession) -> T:
             session.open(name, status.validity)
             return question(session)
 
@@ -189,7 +189,7 @@ class Changes:
         """What is known of a folder."""
         return self._known.within(name)
 
-    def items(self, name: str, status: Status, message: Message) -> Iterator[Change]:
+    def items(self, name: str, status: MailboxStatus, message: Message) -> Iterator[Change]:
         """A message and the files in it."""
         arrived = "" if message.received is None else message.received.isoformat()
         # Gmail's own number is the same under every label.
@@ -197,7 +197,7 @@ class Changes:
         facts = {"message_id": message.message_id} if message.message_id else {}
         shown = {"labels": list(message.labels)} if message.number else {}
         item = Item(
-            Place(name, status.validity, message.uid).locator,
+            MessagePlace(name, status.validity, message.uid).locator,
             name,
             _VERSION,
             identity(who, message.size, arrived),
@@ -208,7 +208,7 @@ class Changes:
         yield self._sized(item)
         if self._settings.attachments:
             for file in files(message.structure):
-                locator = Place(name, status.validity, message.uid, file.part).locator
+                locator = MessagePlace(name, status.validity, message.uid, file.part).locator
                 same = identity(who, message.size, arrived, file.part)
                 attributes = {**facts, "media_type": file.media_type}
                 yield self._sized(Item(locator, name, _VERSION, same, file.size, message.received, attributes))
@@ -225,7 +225,7 @@ class Changes:
 class _Telling:
     """What is different in one folder. `mark` is where it was told up to, None where it is told from the beginning."""
 
-    def __init__(self, changes: Changes, name: str, status: Status, mark: Mark | None) -> None:
+    def __init__(self, changes: Changes, name: str, status: MailboxStatus, mark: MailboxMark | None) -> None:
         self._changes = changes
         self._name = name
         self._status = status
@@ -233,7 +233,7 @@ class _Telling:
 
     def tell(self) -> Iterator[Change]:
         mark, status = self._mark, self._status
-        self._ask(Session.refresh)
+        self._ask(ImapSession.refresh)
         if mark is None or self._changes.deep:
             present = self._present(status.next - 1)
             yield from self._not_among(present)
@@ -251,7 +251,7 @@ class _Telling:
             yield from self._messages(uids)
         yield from self._in_parts(new)
 
-    def _told_since(self, mark: Mark) -> tuple[list[int], list[tuple[int, int]] | None]:
+    def _told_since(self, mark: MailboxMark) -> tuple[list[int], list[tuple[int, int]] | None]:
         """The messages whose flags may be others, and the ranges of UIDs that vanished; None where that is not told."""
         last = mark.next - 1
         if last < 1:
@@ -299,13 +299,13 @@ class _Telling:
         try:
             yield from self._ask(lambda session: session.messages(uids, structure=False))
         except FetchFailed:
-            locator = Place(self._name, self._status.validity, uids[0]).locator
+            locator = MessagePlace(self._name, self._status.validity, uids[0]).locator
             yield Failure(Item(locator, self._name, _VERSION), error)
 
     # What is gone
 
     @cached_property
-    def _here(self) -> dict[str, Place | None]:
+    def _here(self) -> dict[str, MessagePlace | None]:
         return {locator: place(locator) for locator in self._changes.known(self._name)}
 
     def _not_among(self, present: Sequence[int]) -> Iterator[Change]:
@@ -329,7 +329,7 @@ class _Telling:
     def _uids(self, first: int, last: int) -> list[int]:
         return self._ask(lambda session: list(session.uids(first, last))) if first <= last else []
 
-    def _ask(self, question: Callable[[Session], T]) -> T:
+    def _ask(self, question: Callable[[ImapSession], T]) -> T:
         return self._changes.ask(self._name, self._status, question)
 
 

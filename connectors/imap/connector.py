@@ -8,14 +8,14 @@ from typing import Any, ClassVar, TypeVar
 from catchment.contracts import Known
 from catchment.errors import FetchFailed, SourceUnavailable
 from catchment.model import Change, Item, RawContent
-from catchment.pacing import Limits, Pace, Profile
+from catchment.pacing import HostLimits, Pace, RateProfile
 from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
 from connectors.imap.changes import Changes
-from connectors.imap.fetch import Reader
-from connectors.imap.folders import Folder, chosen
+from connectors.imap.fetch import MessageReader
+from connectors.imap.folders import MailFolder, chosen
 from connectors.imap.names import place
 from connectors.imap.pool import MOST, Pool
-from connectors.imap.session import Session
+from connectors.imap.session import ImapSession
 from connectors.imap.settings import ImapSettings
 
 _MEGABYTE = 1_000_000
@@ -40,17 +40,17 @@ class Imap:
         self._settings = settings
         limits = settings.policy(self.policy).limits
         self._max_bytes = int(limits.max_mb * _MEGABYTE)
-        self._listening: Session | None = None
+        self._listening: ImapSession | None = None
         self._pool = Pool(settings, limits.stall_seconds, self._max_bytes)
         self.pace = Pace()
-        self._reader = Reader(self._ask)
+        self._reader = MessageReader(self._ask)
 
     def __reduce__(self) -> tuple[type[Imap], tuple[Any, ...]]:
         return Imap, (self._settings,)
 
-    def limits(self) -> Limits:
+    def limits(self) -> HostLimits:
         """As `Paced.limits`."""
-        return Limits(self._settings.host, self._settings.user, Profile.MODERATE, at_once=MOST)
+        return HostLimits(self._settings.host, self._settings.user, RateProfile.MODERATE, at_once=MOST)
 
     def scopes(self) -> Mapping[str, str]:
         """As `Guarded.scopes`."""
@@ -112,13 +112,13 @@ class Imap:
         """Log out; whatever is asked next connects again."""
         self._pool.close()
 
-    def _ask(self, question: Callable[[Session], T], *, cost: int = 1) -> T:
+    def _ask(self, question: Callable[[ImapSession], T], *, cost: int = 1) -> T:
         return self._pool.ask(self.pace, question, cost)
 
-    def _chosen(self, session: Session, folders: list[Folder]) -> list[str]:
+    def _chosen(self, session: ImapSession, folders: list[MailFolder]) -> list[str]:
         return sorted(folder.name for folder in chosen(self._settings, folders, by_label=session.has_labels))
 
-    def _look(self, session: Session) -> str:
+    def _look(self, session: ImapSession) -> str:
         folders = [folder for folder in session.folders() if folder.holds_messages]
         mine = self._chosen(session, folders)
         shown = "INBOX" if "INBOX" in mine else mine[0] if mine else None

@@ -26,7 +26,7 @@ _REMEDIES = {
 _NOT_NOW = frozenset({"UNAVAILABLE", "INUSE"})
 
 
-class AnswerTooLarge(FetchFailed):
+class ResponseTooLarge(FetchFailed):
     """An answer exceeds a bound; the connection is unusable from then on."""
 
 
@@ -45,7 +45,7 @@ def told(host: str, folder: str | None = None) -> Iterator[None]:
         raise SourceUnavailable(f"the certificate of {host} is not valid ({error.verify_message}); {remedy}") from None
     except TooMuch as error:
         remedy = "raise limits.max_mb if the messages are that large, or exclude the folder"
-        raise AnswerTooLarge(f"{host}: an answer is too large ({error}); {remedy}") from None
+        raise ResponseTooLarge(f"{host}: an answer is too large ({error}); {remedy}") from None
     except (imaplib.IMAP4.abort, OSError, EOFError) as error:
         raise _lost(host, error) from error
     except imaplib.IMAP4.error as error:

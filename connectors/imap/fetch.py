@@ -9,20 +9,20 @@ from itertools import islice
 from catchment.content.normalize.mail.attachments import Attachment, attachments, single
 from catchment.errors import FetchFailed, Skipped, Vanished
 from catchment.model import Item, RawContent, SkipReason
-from connectors.imap.errors import AnswerTooLarge
-from connectors.imap.names import Place, place
-from connectors.imap.pool import Ask
-from connectors.imap.session import Session
+from connectors.imap.errors import ResponseTooLarge
+from connectors.imap.names import MessagePlace, place
+from connectors.imap.pool import Request
+from connectors.imap.session import ImapSession
 
 _AHEAD = 50
 _AHEAD_BYTES = 4_000_000
 _GONE = "it is not in its folder any more; the next sync decides what that means"
 
 
-class Reader:
+class MessageReader:
     """Reads items. Each thread has an expectation and a memory of its own."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Request) -> None:
         self._ask = ask
         self._mine = threading.local()
 
@@ -42,7 +42,7 @@ class Reader:
         body = self._body(at)
         return RawContent(body, f"message-{at.uid}.eml", media_type="message/rfc822", modified=item.modified)
 
-    def _file(self, at: Place, item: Item) -> RawContent:
+    def _file(self, at: MessagePlace, item: Item) -> RawContent:
         whole = at._replace(part="")
         if whole in self._bodies or self._is_expected(whole):
             found = next((file for file in attachments(self._body(whole)) if file.part == at.part), None)
@@ -54,20 +54,20 @@ class Reader:
         told = {"message-id": said} if (said := item.attributes.get("message_id")) else {}
         return RawContent(file.data, file.name, media_type=file.media_type, modified=item.modified, metadata=told)
 
-    def _part(self, at: Place) -> Attachment:
-        def question(session: Session) -> bytes | None:
+    def _part(self, at: MessagePlace) -> Attachment:
+        def question(session: ImapSession) -> bytes | None:
             session.open(at.folder, at.validity)
             return session.part(at.uid, at.part)
 
         try:
             entity = self._ask(question)
-        except AnswerTooLarge:
+        except ResponseTooLarge:
             raise Skipped(SkipReason.TOO_LARGE) from None
         if entity is None:
             raise Vanished(_GONE)
         return single(entity, at.part)
 
-    def _body(self, at: Place) -> bytes:
+    def _body(self, at: MessagePlace) -> bytes:
         if at not in self._bodies:
             self._mine.bodies = self._read(at, self._ahead(at))
         body = self._bodies[at]
@@ -75,23 +75,23 @@ class Reader:
             raise Vanished(_GONE)
         return body
 
-    def _read(self, at: Place, ahead: Sequence[Place]) -> dict[Place, bytes | None]:
+    def _read(self, at: MessagePlace, ahead: Sequence[MessagePlace]) -> dict[MessagePlace, bytes | None]:
         """The messages, or the first alone if a larger one than the server said is among them. Raises Skipped."""
 
-        def question(session: Session) -> dict[int, bytes]:
+        def question(session: ImapSession) -> dict[int, bytes]:
             session.open(at.folder, at.validity)
             return session.bodies([place.uid for place in ahead])
 
         try:
             bodies = self._ask(question)
-        except AnswerTooLarge:
+        except ResponseTooLarge:
             if len(ahead) == 1:
                 raise Skipped(SkipReason.TOO_LARGE) from None
             self._mine.alone = True
             return self._read(at, [at])
         return {place: bodies.get(place.uid) for place in ahead}
 
-    def _ahead(self, at: Place) -> list[Place]:
+    def _ahead(self, at: MessagePlace) -> list[MessagePlace]:
         """This message, and as many of those expected after it in its folder as one request should bring."""
         if getattr(self._mine, "alone", False):
             return [at]
@@ -108,10 +108,10 @@ class Reader:
                 found.append(other)
         return found
 
-    def _is_expected(self, at: Place) -> bool:
+    def _is_expected(self, at: MessagePlace) -> bool:
         return any(item.locator == at.locator for item in getattr(self._mine, "expected", []))
 
     @property
-    def _bodies(self) -> dict[Place, bytes | None]:
-        bodies: dict[Place, bytes | None] = getattr(self._mine, "bodies", {})
+    def _bodies(self) -> dict[MessagePlace, bytes | None]:
+        bodies: dict[MessagePlace, bytes | None] = getattr(self._mine, "bodies", {})
         return bodies

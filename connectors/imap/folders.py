@@ -14,7 +14,7 @@ _NO_MESSAGES = frozenset({"\\Noselect", "\\NonExistent"})
 _UNFINISHED = -1
 
 
-class Folder(NamedTuple):
+class MailFolder(NamedTuple):
     """A folder and its attributes, such as `\\Noselect` and the special uses of RFC 6154."""
 
     name: str
@@ -36,7 +36,7 @@ class Folder(NamedTuple):
         return _has(self.flags, _ALL)
 
 
-def chosen(settings: ImapSettings, folders: Iterable[Folder], *, by_label: bool) -> list[Folder]:
+def chosen(settings: ImapSettings, folders: Iterable[MailFolder], *, by_label: bool) -> list[MailFolder]:
     """The folders whose messages are wanted.
 
     `by_label`: a folder is what has a label (Gmail). Then the one that holds everything is enough, unless folders were named.
@@ -48,7 +48,7 @@ def chosen(settings: ImapSettings, folders: Iterable[Folder], *, by_label: bool)
     return [folder for folder in there if (settings.trash if folder.is_trash else folder.holds_all or not enough)]
 
 
-class Status(NamedTuple):
+class MailboxStatus(NamedTuple):
     """How a folder stands. `modseq` is 0 where the server counts no changes; only then `unseen` matters."""
 
     validity: int
@@ -66,7 +66,7 @@ class Status(NamedTuple):
         return _mark(self.validity, uid + 1, self.modseq, _UNFINISHED, 0)
 
 
-class Mark(NamedTuple):
+class MailboxMark(NamedTuple):
     """A mark that was kept. `messages` is None where the folder was not told to its end."""
 
     validity: int
@@ -75,7 +75,7 @@ class Mark(NamedTuple):
     messages: int | None
 
     @classmethod
-    def read(cls, text: str | None) -> Mark | None:
+    def read(cls, text: str | None) -> MailboxMark | None:
         """The mark in this form; None where there is none."""
         try:
             validity, following, modseq, messages, _ = map(int, (text or "").split(";"))

@@ -16,7 +16,7 @@ _UNSPELLABLE = "\ufffd"
 """Begins the text of a folder name that is no modified UTF-7; what follows are its bytes."""
 
 
-class Place(NamedTuple):
+class MessagePlace(NamedTuple):
     """Where a message, or one `part` of it, lies."""
 
     folder: str
@@ -31,10 +31,10 @@ class Place(NamedTuple):
         return f"{self.folder};UIDVALIDITY={self.validity};UID={self.uid}{part}"
 
 
-def place(locator: str) -> Place | None:
+def place(locator: str) -> MessagePlace | None:
     """The place that a locator names; None for the locator of a folder."""
     found = _LOCATOR.fullmatch(locator)
-    return found and Place(found[1], int(found[2]), int(found[3]), found[4] or "")
+    return found and MessagePlace(found[1], int(found[2]), int(found[3]), found[4] or "")
 
 
 def identity(message_id: str, size: int, received: str, part: str = "") -> str | None:

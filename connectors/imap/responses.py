@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from imapclient.response_parser import parse_response
 
-from connectors.imap.folders import Folder, Status
+from connectors.imap.folders import MailboxStatus, MailFolder
 from connectors.imap.names import folder_text
 
 _HEADER = b"BODY[HEADER.FIELDS (MESSAGE-ID)]"
@@ -32,24 +32,24 @@ class Message(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-def folders_in(listed: Sequence[tuple[Any, Any, Any]]) -> list[Folder]:
+def folders_in(listed: Sequence[tuple[Any, Any, Any]]) -> list[MailFolder]:
     """The folders of an answer to LIST."""
-    return [Folder(_name(name), _flags(flags)) for flags, _, name in listed]
+    return [MailFolder(_name(name), _flags(flags)) for flags, _, name in listed]
 
 
-def statuses_in(lines: list[Any]) -> dict[str, Status]:
+def statuses_in(lines: list[Any]) -> dict[str, MailboxStatus]:
     """How folders stand by the untagged STATUS lines, each a name and a list of pairs."""
     said = parse_response(lines)
     pairs = zip(said[::2], said[1::2], strict=True)
     return {_name(name): status_of(dict(zip(told[::2], told[1::2], strict=True))) for name, told in pairs}
 
 
-def status_of(said: Mapping[bytes, Any]) -> Status:
+def status_of(said: Mapping[bytes, Any]) -> MailboxStatus:
     """How a folder stands by an answer to STATUS. One that leaves out what tells where it ends would say that it is empty."""
     validity, following, messages = (_number(said[name]) for name in (b"UIDVALIDITY", b"UIDNEXT", b"MESSAGES"))
     if messages and not following:
         raise ValueError("no next number")
-    return Status(
+    return MailboxStatus(
         validity, following, messages, _number(said.get(b"HIGHESTMODSEQ", 0)), _number(said.get(b"UNSEEN", 0))
     )
 

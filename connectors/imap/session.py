@@ -21,7 +21,7 @@ from catchment.errors import FetchFailed, ItemError, LoginFailed, SourceUnavaila
 from connectors.imap.auth import Login
 from connectors.imap.bounds import LEAST_LITERAL, BoundedClient, TooMuch
 from connectors.imap.errors import code_of, is_for_now, told
-from connectors.imap.folders import Folder, Status
+from connectors.imap.folders import MailboxStatus, MailFolder
 from connectors.imap.idle import wait
 from connectors.imap.names import folder_bytes
 from connectors.imap.responses import Message, folders_in, messages_in, ranges_in, status_of, statuses_in, validity_of
@@ -35,7 +35,7 @@ _ASKED_OF_GMAIL = ("X-GM-MSGID", "X-GM-LABELS")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9.@+_-]+")
 
 
-class Session:
+class ImapSession:
     """A connection. Every question raises SourceUnavailable when it is lost, RateLimited when the server says so, and
     FetchFailed when the server declines this one thing or answers what nobody can read. After AnswerTooLarge, a FetchFailed,
     the connection is unusable."""
@@ -84,12 +84,12 @@ class Session:
 
     # What there is
 
-    def folders(self) -> list[Folder]:
+    def folders(self) -> list[MailFolder]:
         """Every folder of the account, those that hold no messages too."""
         with self._told():
             return folders_in(self._client.list_folders())
 
-    def survey(self) -> dict[Folder, Status | None]:
+    def survey(self) -> dict[MailFolder, MailboxStatus | None]:
         """Every folder, and how it stands where the server tells that along with its name (RFC 5819)."""
         if "LIST-STATUS" in self.capabilities:
             # A server that stumbles over the one question is asked the many.
@@ -97,19 +97,19 @@ class Session:
                 return self._folders_with_status()
         return dict.fromkeys(self.folders())
 
-    def status(self, folder: str) -> Status:
+    def status(self, folder: str) -> MailboxStatus:
         """How a folder stands, without opening it."""
         self._leave()
         with self._told(folder):
             return status_of(self._client.folder_status(folder_bytes(folder), self._status_items))
 
-    def statuses(self, folders: Sequence[str]) -> dict[str, Status | ItemError]:
+    def statuses(self, folders: Sequence[str]) -> dict[str, MailboxStatus | ItemError]:
         """How folders stand, all asked for before the first answer is read; of some perhaps nothing."""
         self._leave()
         connection = self._client._imap
         connection.untagged_responses.pop("STATUS", None)
         items = f"({' '.join(self._status_items)})"
-        found: dict[str, Status | ItemError] = {}
+        found: dict[str, MailboxStatus | ItemError] = {}
         with self._told():
             names = [self._client._normalise_folder(folder_bytes(folder)) for folder in folders]
             tags = [connection._command("STATUS", name, items) for name in names]
@@ -214,7 +214,7 @@ class Session:
     def _status_items(self) -> list[str]:
         return ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "HIGHESTMODSEQ" if self.has_modseq else "UNSEEN"]
 
-    def _folders_with_status(self) -> dict[Folder, Status | None]:
+    def _folders_with_status(self) -> dict[MailFolder, MailboxStatus | None]:
         self._leave()
         connection = self._client._imap
         connection.untagged_responses.pop("STATUS", None)

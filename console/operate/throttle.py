@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import BadInput, NotFound
-from catchment.pacing import Profile
+from catchment.pacing import RateProfile
 from console import arguments, render, session
 from console.trouble import jobs
 
@@ -45,7 +45,9 @@ def show(as_json: arguments.Json = False) -> None:
 def set_rule(
     *,
     scope: Scope,
-    profile: Annotated[Profile | None, typer.Option(help="At most this fast: requests a second to one host.")] = None,
+    profile: Annotated[
+        RateProfile | None, typer.Option(help="At most this fast: requests a second to one host.")
+    ] = None,
     at_once: Annotated[
         int | None, typer.Option(min=1, max=arguments.LARGEST, help="At most so many transfers to one host at once.")
     ] = None,

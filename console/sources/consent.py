@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from catchment.contracts import Connector
     from catchment.ledger import Consent, Ledger, Source
     from catchment.runtime.home import Home
-    from catchment.sync.revoke import Extent, Proof
+    from catchment.sync.revoke import Extent, PurgeProof
     from deployments.sources.sources_file import SourceEntry
 
 app = typer.Typer(help="See, give and take back consent to read a source.", rich_markup_mode=None)
@@ -213,7 +213,7 @@ def _extent(ledger: Ledger, source: Source, scope: str | None) -> Extent:
     return Extent(frozenset({scope}), lambda locator: scope_of(locator) == scope, whole=False)
 
 
-def _proof(name: str, extent: Extent, proof: Proof) -> dict[str, Any]:
+def _proof(name: str, extent: Extent, proof: PurgeProof) -> dict[str, Any]:
     return {
         "source": name,
         "scopes": sorted(extent.scopes),
@@ -231,7 +231,7 @@ def _proof(name: str, extent: Extent, proof: Proof) -> dict[str, Any]:
     }
 
 
-def _print(name: str, home: Home, proof: Proof) -> None:
+def _print(name: str, home: Home, proof: PurgeProof) -> None:
     render.say(f"{name}: consent is withdrawn; {render.count(proof.items, 'item')} deleted")
     render.show_table(("TABLE", "LEFT"), list(proof.left.items()))
     render.say(

@@ -10,7 +10,7 @@ from console import render
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
-    from catchment.resting import Quota, Rest
+    from catchment.resting import QuotaStatus, Rest
 
 
 def of_sources(ledger: Ledger) -> dict[str, dict[str, Any]]:
@@ -54,7 +54,7 @@ def _rest(rest: Rest) -> dict[str, Any]:
     return {"why": rest.why, "until": rest.until}
 
 
-def _quota(quota: Quota) -> dict[str, Any]:
+def _quota(quota: QuotaStatus) -> dict[str, Any]:
     return {"allowed": quota.allowed, "left": quota.left, "until": quota.until}
 
 

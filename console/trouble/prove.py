@@ -12,7 +12,7 @@ from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
-    from catchment.sync.prove import Folder, Proven
+    from catchment.sync.prove import FolderProof, Proven
     from deployments.sources.sources_file import SourceEntry
 
 _FOLDERS_SHOWN = 20
@@ -106,7 +106,7 @@ def _show(found: Proven) -> None:
         render.say(f"{found.source}: the library has what the source has, and nothing else")
 
 
-def _row(name: str, folders: tuple[Folder, ...] | list[Folder]) -> tuple[object, ...]:
+def _row(name: str, folders: tuple[FolderProof, ...] | list[FolderProof]) -> tuple[object, ...]:
     from catchment.sync.prove import Flaw
 
     sums = [sum(getattr(f, what) for f in folders) for what in ("source", "ledger", "library", "set_apart")]

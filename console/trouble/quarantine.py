@@ -11,7 +11,7 @@ from catchment.model import JobState, Reason
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from catchment.ledger import Cluster, Entry
+    from catchment.ledger import Cluster, QuarantineEntry
 
 app = typer.Typer(help="Review items that could not be processed.", rich_markup_mode=None)
 
@@ -167,7 +167,7 @@ def _last_good(document: int | None) -> str:
     return f"stays in the library; to see it: catchment show {document}"
 
 
-def _entry(entry: Entry, *, whole: bool = False) -> dict[str, Any]:
+def _entry(entry: QuarantineEntry, *, whole: bool = False) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "job": entry.job,
         "source": entry.source,

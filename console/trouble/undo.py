@@ -47,7 +47,7 @@ def undo(
 
 
 def _show(done: Undone) -> None:
-    from catchment.ledger.items.undo import Deed
+    from catchment.ledger.items.undo import UndoAction
 
     if not done.deeds:
         render.say(f"{done.source} is as it was before sync {done.sync_id} already")
@@ -57,10 +57,10 @@ def _show(done: Undone) -> None:
     if len(done.deeds) > len(shown):
         render.say(f"… and {len(done.deeds) - len(shown)} more; --json tells them all")
     words = {
-        Deed.BRING_BACK: "brought back",
-        Deed.SET_BACK: "set back",
-        Deed.TAKE_OUT: "taken out",
-        Deed.LEFT: "left, for they changed again",
+        UndoAction.BRING_BACK: "brought back",
+        UndoAction.SET_BACK: "set back",
+        UndoAction.TAKE_OUT: "taken out",
+        UndoAction.LEFT: "left, for they changed again",
     }
     told = ", ".join(f"{number} {how}" for deed, how in words.items() if (number := done.count(deed)))
     if done.number is None:

@@ -16,7 +16,7 @@ from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.places import Places
 from catchment.runtime.home import Home
-from catchment.status import Finding, Plan, Standing, Verdict
+from catchment.status import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.sync.preflight import scopes_of
 from deployments.server.blocks import read_blocks_of
 from deployments.server.client import Client, api, everything
@@ -91,7 +91,7 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
     return [status.server(True, True), status.scheduler(plan, now), status.worker(heard, Places.read(home), now)]
 
 
-def _plan(client: Client, now: datetime) -> Plan:
+def _plan(client: Client, now: datetime) -> SchedulePlan:
     deployments = everything(client, "deployments", {})
     schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
     query = {
@@ -105,7 +105,7 @@ def _plan(client: Client, now: datetime) -> Plan:
     due = [_moment(run["next_scheduled_start_time"]) for run in runs if run["state_name"] in ("Scheduled", "Late")]
     moments = [moment for moment in due if moment is not None]
     coming = [moment for moment in moments if moment > now]
-    return Plan(len(schedules), len(runs), min(coming, default=None), tuple(m for m in moments if m <= now))
+    return SchedulePlan(len(schedules), len(runs), min(coming, default=None), tuple(m for m in moments if m <= now))
 
 
 def _heard(client: Client) -> datetime | None:
@@ -126,7 +126,7 @@ def _moment(text: str | None) -> datetime | None:
 
 def _standings(
     home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None, *, elsewhere: bool
-) -> list[Standing]:
+) -> list[SourceHealth]:
     # What is set for `up` need not be set for who asks, a cron line for one.
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
     unasked: dict[str, CatchmentError | None] = dict.fromkeys((*_unread(home, entries), *unset))
@@ -168,7 +168,7 @@ def _standing(
     reached: Mapping[str, CatchmentError | None],
     watched: Mapping[str, WatchState] | None,
     unset: Mapping[str, str],
-) -> Standing:
+) -> SourceHealth:
     recent = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
     syncs = [sync for sync in recent if not sync.is_undo]
     last_good = next((sync.ended for sync in syncs if sync.outcome == "completed"), None)
@@ -178,7 +178,7 @@ def _standing(
     watch = watched.get(entry.name) if watched and entry.watch else None
     badly = watch is not None and watch.state is not Watching.WATCHING
     silent = SourceUnavailable(f"it does not answer within {_PROBE_SECONDS:.0f} s; see whether its disk is there")
-    return Standing(
+    return SourceHealth(
         entry.name,
         source.state if source else "paused" if entry.paused else "active",
         source.state_reason if source else None,

@@ -11,7 +11,7 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.secret_references import resolve
 from catchment.status import Finding, Verdict
-from connectors.imap.auth import MARK, Standing, ends_of
+from connectors.imap.auth import MARK, TokenExpiry, ends_of
 from connectors.imap.settings import ImapSettings
 from deployments.server.blocks import read_blocks_of
 from deployments.server.running import Running
@@ -34,7 +34,7 @@ def examine(home: Home, entries: Iterable[SourceEntry], state: Running | None) -
     return [
         _of_token(name, settings.token)
         if settings.token
-        else _of_refresh_token(name, Standing.read(marks.get(name, "")))
+        else _of_refresh_token(name, TokenExpiry.read(marks.get(name, "")))
         for name, settings in mine.items()
     ]
 
@@ -53,7 +53,7 @@ def _of_token(name: str, reference: str) -> Finding:
     return _finding(name, ends, timedelta(), _FRESH)
 
 
-def _of_refresh_token(name: str, standing: Standing) -> Finding:
+def _of_refresh_token(name: str, standing: TokenExpiry) -> Finding:
     if not standing.kept:
         said = f"the provider of {name} gave a new refresh token, which cannot be kept where the old one is"
         return Finding("logins", Verdict.WARN, said, "keep it by file: or keyring:, and see that it may be written")

@@ -35,7 +35,7 @@ _NO_PROCESS = "The process of its run is gone"
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledRuns:
     """How many runs, and parts of runs, were corrected, and how many the server would not correct now."""
 
     corrected: int
@@ -51,7 +51,7 @@ class Crashed:
     resumed: bool
 
 
-def settle(home: Home, state: Running, *, still_for: float = 0) -> Settled:
+def settle(home: Home, state: Running, *, still_for: float = 0) -> SettledRuns:
     """Correct every run of our pool that the server believes active and that no process executes; may be called again.
 
     One that had begun is marked crashed; one that had not is scheduled again, for nothing of it happened. Its subflows
@@ -73,7 +73,7 @@ def settle(home: Home, state: Running, *, still_for: float = 0) -> Settled:
             done += _settle_tasks(client, {"id": {"any_": [run["id"] for run, _ in lost]}})
         told_before = datetime.now(UTC) - timedelta(seconds=min(still_for, _TOLD_SECONDS))
         done += _settle_tasks(client, {"end_time": {"before_": told_before.isoformat()}})
-    return Settled(done.count(True), done.count(False))
+    return SettledRuns(done.count(True), done.count(False))
 
 
 def resume(state: Running, *, since: float | None = None) -> list[Crashed]:

@@ -11,7 +11,7 @@ _MOST_PATHS = 1_000
 """Changed paths of one source up to which each is kept; beyond, the next sync compares everything."""
 
 
-class Changes:
+class ChangedPaths:
     """The changes of all sources. Every method may be called from any thread."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ _DOWN = (0.5, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DeploymentStatus:
     """The state of a source on the server. `newest`: the ID of its newest run that is due; None if it has none.
 
     `deployment` is None when the source is not deployed. `waiting`: a run exists that no worker has taken yet. `running`: a
@@ -57,7 +57,7 @@ class Debounce:
         self._last = -math.inf
         self._uncovered_since: float | None = None
         self._due = False
-        self._asked: Standing | None = None
+        self._asked: DeploymentStatus | None = None
         self._answer_by = 0.0
         self._look_at = math.inf
         self._delay = 0.0
@@ -97,7 +97,7 @@ class Debounce:
             return False
         return True
 
-    def looked(self, now: float, standing: Standing) -> bool:
+    def looked(self, now: float, standing: DeploymentStatus) -> bool:
         """Process the state of the source on the server. If True, emit the event now, and call `emitted` or `failed`."""
         if self._asked is not None and not self._is_answered(now, standing, self._asked):
             return False
@@ -116,7 +116,7 @@ class Debounce:
             return False
         return True
 
-    def emitted(self, now: float, standing: Standing) -> None:
+    def emitted(self, now: float, standing: DeploymentStatus) -> None:
         """The server accepted the event. `standing`: the state passed to `looked` before."""
         self._due = False
         self._asked = standing
@@ -128,7 +128,7 @@ class Debounce:
         """The server did not answer; a due source stays due."""
         self._later(now, _DOWN)
 
-    def _is_answered(self, now: float, standing: Standing, asked: Standing) -> bool:
+    def _is_answered(self, now: float, standing: DeploymentStatus, asked: DeploymentStatus) -> bool:
         """Whether the last event is settled: a run followed it, or it was lost and has to be emitted again."""
         if standing.newest != asked.newest:
             self.unanswered = 0

@@ -14,7 +14,7 @@ class _Connector(Protocol):
     def why_not(self, path: str) -> str | None: ...
 
 
-class Rules(Protocol):
+class WatchRules(Protocol):
     """Which paths below the root of a source matter. They are relative to it, as the system spells them."""
 
     def watches(self, folder: str) -> bool:
@@ -34,19 +34,19 @@ class CloneRules:
     """The rules of a clone of a repository, whose root is where git keeps it: only what was committed matters."""
 
     def watches(self, folder: str) -> bool:
-        """As `Rules.watches`: where git writes the names of commits."""
+        """As `WatchRules.watches`: where git writes the names of commits."""
         first, *rest = folder.split("/")
         return first == "reftable" or (first == "refs" and rest[:1] in ([], ["heads"])) or _is_worktree(first, rest)
 
     def counts(self, path: str) -> bool:
-        """As `Rules.counts`. Git writes beside a file and renames."""
+        """As `WatchRules.counts`. Git writes beside a file and renames."""
         folder, _, name = path.rpartition("/")
         if not folder or folder.startswith("worktrees/"):
             return name in ("HEAD", "packed-refs")
         return self.watches(folder) and not name.endswith(".lock")
 
     def decides(self, path: str) -> bool:  # noqa: ARG002 - of the protocol
-        """As `Rules.decides`: nothing does."""
+        """As `WatchRules.decides`: nothing does."""
         return False
 
 
@@ -64,7 +64,7 @@ class FolderRules:
         self._own_state = own + "/" if not own.startswith("..") else None
 
     def watches(self, folder: str) -> bool:
-        """As `Rules.watches`."""
+        """As `WatchRules.watches`."""
         if self._is_own(folder):
             return False
         try:
@@ -74,11 +74,11 @@ class FolderRules:
             return True
 
     def counts(self, path: str) -> bool:
-        """As `Rules.counts`."""
+        """As `WatchRules.counts`."""
         return self.decides(path) or self.watches(path)
 
     def decides(self, path: str) -> bool:
-        """As `Rules.decides`: ignore files do."""
+        """As `WatchRules.decides`: ignore files do."""
         return path.rpartition("/")[2] in self._ignore_files
 
     def _is_own(self, path: str) -> bool:

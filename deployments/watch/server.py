@@ -14,7 +14,7 @@ from deployments.server.client import Client, Response, ServerUnreachable, api
 from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
-from deployments.watch.debounce import Standing
+from deployments.watch.debounce import DeploymentStatus
 
 # A worker may take a run up this long before its time.
 _AHEAD = timedelta(seconds=2)
@@ -33,11 +33,11 @@ class Server:
         self._client: Client | None = None
         self._open = contextlib.ExitStack()
 
-    def look(self, kind: str, name: str) -> Standing:
+    def look(self, kind: str, name: str) -> DeploymentStatus:
         """How a source stands."""
         answer = self._ask("GET", f"/deployments/name/sync-{kind}/{name}")
         if answer.is_missing:
-            return Standing(None)
+            return DeploymentStatus(None)
         deployment = self._read(answer)
         query = {
             "deployments": {"id": {"any_": [deployment["id"]]}},
@@ -47,7 +47,7 @@ class Server:
         }
         runs = self._read(self._ask("POST", "/flow_runs/filter", query))
         states = {run["state_type"] for run in runs}
-        return Standing(
+        return DeploymentStatus(
             deployment["id"],
             paused=deployment["paused"],
             newest=runs[0]["id"] if runs else None,

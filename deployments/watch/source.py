@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deployments.sources.sources_file import SourceEntry
-from deployments.watch.changes import Changes
+from deployments.watch.changes import ChangedPaths
 from deployments.watch.debounce import Debounce
 from deployments.watch.disks import network_disk, same_disk
-from deployments.watch.rules import Rules
+from deployments.watch.rules import WatchRules
 from deployments.watch.status import Watching, WatchState
-from deployments.watch.tree import Descriptor, Left, Sign, Tree
+from deployments.watch.tree import Descriptor, Left, Sign, WatchTree
 
 _ANSWERS_MISSED = 2
 _JUDGED_KEPT = 10_000
@@ -38,14 +38,14 @@ Tell = Callable[[str | Sign], None]
 class WatchedSource:
     """A source that is a folder, from the moment that it is to be watched. All times are of one monotonic clock."""
 
-    def __init__(self, entry: SourceEntry, root: Path, rules: Rules, changes: Changes, tell: Tell) -> None:
+    def __init__(self, entry: SourceEntry, root: Path, rules: WatchRules, changes: ChangedPaths, tell: Tell) -> None:
         self.entry = entry
         self.debounce = Debounce(entry.quiet, taken=lambda: changes.is_taken(entry.name))
         self._changes = changes
         self._root = root
         self._rules = rules
         self._tell = tell
-        self._tree: Tree | None = None
+        self._tree: WatchTree | None = None
         self._disk: tuple[int, int] | None = None
         self._network: str | None = None
         self._trouble: OSError | None = None
@@ -67,7 +67,7 @@ class WatchedSource:
             return
         self._network = network_disk(self._root)
         try:
-            self._tree = Tree(descriptor(), self._root, self._rules.watches, self._tell)
+            self._tree = WatchTree(descriptor(), self._root, self._rules.watches, self._tell)
         except OSError as error:
             self._trouble = error
         else:
@@ -142,7 +142,7 @@ class WatchedSource:
             counts = self._judged[path] = self._rules.counts(path)
         return counts
 
-    def _begin(self, tree: Tree) -> None:
+    def _begin(self, tree: WatchTree) -> None:
         self._trouble = None
         try:
             tree.start()

@@ -7,7 +7,7 @@ import time
 from logging import Logger
 
 from catchment.runtime.home import Home
-from deployments.watch.changes import Changes
+from deployments.watch.changes import ChangedPaths
 from deployments.watch.status import Watching, WatchState, read, report_file, write
 from deployments.watch.watcher import Watcher
 
@@ -19,7 +19,7 @@ class WatcherThread:
     """One watcher at a time, and the changes that it recorded."""
 
     def __init__(self, home: Home, log: Logger) -> None:
-        self.changes = Changes()
+        self.changes = ChangedPaths()
         self._home = home
         self._log = log
         self._watcher: Watcher | None = None

@@ -60,7 +60,7 @@ class Sign(Enum):
     ROOT = "the root itself went away"
 
 
-class Tree(WatchCallback):
+class WatchTree(WatchCallback):
     """Watches a root and the wanted folders below it from `start` until `stop`.
 
     `tell` is called from another thread, with the path of each change relative to the root ("" for the root), or a `Sign`.

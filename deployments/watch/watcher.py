@@ -14,7 +14,7 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.runtime.home import Home
 from connectors.local_files import FolderSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.watch.changes import Changes
+from deployments.watch.changes import ChangedPaths
 from deployments.watch.debounce import Debounce
 from deployments.watch.rules import CloneRules, FolderRules
 from deployments.watch.server import Server
@@ -58,7 +58,7 @@ class Watcher:
     def __init__(
         self,
         home: Home,
-        changes: Changes,
+        changes: ChangedPaths,
         announce: Announce,
         *,
         open_descriptor: Callable[[], Descriptor] | None = None,

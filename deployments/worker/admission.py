@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MachineReading:
     """How busy the machine is: `at` in seconds of a clock that only goes forward, `cpu` and `memory` from 0 to 1."""
 
     at: float
@@ -64,7 +64,7 @@ class Limit:
         self._now = cap if self._now == self._cap else min(self._now, cap)
         self._cap = cap
 
-    def heed(self, reading: Reading) -> bool:
+    def heed(self, reading: MachineReading) -> bool:
         """Take a reading, every few seconds; whether the limit is another one now."""
         hot = reading.cpu > HOT_CPU or reading.memory > HOT_MEMORY
         calm = reading.cpu < _CALM_CPU and reading.memory < _CALM_MEMORY
@@ -92,7 +92,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting(Generic[R]):
+class WaitingRun(Generic[R]):
     """A run that is due."""
 
     run: R
@@ -100,13 +100,13 @@ class Waiting(Generic[R]):
     profile: Profile
 
 
-def admit(waiting: Collection[Waiting[R]], live: Sequence[Profile], limit: Limit) -> list[Waiting[R]]:
+def admit(waiting: Collection[WaitingRun[R]], live: Sequence[Profile], limit: Limit) -> list[WaitingRun[R]]:
     """The waiting runs that start now, in their order: by their due time, a minute sooner or later by priority.
 
     A kind at its own limit lets others pass.
     """
     of_kind = Counter(profile.kind for profile in live)
-    chosen: list[Waiting[R]] = []
+    chosen: list[WaitingRun[R]] = []
     for entry in sorted(waiting, key=lambda entry: entry.due + _HEAD_START[entry.profile.priority]):
         if len(live) + len(chosen) >= limit.now:
             break

@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from deployments.worker.admission import Reading
+from deployments.worker.admission import MachineReading
 
 RUNS_AT_ONCE = 16
 """The cap if nobody set one. Runs share one process and the processor, so a further run costs only its batch in memory."""
@@ -21,8 +21,8 @@ class Gauge:
     def __init__(self) -> None:
         psutil.cpu_times_percent(None)
 
-    def read(self) -> Reading:
+    def read(self) -> MachineReading:
         """How busy it is now; takes 0.1 ms."""
         cpu = psutil.cpu_times_percent(None)
         idle = cpu.idle + cpu.nice + getattr(cpu, "iowait", 0.0)
-        return Reading(time.monotonic(), max(0.0, 1 - idle / 100), psutil.virtual_memory().percent / 100)
+        return MachineReading(time.monotonic(), max(0.0, 1 - idle / 100), psutil.virtual_memory().percent / 100)

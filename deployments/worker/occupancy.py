@@ -25,7 +25,7 @@ from prefect.exceptions import ObjectNotFound
 from catchment.places import Places
 from catchment.runtime.process import identity
 from catchment.settings import Home
-from deployments.worker.admission import Limit, Reading, Waiting, admit
+from deployments.worker.admission import Limit, MachineReading, WaitingRun, admit
 from deployments.worker.machine import RUNS_AT_ONCE, Gauge
 from deployments.worker.profile import Profile, profile
 
@@ -48,7 +48,7 @@ class Occupancy:
         self._worker = identity()
         self._gauge = Gauge()
         self._limit = Limit(most or RUNS_AT_ONCE)
-        self._reading = Reading(0.0, 0.0, 0.0)
+        self._reading = MachineReading(0.0, 0.0, 0.0)
         self._flows: dict[UUID, str] = {}
         self._variables: dict[UUID, Mapping[str, Any]] = {}
         self._profiles: dict[UUID, Profile] = {}
@@ -72,7 +72,7 @@ class Occupancy:
             self._profiles[entry.flow_run.id] = await self._profile(entry.flow_run, pool, client)
             self._deployments[entry.flow_run.id] = entry.flow_run.deployment_id
         self._forget({*live, *(entry.flow_run.id for entry in due)})
-        lines = [Waiting(entry, due_at(entry.flow_run), self._profiles[entry.flow_run.id]) for entry in due]
+        lines = [WaitingRun(entry, due_at(entry.flow_run), self._profiles[entry.flow_run.id]) for entry in due]
         having = [self._profiles[run] for run in live if run in self._profiles]
         chosen = [one.run for one in admit(lines, having, self._limit)]
         waiting = [entry.flow_run for entry in due if entry not in chosen]

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from catchment.contracts import Known
 from catchment.errors import SourceUnavailable
 from catchment.model import Change, FailureClass, SkipReason, Tombstone
-from connectors.folders.ignore import Rules
-from connectors.folders.scan import Folder, Lister, Listing
+from connectors.folders.ignore import IgnoreRules
+from connectors.folders.scan import Lister, Listing, ScannedFolder
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.connectors.memory_ledger import MemoryLedger
 
@@ -306,7 +306,7 @@ def disk(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder `src`, as if another disk were mounted on it as long as there is something in it."""
     src, listed = tree / "src", Lister.list
 
-    def list_there(lister: Lister, folder: Folder) -> Listing:
+    def list_there(lister: Lister, folder: ScannedFolder) -> Listing:
         listing = listed(lister, folder)
         if Path(folder.path).is_relative_to(src) and any(src.iterdir()):
             listing.device += 1
@@ -355,7 +355,7 @@ def test_a_root_that_is_replaced_while_it_is_looked_at_again_ends_the_listing(
 
 def test_a_mounted_disk_is_recognised_as_one() -> None:
     lister = Lister(Path("/"), follow_links=False)
-    top = lister.top(Rules())
+    top = lister.top(IgnoreRules())
     listing = lister.list(top)
     devices = top.enter("dev", listing)
     assert devices.device != lister.list(devices).device, "/dev is a file system of its own"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catchment.ledger import Ledger
-from catchment.pacing import Limits
+from catchment.pacing import HostLimits
 from catchment.pacing.metered import Ask, Report
 from catchment.places import Places
 from catchment.runtime.home import Home
@@ -115,7 +115,7 @@ def test_status_says_how_much_of_a_quota_is_left(cli: Cli, filled: Path) -> None
 
 
 def test_status_says_which_hosts_rest_and_what_they_allow(cli: Cli, filled: Path) -> None:
-    limits = Limits("imap.example.org", "ada", per_hour=5_000)
+    limits = HostLimits("imap.example.org", "ada", per_hour=5_000)
     with closing(Ledger.open(Home(filled).database_url)) as ledger:
         ledger.pacing.take(Ask(limits, "notes", identity(), 1, False), Report(), None)
         for _ in range(5):

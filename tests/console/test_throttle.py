@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from catchment.ledger import Ledger
-from catchment.pacing import Limits
+from catchment.pacing import HostLimits
 from catchment.pacing.metered import Ask, Report
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
 from tests.console.conftest import Cli
 
-LIMITS = Limits("imap.example.org", "ada", per_hour=5_000)
+LIMITS = HostLimits("imap.example.org", "ada", per_hour=5_000)
 
 
 @pytest.fixture

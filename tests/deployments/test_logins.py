@@ -14,7 +14,7 @@ from catchment.model import Priority
 from catchment.runtime import secret_references
 from catchment.runtime.home import Home
 from catchment.status import Finding, Verdict
-from connectors.imap.auth import MARK, Standing
+from connectors.imap.auth import MARK, TokenExpiry
 from connectors.imap.settings import ImapSettings
 from deployments.health import doctor, logins
 from deployments.server.running import Running
@@ -34,7 +34,7 @@ def test_a_password_does_not_end(home: Home) -> None:
     assert examined(home, password="env:MAIL_PASSWORD") == []
 
 
-def marked(home: Home, standing: Standing) -> None:
+def marked(home: Home, standing: TokenExpiry) -> None:
     """A sync was told so."""
     with closing(Ledger.open(home.database_url)) as ledger:
         source = ledger.sources.put("mail", "imap", Priority.NORMAL)
@@ -53,7 +53,7 @@ def marked(home: Home, standing: Standing) -> None:
 def test_a_refresh_token_ends_when_the_last_sync_was_told(
     home: Home, days: int, verdict: Verdict, said: str, remedy: str
 ) -> None:
-    marked(home, Standing(datetime.now(UTC) + timedelta(days=days)))
+    marked(home, TokenExpiry(datetime.now(UTC) + timedelta(days=days)))
     [found] = examined(home, **REFRESHED)
     assert (found.probe, found.verdict) == ("logins", verdict)
     assert said in found.said
@@ -64,11 +64,11 @@ def test_a_refresh_token_of_which_nobody_says_anything_is_fine(home: Home) -> No
     for _ in range(2):
         [found] = examined(home, **REFRESHED)
         assert (found.verdict, found.said) == (OK, "nobody says when the login of mail ends")
-        marked(home, Standing(None))
+        marked(home, TokenExpiry(None))
 
 
 def test_a_refresh_token_that_could_not_be_kept_is_warned_of(home: Home) -> None:
-    marked(home, Standing(None, kept=False))
+    marked(home, TokenExpiry(None, kept=False))
     [found] = examined(home, **REFRESHED)
     assert (found.verdict, found.remedy[:30]) == (WARN, "keep it by file: or keyring:, ")
 
@@ -95,7 +95,7 @@ def test_doctor_tells_of_the_sources_that_there_are(home: Home) -> None:
     settings = ImapSettings(host="mail.example.org", user="ada", **REFRESHED)  # type: ignore[arg-type]
     file.add(SourceEntry("mail", "imap", settings))
     file.save()
-    marked(home, Standing(datetime.now(UTC) - timedelta(days=1)))
+    marked(home, TokenExpiry(datetime.now(UTC) - timedelta(days=1)))
     [found] = [finding for finding in doctor.examine(home) if finding.probe == "logins"]
     assert found.verdict is FAIL
 

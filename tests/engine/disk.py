@@ -12,7 +12,7 @@ import orjson
 
 from catchment.errors import AccessDenied, TimedOut
 from catchment.model import Item, RawContent, Reason
-from connectors.folders.file import Entry, identity
+from connectors.folders.file import FileEntry, identity
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from connectors.obsidian import Obsidian, ObsidianSettings
 
@@ -250,7 +250,7 @@ class Disk:
 
 
 def _seen(path: Path) -> Print:
-    entry, text = Entry.of(path.name, path.stat()), path.read_text()
+    entry, text = FileEntry.of(path.name, path.stat()), path.read_text()
     why = None
     if path.suffix == ".canvas" and not text.startswith('{"nodes":['):
         why = Reason.PARSE_ERROR

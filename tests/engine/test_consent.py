@@ -14,7 +14,7 @@ from catchment.contracts import Guarded, Known, Paced
 from catchment.errors import LoginFailed, NoConsent
 from catchment.ledger import Ledger
 from catchment.model import Change, Item, Priority, RawContent
-from catchment.pacing import Limits, Pace
+from catchment.pacing import HostLimits, Pace
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import WHOLE, consented, scopes_of
 from catchment.sync.session import open_sync
@@ -195,8 +195,8 @@ class Unspoken(LocalFiles):
         super().__init__(settings)
         self.pace = Pace()
 
-    def limits(self) -> Limits:
-        return Limits("files.example.org")
+    def limits(self) -> HostLimits:
+        return HostLimits("files.example.org")
 
 
 def test_a_kind_that_asks_a_host_needs_consent_even_if_its_author_forgot_it(tmp_path: Path, ledger: Ledger) -> None:

@@ -14,7 +14,7 @@ from catchment.errors import LoginFailed, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.places import Places
 from catchment.runtime.home import Home
-from catchment.status import Finding, LastCheck, Plan, Standing, Verdict
+from catchment.status import Finding, LastCheck, SchedulePlan, SourceHealth, Verdict
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
@@ -75,14 +75,14 @@ def test_the_server_is_up_and_answers_or_fails(running: bool, answers: bool, ver
 @pytest.mark.parametrize(
     ("plan", "verdict", "said"),
     [
-        (Plan(0, 0, None, ()), OK, "no run is planned"),
-        (Plan(2, 9, NOW + timedelta(minutes=4), ()), OK, "next run is in 4 min"),
-        (Plan(2, 9, None, (ago(seconds=50),)), OK, "keeps up"),
-        (Plan(2, 9, None, (ago(seconds=70), ago(minutes=9))), WARN, "2 runs are late, the oldest by 9 min"),
-        (Plan(2, 0, None, ()), WARN, "no run is planned"),
+        (SchedulePlan(0, 0, None, ()), OK, "no run is planned"),
+        (SchedulePlan(2, 9, NOW + timedelta(minutes=4), ()), OK, "next run is in 4 min"),
+        (SchedulePlan(2, 9, None, (ago(seconds=50),)), OK, "keeps up"),
+        (SchedulePlan(2, 9, None, (ago(seconds=70), ago(minutes=9))), WARN, "2 runs are late, the oldest by 9 min"),
+        (SchedulePlan(2, 0, None, ()), WARN, "no run is planned"),
     ],
 )
-def test_a_scheduler_that_does_not_keep_up_is_a_warning(plan: Plan, verdict: Verdict, said: str) -> None:
+def test_a_scheduler_that_does_not_keep_up_is_a_warning(plan: SchedulePlan, verdict: Verdict, said: str) -> None:
     found = status.scheduler(plan, NOW)
     assert (found.verdict, said in found.said) == (verdict, True), found
 
@@ -105,9 +105,9 @@ def test_a_watcher_is_missed_only_where_a_source_wants_one(wanted: int, alive: b
     assert status.watcher(wanted, alive).verdict is verdict
 
 
-def standing(**more: object) -> Standing:
+def standing(**more: object) -> SourceHealth:
     fields = {"name": "notes", "state": "active", "reason": None, "trouble": None, "last_good": ago(minutes=3)}
-    return Standing(**{"failed": None, **fields, **more})  # type: ignore[arg-type]
+    return SourceHealth(**{"failed": None, **fields, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def standing(**more: object) -> Standing:
         ),
     ],
 )
-def test_a_source_is_judged_by_the_first_thing_that_is_wrong(one: Standing, expected: Finding) -> None:
+def test_a_source_is_judged_by_the_first_thing_that_is_wrong(one: SourceHealth, expected: Finding) -> None:
     assert status.source(one, NOW) == expected
 
 

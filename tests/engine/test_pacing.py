@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.errors import BadInput
-from catchment.pacing import Limits, Pace, Profile, Told, read_headers
+from catchment.pacing import HostLimits, Pace, RateProfile, RateReport, read_headers
 from catchment.pacing.adaptive import EVERY, HIGHEST, LOWEST, Adaptive
 from catchment.pacing.breaker import FAILURES, REST, Breaker, Position
 from catchment.pacing.bucket import HOUR, TOKEN, Bucket, Budget
@@ -70,9 +70,9 @@ def test_what_costs_more_than_a_bucket_holds_is_granted_when_it_is_full_and_owed
 
 
 def test_nothing_is_granted_before_the_moment_that_the_host_named() -> None:
-    bucket = Bucket(BURST * TOKEN, 0).told(Told(retry_after=90))
+    bucket = Bucket(BURST * TOKEN, 0).told(RateReport(retry_after=90))
     assert bucket.take(1, TOKEN, RATE, BURST)[1].until == 90 * SECOND
-    assert bucket.told(Told(retry_after=5)).not_before == 90 * SECOND
+    assert bucket.told(RateReport(retry_after=5)).not_before == 90 * SECOND
     assert bucket.settled(90 * SECOND, RATE, BURST).take(1, TOKEN, RATE, BURST)[1].number == 1
 
 
@@ -235,11 +235,13 @@ def test_a_window_that_cannot_be_read_is_refused(text: str) -> None:
 
 
 def test_of_several_rules_the_strictest_counts() -> None:
-    rule = strictest([Rule(profile=Profile.AGGRESSIVE, at_once=2), Rule(profile=Profile.CONSERVATIVE), Rule(at_once=1)])
-    assert rule == Rule(profile=Profile.CONSERVATIVE, at_once=1)
-    assert rule.on(Limits("h", profile=Profile.MAXIMUM, at_once=3)) == Limits("h", at_once=1)
-    assert rule.on(Limits("h", at_once=1)).profile is Profile.CONSERVATIVE
-    full = Rule(True, Profile.MODERATE, 1, 2, 3, (NIGHT,))
+    rule = strictest(
+        [Rule(profile=RateProfile.AGGRESSIVE, at_once=2), Rule(profile=RateProfile.CONSERVATIVE), Rule(at_once=1)]
+    )
+    assert rule == Rule(profile=RateProfile.CONSERVATIVE, at_once=1)
+    assert rule.on(HostLimits("h", profile=RateProfile.MAXIMUM, at_once=3)) == HostLimits("h", at_once=1)
+    assert rule.on(HostLimits("h", at_once=1)).profile is RateProfile.CONSERVATIVE
+    full = Rule(True, RateProfile.MODERATE, 1, 2, 3, (NIGHT,))
     assert Rule.of_json(full.as_json()) == full
 
 
@@ -252,17 +254,17 @@ def test_headers_are_counted_from_the_hosts_own_clock() -> None:
         "x-ratelimit-remaining": "12",
         "X-RateLimit-Reset": str(reset),
     }
-    assert read_headers(headers, now=datetime(2020, 1, 1, tzinfo=UTC)) == Told(None, 5_000, 12, 1_800.0)
-    assert read_headers({"Retry-After": "120"}) == Told(retry_after=120.0)
-    assert read_headers({"Date": date, "Retry-After": "Fri, 20 Nov 2026 12:01:00 GMT"}) == Told(retry_after=60.0)
-    assert read_headers({"Retry-After": "soon", "X-RateLimit-Limit": "-1"}) == Told()
+    assert read_headers(headers, now=datetime(2020, 1, 1, tzinfo=UTC)) == RateReport(None, 5_000, 12, 1_800.0)
+    assert read_headers({"Retry-After": "120"}) == RateReport(retry_after=120.0)
+    assert read_headers({"Date": date, "Retry-After": "Fri, 20 Nov 2026 12:01:00 GMT"}) == RateReport(retry_after=60.0)
+    assert read_headers({"Retry-After": "soon", "X-RateLimit-Limit": "-1"}) == RateReport()
 
 
 def test_sources_of_one_login_share_a_key_that_does_not_tell_it() -> None:
-    first, second = Limits("imap.example.org", "ada"), Limits("imap.example.org", "bob")
-    assert first.key == Limits("imap.example.org", "ada", at_once=1).key != second.key
+    first, second = HostLimits("imap.example.org", "ada"), HostLimits("imap.example.org", "bob")
+    assert first.key == HostLimits("imap.example.org", "ada", at_once=1).key != second.key
     assert "ada" not in first.key
-    assert Limits("example.org").key == "example.org"
+    assert HostLimits("example.org").key == "example.org"
 
 
 def test_a_copy_of_a_pace_is_free() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import BadInput, NotFound
-from catchment.ledger.admin.plan import Deed
+from catchment.ledger.admin.plan import PlannedAction
 from catchment.settings import Home
 from catchment.sync.plan import Plan, keep, kept
 from tests.engine.papers import Papers
@@ -47,8 +47,8 @@ def test_a_plan_tells_each_item_once_and_changes_nothing(papers: Papers) -> None
     size = file.stat().st_size
     plan = papers.plan()
     assert done(plan) == EXPECTED
-    assert [(s.was, s.reads) for s in plan.steps if s.deed is Deed.MOVE] == [("3.md", False)]
-    assert plan.totals[Deed.CHANGE] == (1, len("Paper one, changed"))
+    assert [(s.was, s.reads) for s in plan.steps if s.deed is PlannedAction.MOVE] == [("3.md", False)]
+    assert plan.totals[PlannedAction.CHANGE] == (1, len("Paper one, changed"))
     assert (plan.reads, plan.seconds is not None, plan.requests) == (2, True, None)
     assert (papers.documents(), papers.ledger.history.of_item(1)) == (before, events)
     assert papers.ledger.queue.waiting(papers.source.id).ready == 0
@@ -77,11 +77,11 @@ def test_deletions_that_would_be_held_are_told_as_held(papers: Papers) -> None:
         papers.write(f"many/{n}.md", f"One of many: {n}")
     papers.sync()
     shutil.rmtree(papers.folder / "many")
-    held = [step for step in papers.plan().steps if step.deed is Deed.HOLD]
+    held = [step for step in papers.plan().steps if step.deed is PlannedAction.HOLD]
     assert (len(held), {step.why for step in held}) == (20, {"20 of 25 items are gone"})
     assert papers.ledger.intake.holds() == []
     assert papers.sync()["held"] == 20
-    assert {step.deed for step in papers.plan().steps} == {Deed.HOLD}, "and so they are while they are held"
+    assert {step.deed for step in papers.plan().steps} == {PlannedAction.HOLD}, "and so they are while they are held"
 
 
 def test_a_sync_by_a_plan_leaves_what_changed_since_to_the_next_one(papers: Papers) -> None:

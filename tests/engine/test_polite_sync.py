@@ -13,11 +13,11 @@ import pytest
 from catchment.errors import LoginFailed, NotNow, RateLimited, SourceError, SourceUnavailable
 from catchment.ledger import BucketRow, Ledger
 from catchment.model import Change, Item, Priority, RawContent
-from catchment.pacing import Limits, Pace
+from catchment.pacing import HostLimits, Pace
 from catchment.pacing.rules import Rule
 from catchment.resting import Rest, resting
 from catchment.settings import Home, Policy
-from catchment.sync.eta import Pace as Measured
+from catchment.sync.eta import MeasuredPace as Measured
 from catchment.sync.eta import done_at, forecast
 from catchment.sync.preflight import WHOLE
 from catchment.sync.session import SourceSync, open_sync
@@ -39,8 +39,8 @@ class Remote(LocalFiles):
         super().__init__(settings)
         self.pace = Pace()
 
-    def limits(self) -> Limits:
-        return Limits("files.example.org", per_hour=self.allowed)
+    def limits(self) -> HostLimits:
+        return HostLimits("files.example.org", per_hour=self.allowed)
 
     def changes(self, known: object, *, deep: bool = False) -> Iterator[Change]:
         with self.pace.transfer():

@@ -17,7 +17,7 @@ from catchment.ledger import Ledger, Source
 from catchment.model import Priority
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import WHOLE
-from catchment.sync.revoke import Extent, Proof, revoke
+from catchment.sync.revoke import Extent, PurgeProof, revoke
 from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles
 from tests.waiting import PATIENCE
@@ -59,7 +59,7 @@ def mine(ledger: Ledger) -> Source:
     return ledger.sources.get("mine")
 
 
-def purge(home: Home, ledger: Ledger, source: Source) -> Proof:
+def purge(home: Home, ledger: Ledger, source: Source) -> PurgeProof:
     return revoke(home, ledger, source, ALL, "operator:anna", lambda _items: None)
 
 

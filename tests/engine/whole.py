@@ -27,7 +27,7 @@ from catchment.settings import Home, Limits, Policy, RetryPolicy
 from catchment.sync.plan import Followed, Plan, make_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import Proven, prove, repair
-from catchment.sync.revoke import Extent, Proof, revoke
+from catchment.sync.revoke import Extent, PurgeProof, revoke
 from catchment.sync.session import SourceSync, open_sync
 from tests.engine.disk import Disk, Words, words_of
 
@@ -227,7 +227,7 @@ class Engine:
 
     # What operators do
 
-    def revoke(self, name: str) -> Proof:
+    def revoke(self, name: str) -> PurgeProof:
         return revoke(self.home, self.ledger, self.source(name), ALL, "anna", lambda _items: None)
 
     def agree(self, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from catchment.content.extract import extract
-from catchment.content.extract.vault import Finding, Flaw, QualityReport, quality_report
+from catchment.content.extract.vault import QualityReport, VaultFinding, VaultFlaw, quality_report
 from catchment.content.normalize import normalize
 from catchment.model import RawContent
 
@@ -45,11 +45,11 @@ def test_what_is_broken_is_found_with_its_place() -> None:
         }
     )
     assert report.findings == (
-        Finding(Flaw.BAD_FRONTMATTER, "B.md", 1, "frontmatter is not valid YAML and was left as text"),
-        Finding(Flaw.BROKEN_ANCHOR, "A.md", 3, "B#Missing"),
-        Finding(Flaw.BROKEN_ANCHOR, "A.md", 3, "B#^no"),
-        Finding(Flaw.BROKEN_LINK, "A.md", 0, "Gone"),
-        Finding(Flaw.BROKEN_LINK, "A.md", 2, "Nowhere"),
+        VaultFinding(VaultFlaw.BAD_FRONTMATTER, "B.md", 1, "frontmatter is not valid YAML and was left as text"),
+        VaultFinding(VaultFlaw.BROKEN_ANCHOR, "A.md", 3, "B#Missing"),
+        VaultFinding(VaultFlaw.BROKEN_ANCHOR, "A.md", 3, "B#^no"),
+        VaultFinding(VaultFlaw.BROKEN_LINK, "A.md", 0, "Gone"),
+        VaultFinding(VaultFlaw.BROKEN_LINK, "A.md", 2, "Nowhere"),
     )
     assert report.exit_code == 1
 
@@ -57,10 +57,10 @@ def test_what_is_broken_is_found_with_its_place() -> None:
 def test_lonely_empty_and_ambiguous_notes_are_told_but_break_nothing() -> None:
     report = _report({"A.md": "alone", "x/B.md": "", "y/b.md": "[[x/B]]"})
     assert [(finding.flaw, finding.path) for finding in report.findings] == [
-        (Flaw.EMPTY, "x/B.md"),
-        (Flaw.ORPHAN, "A.md"),
-        (Flaw.SAME_NAME, "x/B.md"),
-        (Flaw.SAME_NAME, "y/b.md"),
+        (VaultFlaw.EMPTY, "x/B.md"),
+        (VaultFlaw.ORPHAN, "A.md"),
+        (VaultFlaw.SAME_NAME, "x/B.md"),
+        (VaultFlaw.SAME_NAME, "y/b.md"),
     ]
     assert report.exit_code == 0
 

@@ -19,7 +19,7 @@ from catchment.ledger import Ledger
 from catchment.ledger.db import schema
 from catchment.ledger.limits.pacing import Pacing
 from catchment.model import JobState
-from catchment.pacing import Limits, Told
+from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Ask, Report
 from catchment.pacing.rules import Rule
 from catchment.runtime.process import alive, identity
@@ -35,7 +35,7 @@ from tests.faults.desk import PATIENT, SOURCE, Desk
 Act = Callable[[Desk], object]
 NOW = timedelta(0)
 _ALL = Extent(frozenset({WHOLE}), lambda _locator: True, whole=True)
-_HOST = Limits("example.org", "ada", at_once=1)
+_HOST = HostLimits("example.org", "ada", at_once=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +426,7 @@ def host_asked(desk: Desk) -> None:
     with desk.ledger() as ledger:
         pacing = ledger.pacing
         pacing.take(Ask(_HOST, SOURCE, me, 5, False), Report(), None)
-        pacing.report(_HOST, Report(answers=1, said=[Told(remaining=50)]))
+        pacing.report(_HOST, Report(answers=1, said=[RateReport(remaining=50)]))
         dead: set[str] = set()
         places = Pacing(ledger._store, pacing._timeline, lambda who: who not in dead and (who == "gone" or alive(who)))
         places.ask(_HOST, SOURCE, "gone")

@@ -11,7 +11,7 @@ import pytest
 from catchment.errors import StaleLease
 from catchment.ledger import ConsentState, FailureInfo, Ledger
 from catchment.model import FailureClass, Reason
-from catchment.pacing import Limits, Told
+from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Answer, Ask, Report
 from catchment.pacing.rules import Rule
 from catchment.runtime import process
@@ -32,7 +32,7 @@ JUMPS = {
 MONTH = timedelta(days=30)
 FOREVER = 10**9
 ME = process.identity()
-LIMITS = Limits("example.org", "ada")
+LIMITS = HostLimits("example.org", "ada")
 REFUSED = FailureInfo(Reason.PERMISSION_DENIED, FailureClass.PERMANENT, "AccessDenied", "it may not be read")
 
 
@@ -111,7 +111,7 @@ def test_a_job_that_failed_while_the_clock_was_ahead_waits_no_longer_after_a_pow
 
 
 def test_a_host_gets_the_rest_that_it_asked_for_and_no_more(world: World, jump: timedelta, off: bool) -> None:
-    ask(world, Told(retry_after=600))
+    ask(world, RateReport(retry_after=600))
     set_clock(world, jump, off=off)
     # Nobody knows how long a machine was off: a clock that shows a later time is believed.
     assert ask(world).charge is None or (off and jump > timedelta())
@@ -234,7 +234,7 @@ def failed(world: World, *, wait: timedelta) -> int:
     return batch.jobs[0].id
 
 
-def ask(world: World, *said: Told) -> Answer:
+def ask(world: World, *said: RateReport) -> Answer:
     return world.ledger.pacing.take(Ask(LIMITS, "notes", ME, 1, False), Report(said=list(said)), None)
 
 

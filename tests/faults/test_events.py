@@ -18,10 +18,10 @@ from watchdog.observers.inotify_c import InotifyFD
 from catchment.runtime.home import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from deployments.sources.sources_file import SourceEntry
-from deployments.watch.changes import Changes
+from deployments.watch.changes import ChangedPaths
 from deployments.watch.rules import FolderRules
 from deployments.watch.source import WatchedSource
-from deployments.watch.tree import Sign, Tree
+from deployments.watch.tree import Sign, WatchTree
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, _keep_times, on_disk, steps
 from tests.deployments.watch.conftest import StandinServer, announced, serving
@@ -52,9 +52,9 @@ class Folder:
         self.ledger = MemoryLedger()
         rules = FolderRules("local_files", wanted, home)
         entry = SourceEntry("papers", "local_files", wanted, watch=True)
-        self._changes = Changes()
+        self._changes = ChangedPaths()
         self.watcher = WatchedSource(entry, root, rules, self._changes, self._take)
-        self.tree = Tree(descriptor, root, rules.watches, self._take)
+        self.tree = WatchTree(descriptor, root, rules.watches, self._take)
         self._told: SimpleQueue[str | Sign] = SimpleQueue()
         self._rounds = 0
 

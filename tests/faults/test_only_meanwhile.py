@@ -12,7 +12,7 @@ import pytest
 
 from catchment.ledger import Ledger
 from connectors.folders import diff, tree
-from connectors.folders.scan import Folder, Lister, Listing
+from connectors.folders.scan import Lister, Listing, ScannedFolder
 from tests.engine.disk import Disk
 from tests.engine.whole import Disturbance, Engine
 
@@ -86,7 +86,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     monkeypatch.setattr(diff, "_UNCHANGED_PER_CHECKPOINT", 1)
     list_it = Lister.list
 
-    def list_or_refuse(lister: Lister, folder: Folder) -> Listing:
+    def list_or_refuse(lister: Lister, folder: ScannedFolder) -> Listing:
         if folder.relative in REFUSED:
             raise PermissionError(errno.EACCES, "may not be read")
         return list_it(lister, folder)

@@ -16,7 +16,7 @@ from prefect.client.schemas.objects import State
 
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
-from catchment.pacing import Limits
+from catchment.pacing import HostLimits
 from catchment.pacing.rules import Rule
 from catchment.settings import Home
 from connectors.local_files import LocalFilesSettings
@@ -79,7 +79,7 @@ def test_a_blackout_and_its_end_are_seen_in_the_runs(window: Window, folder: Pat
 
 def test_a_breaker_that_opened_and_was_reset_is_seen_in_the_runs(window: Window, folder: Path, ledger: Ledger) -> None:
     for _ in range(5):
-        ledger.pacing.failed(Limits("files.example.org"), "broken", login=False)
+        ledger.pacing.failed(HostLimits("files.example.org"), "broken", login=False)
     state = sync("broken", folder)
     assert (state.name, window.run_of("broken")["name"]) == ("Skipped", "broken: left alone")
     assert state.message is not None and "it failed several times in a row" in state.message

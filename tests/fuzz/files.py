@@ -17,7 +17,7 @@ from catchment.content.normalize.formats import ENDINGS, alike, media_type
 from catchment.content.secret_masking import mask
 from catchment.runtime.redaction import redact
 from connectors.folders.file import to_locator, to_path
-from connectors.folders.ignore import Rules
+from connectors.folders.ignore import IgnoreRules
 from tests.fuzz.promises import read, storable
 from tests.fuzz.target import Target, damaged, woven
 
@@ -323,13 +323,13 @@ def _ignore_file(data: bytes) -> None:
     """An ignore file never fails, and what hides a folder and what wants a file are the same when they are asked again."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, ".ignore").write_bytes(data)
-        layer = Rules(ignore_files=(".ignore",)).top().enter("", folder)
+        layer = IgnoreRules(ignore_files=(".ignore",)).top().enter("", folder)
         for path in ("a.md", "docs/x/b.md", "build/c", "keep", "ä [1].md"):
             for is_folder in (True, False):
                 assert layer.why_not(path, folder=is_folder) in (None, "excluded by .ignore")
     patterns = tuple(data.decode("utf-8", "replace").split("\n"))
     with suppress(ValueError):  # a pattern of the settings that is none is refused when the settings are read
-        Rules(include=patterns, exclude=patterns[:1]).top().why_not("docs/a.md", folder=False)
+        IgnoreRules(include=patterns, exclude=patterns[:1]).top().why_not("docs/a.md", folder=False)
 
 
 def _vault_links(data: bytes) -> None:

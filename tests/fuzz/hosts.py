@@ -23,18 +23,18 @@ from catchment.errors import CatchmentError, ItemError, SourceError
 from catchment.model import SkipReason
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
-from connectors.github.api.client import Client
-from connectors.github.api.feed import Feed, Mark
+from connectors.github.api.client import ApiClient
+from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host
 from connectors.github.api.render import Kind, Said, place
-from connectors.github.git.filters import Attributes, Rules
-from connectors.github.git.git import SAFE, Damaged, Entry, Objects, make_empty
+from connectors.github.git.filters import Attributes, FileRules
+from connectors.github.git.git import SAFE, Damaged, Objects, TreeEntry, make_empty
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.github.settings import GitHubSettings
 from connectors.imap.auth import ends_of
 from connectors.imap.bodystructure import files
 from connectors.imap.errors import told
-from connectors.imap.folders import Mark as FolderMark
+from connectors.imap.folders import FeedMark as FolderMark
 from connectors.imap.responses import Message, folders_in, messages_in, ranges_in, statuses_in
 from deployments.watch.webhook import Gate, repository_of
 from tests.fuzz.promises import storable
@@ -236,7 +236,7 @@ def _http_headers(data: bytes) -> None:
 
 def _said(kind: Kind) -> Callable[[bytes], None]:
     def check(data: bytes) -> None:
-        client = Client(GitHubSettings(repositories=("o/r",)), Pace, _SECONDS)
+        client = ApiClient(GitHubSettings(repositories=("o/r",)), Pace, _SECONDS)
         try:
             (said,) = client.said(kind, "o/r", [orjson.loads(data)])
         except SourceError:
@@ -260,13 +260,13 @@ def _holds(said: Said) -> None:
 
 def _listing(data: bytes) -> None:
     with _answering(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + data) as client:
-        feed = Feed(client, "o/r", Kind.THREAD, Mark())
+        feed = Feed(client, "o/r", Kind.THREAD, FeedMark())
         try:
             assert feed.look()
             for page in feed.pages():
                 for said in page.entries:
                     _holds(said)
-                assert Mark.read(str(page.mark)) == page.mark
+                assert FeedMark.read(str(page.mark)) == page.mark
         except SourceError:
             return
 
@@ -324,9 +324,9 @@ def _marks(data: bytes) -> None:
     """What another program may have left as a mark is read as one, or all is listed anew."""
     text = data.decode("utf-8", "replace")
     FolderMark.read(text)
-    mark = Mark.read(text)
-    assert Mark.read(str(mark)) == mark
-    assert Mark.read(str(mark.after([]))) == mark.after([])
+    mark = FeedMark.read(text)
+    assert FeedMark.read(str(mark)) == mark
+    assert FeedMark.read(str(mark.after([]))) == mark.after([])
 
 
 def _imap_vanished(data: bytes) -> None:
@@ -361,9 +361,9 @@ class _Held:
 
 def _git_attributes(data: bytes) -> None:
     """Attributes of a repository decide what is read, and never end the listing."""
-    attributes, rules = Attributes(_Held(data), "HEAD"), Rules((), (), generated=False, max_bytes=1_000)
+    attributes, rules = Attributes(_Held(data), "HEAD"), FileRules((), (), generated=False, max_bytes=1_000)
     for path in ("a.py", "docs/b.md", "x", "a" * 200, "ä b"):
-        unwanted = rules.unwanted(Entry(path, "100644", "0" * 40, 1), attributes)
+        unwanted = rules.unwanted(TreeEntry(path, "100644", "0" * 40, 1), attributes)
         assert unwanted is None or unwanted.reason is SkipReason.EXCLUDED
 
 
@@ -377,7 +377,7 @@ def _git_tree(data: bytes) -> None:
         commit = _git(home, "-c", "user.name=x", "-c", "user.email=x@y", "commit-tree", tree, "-m", "x")
     except subprocess.CalledProcessError:
         return
-    objects, rules = Objects(home / "objects", home / "reader.git"), Rules((), (), generated=True, max_bytes=1_000)
+    objects, rules = Objects(home / "objects", home / "reader.git"), FileRules((), (), generated=True, max_bytes=1_000)
     try:
         found = list(objects.files(commit))
     except (Damaged, SourceError):
@@ -442,9 +442,9 @@ def _host() -> _Host:
 
 
 @contextmanager
-def _answering(data: bytes) -> Iterator[Client]:
+def _answering(data: bytes) -> Iterator[ApiClient]:
     _host().answer = data
-    client = Client(GitHubSettings(repositories=("o/r",), address=_host().address), Pace, _SECONDS)
+    client = ApiClient(GitHubSettings(repositories=("o/r",), address=_host().address), Pace, _SECONDS)
     try:
         yield client
     finally:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from catchment.ledger import Ledger
-from catchment.pacing import Limits, Profile
+from catchment.pacing import HostLimits, RateProfile
 from catchment.pacing.metered import Metered
 from catchment.runtime import process
 
@@ -37,8 +37,8 @@ def main(url: str, log: Path, threads: int, transfers: int, seconds: float) -> N
     ledger.close()
 
 
-def _limits(at_once: int) -> Limits:
-    return Limits(f"{at_once}.example.org", profile=Profile.MAXIMUM, at_once=at_once)
+def _limits(at_once: int) -> HostLimits:
+    return HostLimits(f"{at_once}.example.org", profile=RateProfile.MAXIMUM, at_once=at_once)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from catchment.ledger.jobs.queue import Queue
 from catchment.ledger.limits.pacing import Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.model import Priority
-from catchment.pacing import Limits, Profile, Told
+from catchment.pacing import HostLimits, RateProfile, RateReport
 from catchment.pacing.metered import Answer, Ask, Metered, Report
 from catchment.pacing.rules import Rule
 from catchment.pacing.steady import Steady
@@ -31,7 +31,7 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.databases
 
 ROOT = Path(__file__).parents[2]
-LIMITS = Limits("example.org", "ada")
+LIMITS = HostLimits("example.org", "ada")
 ME = process.identity()
 
 
@@ -55,11 +55,11 @@ def pacing(world: World, uptime: Uptime) -> Pacing:
     return Pacing(world.ledger._store, Timeline(uptime))
 
 
-def take(pacing: Pacing, number: int = 1, limits: Limits = LIMITS, *, intake: bool = False) -> Answer:
+def take(pacing: Pacing, number: int = 1, limits: HostLimits = LIMITS, *, intake: bool = False) -> Answer:
     return pacing.take(Ask(limits, "notes", ME, number, intake), Report(), None)
 
 
-def drained(pacing: Pacing, limits: Limits = LIMITS) -> int:
+def drained(pacing: Pacing, limits: HostLimits = LIMITS) -> int:
     """Take one after the other until there is nothing left; how many there were."""
     number = 0
     while take(pacing, limits=limits).charge is not None:
@@ -75,7 +75,7 @@ def test_a_bucket_is_shared_and_outlives_its_processes(world: World, uptime: Upt
     assert take(again) == Answer(None, pytest.approx(0.1, abs=1e-5), "rate")
     uptime.seconds += 0.5
     assert drained(again) == 5
-    assert drained(again, Limits("example.org", "bob")) == 50
+    assert drained(again, HostLimits("example.org", "bob")) == 50
 
 
 def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) -> None:
@@ -94,14 +94,14 @@ def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) 
         [bucket] = ledger.pacing.buckets()
         assert bucket.left == 50
         [place] = ledger.pacing.places()
-        ticket, has_it = ledger.pacing.ask(Limits("example.org", at_once=1), "mail", ME)
+        ticket, has_it = ledger.pacing.ask(HostLimits("example.org", at_once=1), "mail", ME)
         assert has_it and ticket != place.ticket and [p.ticket for p in ledger.pacing.places()] == [ticket]
 
 
 @pytest.mark.parametrize("jump", [3_600, -3_600])
 def test_setting_the_clock_gives_no_tokens_and_locks_nothing(pacing: Pacing, clock: Clock, jump: int) -> None:
     drained(pacing)
-    pacing.report(LIMITS, Report(said=[Told(retry_after=60)]))
+    pacing.report(LIMITS, Report(said=[RateReport(retry_after=60)]))
     clock.now += jump
     answer = take(pacing)
     assert answer.charge is None and (answer.why, answer.wait) == ("host", pytest.approx(60, abs=0.01))
@@ -113,7 +113,7 @@ def test_setting_the_clock_gives_no_tokens_and_locks_nothing(pacing: Pacing, clo
 def test_time_goes_on_over_a_reboot_even_when_the_clock_was_set_before(
     world: World, pacing: Pacing, uptime: Uptime, clock: Clock, jump: int
 ) -> None:
-    pacing.report(LIMITS, Report(said=[Told(retry_after=300)]))
+    pacing.report(LIMITS, Report(said=[RateReport(retry_after=300)]))
     clock.now += jump
     take(pacing)
     uptime.boot, uptime.seconds = "second", 20.0
@@ -125,21 +125,21 @@ def test_time_goes_on_over_a_reboot_even_when_the_clock_was_set_before(
 def test_after_a_reboot_at_least_the_time_since_it_has_passed(
     world: World, pacing: Pacing, uptime: Uptime, clock: Clock
 ) -> None:
-    pacing.report(LIMITS, Report(said=[Told(retry_after=300)]))
+    pacing.report(LIMITS, Report(said=[RateReport(retry_after=300)]))
     uptime.boot, uptime.seconds = "second", 120.0
     clock.now -= 86_400
     assert take(Pacing(world.ledger._store, Timeline(uptime))).wait == pytest.approx(180, abs=0.01)
 
 
 def test_one_budget_serves_all_sources_of_a_login_up_to_nine_tenths(pacing: Pacing, uptime: Uptime) -> None:
-    limits = Limits("api.example.org", "token", Profile.MAXIMUM, per_hour=1_000)
+    limits = HostLimits("api.example.org", "token", RateProfile.MAXIMUM, per_hour=1_000)
     got = [pacing.take(Ask(limits, source, ME, 10, False), Report(), None).charge for source in ("notes", "mail") * 60]
     assert sum(charge.number for charge in got if charge) == 900
     found = pacing.not_before("notes", limits, ME)
     assert found is not None and found[1] == "what the host allows in an hour is used up"
     uptime.seconds += 3_600
     assert pacing.not_before("notes", limits, ME) is None
-    pacing.report(limits, Report(said=[Told(limit=1_000, remaining=101, resets_in=60)]))
+    pacing.report(limits, Report(said=[RateReport(limit=1_000, remaining=101, resets_in=60)]))
     assert take(pacing, 1, limits).charge is not None
     assert take(pacing, 1, limits).wait == pytest.approx(60, abs=0.01)
 
@@ -212,7 +212,7 @@ def test_twenty_jobs_in_four_processes_never_exceed_a_cap_though_one_is_killed(s
 
 
 def test_places_go_to_who_asked_first_and_never_past_one_that_waits(pacing: Pacing) -> None:
-    two, one = Limits("example.org", at_once=2), Limits("example.org", at_once=1)
+    two, one = HostLimits("example.org", at_once=2), HostLimits("example.org", at_once=1)
     first, has_first = pacing.ask(two, "notes", ME)
     second, has_second = pacing.ask(one, "notes", ME)
     third, has_third = pacing.ask(two, "notes", ME)
@@ -297,11 +297,11 @@ def test_a_wait_of_seconds_is_waited_and_a_longer_one_is_not(pacing: Pacing, upt
             with pace.transfer():
                 pass
         assert sum(waited) == pytest.approx(1, abs=0.2)
-        pacing.report(LIMITS, Report(said=[Told(retry_after=4)]))
+        pacing.report(LIMITS, Report(said=[RateReport(retry_after=4)]))
         with pace.transfer(cost=20):
             pass
         assert sum(waited) == pytest.approx(5, abs=0.3)
-        pacing.report(LIMITS, Report(said=[Told(retry_after=6)]))
+        pacing.report(LIMITS, Report(said=[RateReport(retry_after=6)]))
         with pytest.raises(RateLimited), pace.transfer(cost=20):
             pass
 
@@ -392,8 +392,8 @@ def test_rules_are_told_in_the_history_and_a_wrong_one_changes_nothing(world: Wo
 
 
 def test_a_rule_bounds_the_rate_and_the_places_of_a_host(throttles: Throttles, pacing: Pacing) -> None:
-    fast = Limits("example.org", profile=Profile.MAXIMUM, at_once=3)
-    throttles.put("kind:obsidian", Rule(profile=Profile.CONSERVATIVE, at_once=1), "operator", "")
+    fast = HostLimits("example.org", profile=RateProfile.MAXIMUM, at_once=3)
+    throttles.put("kind:obsidian", Rule(profile=RateProfile.CONSERVATIVE, at_once=1), "operator", "")
     assert drained(pacing, fast) == 50
     assert [pacing.ask(fast, "notes", ME)[1] for _ in range(2)] == [True, False]
 

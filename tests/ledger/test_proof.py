@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from catchment.ledger.admin.proof import Standing, digest
+from catchment.ledger.admin.proof import ItemStatus, digest
 from catchment.model import Skip, SkipReason
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 
@@ -22,7 +22,7 @@ def harm(world: World, *statements: str) -> None:
             writing.execute(text(statement))
 
 
-def standings(world: World) -> dict[str, Standing]:
+def standings(world: World) -> dict[str, ItemStatus]:
     return {item.locator: item.standing for item in world.ledger.proof.items(world.source.id)}
 
 
@@ -34,13 +34,13 @@ def test_every_item_has_a_standing(world: World) -> None:
     world.record(Skip(note("big.bin"), SkipReason.TOO_LARGE))
     world.lose("n/2.md")
     assert standings(world) == {
-        "n/0.md": Standing.STORED,
-        "n/1.md": Standing.STORED,
-        "n/2.md": Standing.HELD,
-        "twice.md": Standing.STORED,
-        "bad.md": Standing.QUARANTINED,
-        "later.md": Standing.WAITING,
-        "big.bin": Standing.SKIPPED,
+        "n/0.md": ItemStatus.STORED,
+        "n/1.md": ItemStatus.STORED,
+        "n/2.md": ItemStatus.HELD,
+        "twice.md": ItemStatus.STORED,
+        "bad.md": ItemStatus.QUARANTINED,
+        "later.md": ItemStatus.WAITING,
+        "big.bin": ItemStatus.SKIPPED,
     }
 
 
@@ -77,9 +77,9 @@ def test_what_is_to_be_read_again_is_read_as_if_it_were_not_known(world: World) 
     harm(world, "UPDATE chunks SET stop = 3")
     mine = [item.id for item in world.ledger.proof.items(world.source.id) if item.locator == "a.md"]
     assert world.ledger.proof.read_again(mine, {kept.id}, "anna") == 1
-    assert standings(world) == {"a.md": Standing.WAITING, "b.md": Standing.STORED}
+    assert standings(world) == {"a.md": ItemStatus.WAITING, "b.md": ItemStatus.STORED}
     world.deliver(world.claim(), "The same words")
-    assert standings(world) == {"a.md": Standing.STORED, "b.md": Standing.STORED}
+    assert standings(world) == {"a.md": ItemStatus.STORED, "b.md": ItemStatus.STORED}
     lengths = {one.chunks[0].end for part in world.ledger.proof.contents(world.source.id) for one in part}
     assert lengths == {3, len("The same words")}, "the other item's is as it was until it is read again, too"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catchment.ledger.admin.plan import Deed
+from catchment.ledger.admin.plan import PlannedAction
 from catchment.model import Skip, SkipReason, Tombstone, Upsert
 from tests.ledger.world import World, note, notes
 
@@ -28,11 +28,11 @@ def test_a_listing_is_told_item_by_item_and_the_real_ledger_stays_as_it_was(worl
     finally:
         scratch.close()
     assert told == {
-        "back.md": (Deed.RETURN, False, None),
-        "m.md": (Deed.MOVE, False, "n/2.md"),
-        "n/0.md": (Deed.DELETE, False, None),
-        "n/1.md": (Deed.CHANGE, True, None),
-        "new.md": (Deed.ADD, True, None),
+        "back.md": (PlannedAction.RETURN, False, None),
+        "m.md": (PlannedAction.MOVE, False, "n/2.md"),
+        "n/0.md": (PlannedAction.DELETE, False, None),
+        "n/1.md": (PlannedAction.CHANGE, True, None),
+        "new.md": (PlannedAction.ADD, True, None),
     }
     assert world.claim().jobs == ()
     assert sorted(world.found("says")) == [f"n/{n}.md" for n in range(4)]

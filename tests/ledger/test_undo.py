@@ -8,9 +8,9 @@ import pytest
 
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger import SkippedOutcome
-from catchment.ledger.admin.proof import Standing
+from catchment.ledger.admin.proof import ItemStatus
 from catchment.ledger.db.database import Store
-from catchment.ledger.items.undo import Deed, Undone
+from catchment.ledger.items.undo import UndoAction, Undone
 from catchment.model import SkipReason
 from catchment.runtime import process
 from tests.ledger.world import World, killed_when_giving_way, note, notes
@@ -58,15 +58,15 @@ def much_happened(world: World) -> tuple[int, dict[str, str]]:
 def test_an_undo_brings_back_what_a_sync_added_changed_deleted_and_moved(world: World) -> None:
     sync_id, before = much_happened(world)
     assert world.ledger.undo.preview(sync_id).deeds == {
-        "moved.md": Deed.TAKE_OUT,
-        "n/0.md": Deed.BRING_BACK,
-        "n/1.md": Deed.BRING_BACK,
-        "n/2.md": Deed.SET_BACK,
-        "new.md": Deed.TAKE_OUT,
+        "moved.md": UndoAction.TAKE_OUT,
+        "n/0.md": UndoAction.BRING_BACK,
+        "n/1.md": UndoAction.BRING_BACK,
+        "n/2.md": UndoAction.SET_BACK,
+        "new.md": UndoAction.TAKE_OUT,
     }
     assert library(world) != before
     done = undo(world, sync_id)
-    assert (done.count(Deed.BRING_BACK), done.number) == (2, sync_id + 2)
+    assert (done.count(UndoAction.BRING_BACK), done.number) == (2, sync_id + 2)
     assert library(world) == before
     assert sorted(world.found("says")) == sorted(before)
     assert world.found("v2") == []
@@ -80,7 +80,7 @@ def test_an_undo_is_undone_by_its_own_number(world: World) -> None:
     assert number is not None
     again = undo(world, number)
     assert library(world) == after
-    assert {item.standing for item in world.ledger.proof.items(world.source.id)} == {Standing.STORED}
+    assert {item.standing for item in world.ledger.proof.items(world.source.id)} == {ItemStatus.STORED}
     assert again.number is not None
     undo(world, again.number)
     assert library(world) == before
@@ -120,7 +120,7 @@ def test_what_a_later_sync_changed_again_is_left_and_told(world: World) -> None:
     world.ingest(note("n/2.md", "v3", "n2"))
     next_sync(world)
     done = undo(world, sync_id)
-    assert done.deeds["n/2.md"] is Deed.LEFT
+    assert done.deeds["n/2.md"] is UndoAction.LEFT
     assert library(world) == {**before, "n/2.md": "What 2 says in v3"}
 
 
@@ -134,10 +134,10 @@ def test_what_later_syncs_changed_is_undone_when_those_are_undone_first(world: W
     redo = undo(world, later).number
     assert library(world) == between
     done = undo(world, sync_id)
-    assert done.count(Deed.LEFT) == 0
+    assert done.count(UndoAction.LEFT) == 0
     assert library(world) == before
     assert redo is not None and done.number is not None
-    assert world.ledger.undo.preview(redo).count(Deed.LEFT) > 0
+    assert world.ledger.undo.preview(redo).count(UndoAction.LEFT) > 0
     undo(world, done.number)
     assert library(world) == between
     assert world.ledger.check(deep=True) == []
@@ -160,7 +160,7 @@ def test_an_addition_is_taken_out_though_its_file_was_touched_since(world: World
     next_sync(world)
     undo(world, first)
     assert library(world) == {}
-    assert [item.standing for item in world.ledger.proof.items(world.source.id)] == [Standing.SET_ASIDE]
+    assert [item.standing for item in world.ledger.proof.items(world.source.id)] == [ItemStatus.SET_ASIDE]
 
 
 def test_places_that_were_swapped_are_swapped_back(world: World) -> None:
@@ -188,7 +188,7 @@ def test_a_sync_that_yielded_is_undone_with_the_one_that_went_on(world: World) -
     world.ingest(*notes(2))
     next_sync(world, "yielded")
     world.ingest(*notes(2, start=2))
-    assert undo(world, next_sync(world)).count(Deed.TAKE_OUT) == 4
+    assert undo(world, next_sync(world)).count(UndoAction.TAKE_OUT) == 4
     assert library(world) == {}
 
 
@@ -235,7 +235,7 @@ def test_an_undo_goes_in_parts_and_one_that_was_killed_goes_on_with_the_rest(
     killed = world.ledger.syncs.last(world.source.id)
     assert killed is not None
     done = world.ledger.undo.undo(sync_id, "anna", "", lambda _: False)
-    assert (done.number, done.count(Deed.LEFT)) == (killed.id, 0)
+    assert (done.number, done.count(UndoAction.LEFT)) == (killed.id, 0)
     assert library(world) == before
     assert world.ledger.undo.undo(killed.id, "anna", "", process.alive).number == killed.id + 1
     assert library(world) == after
@@ -282,7 +282,7 @@ def test_what_is_kept_for_undoing_is_bounded_in_size_and_a_sync_is_kept_whole(wo
         next_sync(world)
     size = 3 * len("What 0 says in v1")
     assert world.ledger.undo.purge(timedelta(days=30), size) == 2
-    assert world.ledger.undo.preview(first + 2).count(Deed.SET_BACK) == 3
+    assert world.ledger.undo.preview(first + 2).count(UndoAction.SET_BACK) == 3
     with pytest.raises(NotFound):
         world.ledger.undo.preview(first + 1)
     assert world.ledger.undo.purge(timedelta(days=30), size - 1) == 1
@@ -293,7 +293,7 @@ def test_what_is_kept_goes_in_parts_and_a_sync_of_which_some_is_gone_is_not_undo
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync_id, _ = much_happened(world)
-    assert world.ledger.undo.preview(sync_id).count(Deed.LEFT) == 0
+    assert world.ledger.undo.preview(sync_id).count(UndoAction.LEFT) == 0
     world.clock.forward(days=31)
     monkeypatch.setattr("catchment.ledger.items.undo._ROWS_AT_ONCE", 2)
     # In the middle of the second sync.
@@ -323,7 +323,7 @@ def test_a_sync_that_goes_on_is_kept_whole_however_much_it_has_changed(world: Wo
     world.ingest(note("n/0.md", "v2", "n0"), note("n/1.md", "v2", "n1"))
     assert world.ledger.undo.purge(timedelta(days=30), 1) == 1
     world.ingest(note("n/2.md", "v2", "n2"))
-    assert undo(world, world.sync.id).count(Deed.SET_BACK) == 3
+    assert undo(world, world.sync.id).count(UndoAction.SET_BACK) == 3
     assert {text[-2:] for text in library(world).values()} == {"v1"}
 
 

@@ -14,10 +14,10 @@ import orjson
 from catchment.content.extract.resolve import VaultIndex, anchor_exists
 from catchment.model import Document, EntityKind, Extraction, Link, LinkKind
 
-__all__ = ["Finding", "Flaw", "QualityReport", "VaultIndex", "anchor_exists", "quality_report"]
+__all__ = ["QualityReport", "VaultFinding", "VaultFlaw", "VaultIndex", "anchor_exists", "quality_report"]
 
 
-class Flaw(StrEnum):
+class VaultFlaw(StrEnum):
     """What can be wrong in a vault."""
 
     BROKEN_LINK = "broken_link"
@@ -29,22 +29,22 @@ class Flaw(StrEnum):
 
 
 _LINE_END = re.compile(r"\n")
-_FAULTS = frozenset({Flaw.BROKEN_LINK, Flaw.BROKEN_ANCHOR, Flaw.BAD_FRONTMATTER})
+_FAULTS = frozenset({VaultFlaw.BROKEN_LINK, VaultFlaw.BROKEN_ANCHOR, VaultFlaw.BAD_FRONTMATTER})
 _TITLES = {
-    Flaw.BROKEN_LINK: "Links that lead nowhere",
-    Flaw.BROKEN_ANCHOR: "Links to a heading or block that is not there",
-    Flaw.BAD_FRONTMATTER: "Frontmatter that cannot be read",
-    Flaw.ORPHAN: "Notes without any link, in or out",
-    Flaw.EMPTY: "Empty notes",
-    Flaw.SAME_NAME: "Notes that share a name",
+    VaultFlaw.BROKEN_LINK: "Links that lead nowhere",
+    VaultFlaw.BROKEN_ANCHOR: "Links to a heading or block that is not there",
+    VaultFlaw.BAD_FRONTMATTER: "Frontmatter that cannot be read",
+    VaultFlaw.ORPHAN: "Notes without any link, in or out",
+    VaultFlaw.EMPTY: "Empty notes",
+    VaultFlaw.SAME_NAME: "Notes that share a name",
 }
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class VaultFinding:
     """One flaw: where (a path, and a line of the note's text, 0 for its properties or the note as a whole) and what."""
 
-    flaw: Flaw
+    flaw: VaultFlaw
     path: str
     line: int = 0
     detail: str = ""
@@ -58,7 +58,7 @@ class QualityReport:
     files: int
     links: int
     backlinks: int
-    findings: tuple[Finding, ...]
+    findings: tuple[VaultFinding, ...]
 
     @property
     def exit_code(self) -> int:
@@ -91,7 +91,7 @@ class _Note:
     headings: list[tuple[int, str]]
     blocks: frozenset[str]
     linked: bool = False
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[VaultFinding] = field(default_factory=list)
 
 
 def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Extraction]]) -> QualityReport:
@@ -99,14 +99,14 @@ def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Ex
     everything = list(paths)
     kept = {path: _note(path, document, extraction) for path, document, extraction in notes}
     index = VaultIndex(everything)
-    findings: list[Finding] = []
+    findings: list[VaultFinding] = []
     links = backlinks = 0
     for path, note in kept.items():
         for link, line in note.links:
             links += 1
             found = index.resolve(link.target, path)
             if found is None:
-                findings.append(Finding(Flaw.BROKEN_LINK, path, line, link.target or link.anchor))
+                findings.append(VaultFinding(VaultFlaw.BROKEN_LINK, path, line, link.target or link.anchor))
                 continue
             other = kept.get(found)
             if other is None:
@@ -115,13 +115,13 @@ def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Ex
                 backlinks += 1
                 note.linked = other.linked = True
             if not anchor_exists(link.anchor, other.headings, other.blocks):
-                findings.append(Finding(Flaw.BROKEN_ANCHOR, path, line, f"{link.target}#{link.anchor}"))
+                findings.append(VaultFinding(VaultFlaw.BROKEN_ANCHOR, path, line, f"{link.target}#{link.anchor}"))
     for path, note in kept.items():
         findings += note.findings
         if not note.linked:
-            findings.append(Finding(Flaw.ORPHAN, path))
+            findings.append(VaultFinding(VaultFlaw.ORPHAN, path))
     for group in index.same_names():
-        findings += (Finding(Flaw.SAME_NAME, path, 0, group[0].rpartition("/")[2]) for path in group)
+        findings += (VaultFinding(VaultFlaw.SAME_NAME, path, 0, group[0].rpartition("/")[2]) for path in group)
     return QualityReport(len(kept), len(everything), links, backlinks, tuple(sorted(findings)))
 
 
@@ -137,13 +137,13 @@ def _note(path: str, document: Document, extraction: Extraction) -> _Note:
         blocks=frozenset(each.value for each in extraction.entities if each.kind is EntityKind.BLOCK),
     )
     if not document.text.strip() and not document.properties:
-        note.findings.append(Finding(Flaw.EMPTY, path))
+        note.findings.append(VaultFinding(VaultFlaw.EMPTY, path))
     note.findings += (
-        Finding(Flaw.BAD_FRONTMATTER, path, 1, said) for said in document.warnings if "frontmatter" in said
+        VaultFinding(VaultFlaw.BAD_FRONTMATTER, path, 1, said) for said in document.warnings if "frontmatter" in said
     )
     return note
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: VaultFinding) -> str:
     place = f"{finding.path}:{finding.line}" if finding.line else finding.path
     return f"- `{place}`" + (f": {finding.detail}" if finding.detail else "")

@@ -23,7 +23,7 @@ from catchment.ledger.jobs.history import moved_from
 _ROWS_AT_ONCE = 5_000
 
 
-class Deed(StrEnum):
+class PlannedAction(StrEnum):
     """What a sync would do about an item."""
 
     ADD = "add"
@@ -45,7 +45,7 @@ class Step:
     reason of a skip, a failure or a hold.
     """
 
-    deed: Deed
+    deed: PlannedAction
     item: str
     container: str
     reads: bool = False
@@ -103,27 +103,27 @@ def _step(told: dict[str, str | None], row: Any, hold: str | None) -> Step:
     reads = "pending" in told
     known: dict[str, Any] = {"item": row.locator, "container": row.container, "reads": reads, "size": row.size}
     if row.state == "missing":
-        return Step(Deed.HOLD, why=hold, **known)
+        return Step(PlannedAction.HOLD, why=hold, **known)
     if row.state == "deleted":
-        return Step(Deed.DELETE, **known)
+        return Step(PlannedAction.DELETE, **known)
     if "moved" in told:
-        return Step(Deed.MOVE, was=(told["moved"] or "").removeprefix("from "), **known)
+        return Step(PlannedAction.MOVE, was=(told["moved"] or "").removeprefix("from "), **known)
     if "skipped" in told:
-        return Step(Deed.SKIP, why=told["skipped"], **known)
+        return Step(PlannedAction.SKIP, why=told["skipped"], **known)
     for failed in ("quarantined", "retrying"):
         if failed in told:
-            return Step(Deed.FAIL, why=told[failed], **known)
+            return Step(PlannedAction.FAIL, why=told[failed], **known)
     if "returned" in told:
-        return Step(Deed.RETURN, **known)
+        return Step(PlannedAction.RETURN, **known)
     if reads:
-        return Step(Deed.ADD if told["pending"] == "new" else Deed.CHANGE, **known)
-    return Step(Deed.RELABEL, **known)
+        return Step(PlannedAction.ADD if told["pending"] == "new" else PlannedAction.CHANGE, **known)
+    return Step(PlannedAction.RELABEL, **known)
 
 
-def total(found: Iterable[Step]) -> dict[Deed, tuple[int, int]]:
+def total(found: Iterable[Step]) -> dict[PlannedAction, tuple[int, int]]:
     """How many items there are for each deed, and how many bytes of them are read."""
-    sums: dict[Deed, tuple[int, int]] = {}
+    sums: dict[PlannedAction, tuple[int, int]] = {}
     for step in found:
         number, size = sums.get(step.deed, (0, 0))
         sums[step.deed] = number + 1, size + (step.size or 0 if step.reads else 0)
-    return {deed: sums[deed] for deed in Deed if deed in sums}
+    return {deed: sums[deed] for deed in PlannedAction if deed in sums}

@@ -24,7 +24,7 @@ from catchment.model import Chunk, Document, Item, JobState, SkipReason
 _AT_ONCE = 500
 
 
-class Standing(StrEnum):
+class ItemStatus(StrEnum):
     """How an item that is or was at the source stands in the library."""
 
     STORED = "stored"
@@ -46,7 +46,7 @@ class Stored:
     id: int
     locator: str
     container: str
-    standing: Standing
+    standing: ItemStatus
     at_source: bool
     expected: str | None
     found: str | None
@@ -198,7 +198,7 @@ def _stored(row: AnyRow) -> Stored:
         row.content_hash,
         row.hash,
         row.content_id,
-        row.version if standing in (Standing.QUARANTINED, Standing.SET_ASIDE) else None,
+        row.version if standing in (ItemStatus.QUARANTINED, ItemStatus.SET_ASIDE) else None,
     )
 
 
@@ -208,22 +208,22 @@ def _sample(row: AnyRow) -> Sample:
     return Sample(number, item, *content)
 
 
-def _standing(row: AnyRow) -> Standing:
+def _standing(row: AnyRow) -> ItemStatus:
     state = None if row.job_state is None else JobState(row.job_state)
     whole = row.hash is not None and row.hash == row.content_hash
     stored = state is JobState.SUCCEEDED or (state is JobState.SKIPPED and row.reason == SkipReason.UNCHANGED)
     if stored and not whole:
-        return Standing.LOST
+        return ItemStatus.LOST
     if row.state != "present":
-        return Standing.HELD if row.state == "missing" else Standing.KEPT
+        return ItemStatus.HELD if row.state == "missing" else ItemStatus.KEPT
     if state in UNFINISHED:
-        return Standing.WAITING
+        return ItemStatus.WAITING
     known = {
-        JobState.QUARANTINED: Standing.QUARANTINED,
-        JobState.SKIPPED: Standing.SKIPPED,
-        JobState.CANCELLED: Standing.SET_ASIDE,
+        JobState.QUARANTINED: ItemStatus.QUARANTINED,
+        JobState.SKIPPED: ItemStatus.SKIPPED,
+        JobState.CANCELLED: ItemStatus.SET_ASIDE,
     }
-    return Standing.STORED if stored else known.get(state, Standing.LOST) if state else Standing.LOST
+    return ItemStatus.STORED if stored else known.get(state, ItemStatus.LOST) if state else ItemStatus.LOST
 
 
 def _document(row: AnyRow) -> Document:

@@ -245,7 +245,7 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class QuarantineEntry:
     """A quarantined item: what failed, how often, since when, and what the operator noted.
 
     `document` is the last good version of the item, if one is in the library.

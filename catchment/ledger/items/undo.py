@@ -33,7 +33,7 @@ _READ_AT_ONCE = 50_000
 _ROWS_AT_ONCE = 1_000
 
 
-class Deed(StrEnum):
+class UndoAction(StrEnum):
     """What undoing a sync does at a place; `LEFT`: nothing, for it is not as the sync left it."""
 
     TAKE_OUT = "take out"
@@ -52,9 +52,9 @@ class Undone:
     source: str
     sync_id: int
     number: int | None
-    deeds: Mapping[str, Deed]
+    deeds: Mapping[str, UndoAction]
 
-    def count(self, deed: Deed) -> int:
+    def count(self, deed: UndoAction) -> int:
         """How many places of this kind there are."""
         return sum(one is deed for one in self.deeds.values())
 
@@ -65,7 +65,7 @@ class _Place:
 
     before: AnyRow
     item: AnyRow | None
-    deed: Deed
+    deed: UndoAction
 
 
 class Undo:
@@ -98,14 +98,14 @@ class Undo:
             if number is None:
                 return Undone(source.name, sync_id, None, {})
             _Undoing(writing, source.id, number, actor, reason).tell("undone")
-        deeds: dict[str, Deed] = {}
+        deeds: dict[str, UndoAction] = {}
         for part in in_parts([row.path for row in before], _ROWS_AT_ONCE):
             with self._store.write() as writing:
                 # Some may be something else meanwhile, and what was kept may be let go of.
                 places = _places(writing, source.id, sync_id, _found(writing, sync_id, part)[1])
                 done = _Undoing(writing, source.id, number, actor, reason)
-                done.take_out([p for p in places if p.deed is Deed.TAKE_OUT])
-                done.put_back([p for p in places if p.deed in (Deed.BRING_BACK, Deed.SET_BACK)])
+                done.take_out([p for p in places if p.deed is UndoAction.TAKE_OUT])
+                done.put_back([p for p in places if p.deed in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
             deeds |= {place.before.path: place.deed for place in places}
             self._store.give_way()
         with self._store.write() as writing:
@@ -173,7 +173,7 @@ def _places(reading: Reading, source_id: int, sync_id: int, before: Sequence[Any
         if deed is not None:
             # Where what later syncs did was undone, it is again as this one left it.
             changed = row.path in after and _deed(after[row.path], item) is not None
-            places.append(_Place(row, item, Deed.LEFT if changed else deed))
+            places.append(_Place(row, item, UndoAction.LEFT if changed else deed))
     return places
 
 
@@ -243,15 +243,15 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
     return found
 
 
-def _deed(before: AnyRow, item: AnyRow | None) -> Deed | None:
+def _deed(before: AnyRow, item: AnyRow | None) -> UndoAction | None:
     """What makes a place what it was; None where it is that already."""
     live = _live(item)
     if before.content_id is None:
-        return Deed.TAKE_OUT if live else None
+        return UndoAction.TAKE_OUT if live else None
     if not live:
-        return Deed.BRING_BACK
+        return UndoAction.BRING_BACK
     same = all(getattr(item, name) == getattr(before, name) for name in before_images.SAID)
-    return None if same else Deed.SET_BACK
+    return None if same else UndoAction.SET_BACK
 
 
 def _live(item: AnyRow | None) -> bool:

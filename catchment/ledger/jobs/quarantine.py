@@ -12,7 +12,7 @@ from sqlalchemy import Select, delete, func, literal_column, select, update
 
 from catchment.errors import IllegalTransition, NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_json, from_micros, to_json
-from catchment.ledger.db.records import Cluster, Entry
+from catchment.ledger.db.records import Cluster, QuarantineEntry
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.jobs.states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
@@ -31,7 +31,7 @@ class Quarantine:
 
     def list(
         self, source: str | None = None, reason: Reason | None = None, cluster: str | None = None
-    ) -> builtins.list[Entry]:
+    ) -> builtins.list[QuarantineEntry]:
         """The open entries of one source, for one reason, of one cluster; the latest failure first."""
         statement = (
             _entries()
@@ -47,7 +47,7 @@ class Quarantine:
         with self._store.read() as reading:
             return [_entry(row) for row in reading.execute(statement)]
 
-    def show(self, job_id: int) -> Entry:
+    def show(self, job_id: int) -> QuarantineEntry:
         """One entry, open or closed. Raises NotFound."""
         with self._store.read() as reading:
             row = reading.execute(_entries().where(quarantine.c.job_id == job_id)).first()
@@ -212,8 +212,8 @@ def _entries() -> Select[Any]:
     )
 
 
-def _entry(row: AnyRow) -> Entry:
-    return Entry(
+def _entry(row: AnyRow) -> QuarantineEntry:
+    return QuarantineEntry(
         job=row.job_id,
         source=row.source,
         kind=row.kind,

@@ -182,7 +182,7 @@ def _names(reading: Reading, which: ColumnElement[bool]) -> list[tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class IndexHit:
     """A content that matches, with its best passage (None when only a name matched).
 
     `thread` is that of a message, None for other contents; `alike` are the contents of it that match, where they were counted.
@@ -195,7 +195,7 @@ class Found:
     alike: int
 
 
-def find(reading: Reading, query: Query, source_id: int | None, limit: int, *, by_thread: bool) -> list[Found]:
+def find(reading: Reading, query: Query, source_id: int | None, limit: int, *, by_thread: bool) -> list[IndexHit]:
     """The contents that have every wanted term somewhere (in a passage or a name) and no unwanted one, best first.
 
     `by_thread`: of each thread only the best. Of very many terms the first hundred say which is best.
@@ -238,7 +238,7 @@ def find(reading: Reading, query: Query, source_id: int | None, limit: int, *, b
     )
     {_BY_THREAD if by_thread else _EACH}
     ORDER BY 3 DESC, 1 LIMIT :limit"""
-    return [Found(*row) for row in reading.execute(text(statement), parameters)]
+    return [IndexHit(*row) for row in reading.execute(text(statement), parameters)]
 
 
 _Asked = tuple[str, str]

@@ -12,7 +12,7 @@ from catchment.ledger.db.schema import slots
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SlotEntry:
     """A transfer that goes on (`held`) or waits; `at_once` is how many its own limits allow."""
 
     ticket: int
@@ -22,12 +22,12 @@ class Standing:
     held: bool
 
 
-def standings(reading: Reading, host: str | None = None) -> list[Standing]:
+def standings(reading: Reading, host: str | None = None) -> list[SlotEntry]:
     """All, or those of a host, in the order in which they asked."""
     statement = select(slots.c.id, slots.c.host, slots.c.owner, slots.c.at_once, slots.c.held).order_by(slots.c.id)
     if host is not None:
         statement = statement.where(slots.c.host == host)
-    return [Standing(*row) for row in reading.execute(statement)]
+    return [SlotEntry(*row) for row in reading.execute(statement)]
 
 
 def ask(writing: Writing, host: str, at_once: int, owner: str, alive: Callable[[str], bool]) -> tuple[int, bool]:
@@ -64,10 +64,10 @@ def release(writing: Writing, ticket: int) -> None:
         _grant(writing, standings(writing, host))
 
 
-def next_places(everyone: Sequence[Standing]) -> list[Standing]:
+def next_places(everyone: Sequence[SlotEntry]) -> list[SlotEntry]:
     """Who of those that wait is given a place now: whoever asked first, and nobody past one that asked before."""
     held = sum(one.held for one in everyone)
-    chosen: list[Standing] = []
+    chosen: list[SlotEntry] = []
     for one in everyone:
         if not one.held:
             if held + len(chosen) >= one.at_once:
@@ -76,7 +76,7 @@ def next_places(everyone: Sequence[Standing]) -> list[Standing]:
     return chosen
 
 
-def _living(writing: Writing, host: str, alive: Callable[[str], bool]) -> list[Standing]:
+def _living(writing: Writing, host: str, alive: Callable[[str], bool]) -> list[SlotEntry]:
     everyone = standings(writing, host)
     dead = {owner for owner in {one.owner for one in everyone} if not alive(owner)}
     if dead:
@@ -84,7 +84,7 @@ def _living(writing: Writing, host: str, alive: Callable[[str], bool]) -> list[S
     return [one for one in everyone if one.owner not in dead]
 
 
-def _grant(writing: Writing, everyone: Sequence[Standing]) -> set[int]:
+def _grant(writing: Writing, everyone: Sequence[SlotEntry]) -> set[int]:
     chosen = {one.ticket for one in next_places(everyone)}
     if chosen:
         writing.execute(update(slots).where(slots.c.id.in_(chosen)).values(held=True))

@@ -14,7 +14,7 @@ from catchment.ledger.db.schema import buckets
 from catchment.ledger.limits import breakers, host_slots, throttles
 from catchment.pacing.adaptive import EVERY, Adaptive
 from catchment.pacing.bucket import TOKEN, Bucket, Budget
-from catchment.pacing.limits import Limits, Profile
+from catchment.pacing.limits import HostLimits, RateProfile
 from catchment.pacing.metered import Answer, Ask, Charge, Report
 from catchment.runtime import process
 
@@ -67,12 +67,12 @@ class Pacing:
                 return Answer(Charge(grant.number, price, grant.until), failing=failing)
             return Answer(None, ((grant.until or now) - now) / TOKEN, "rate" if grant.of_rate else "host", failing)
 
-    def report(self, limits: Limits, report: Report) -> None:
+    def report(self, limits: HostLimits, report: Report) -> None:
         """Heed the report."""
         with self._store.write() as writing:
             _save(writing, limits, *self._heed(writing, limits, report, self._timeline.now(writing)))
 
-    def _heed(self, writing: Writing, limits: Limits, report: Report, now: int) -> tuple[Bucket, Adaptive]:
+    def _heed(self, writing: Writing, limits: HostLimits, report: Report, now: int) -> tuple[Bucket, Adaptive]:
         bucket, mood = _load(writing, limits, now)
         bucket = bucket.settled(now, mood.rate(limits.profile.rate), limits.profile.burst)
         for charge in report.refunds:
@@ -81,7 +81,7 @@ class Pacing:
             bucket = bucket.told(said)
         return bucket, mood.noted(report.answers, report.slow, report.throttled)
 
-    def room(self, limits: Limits) -> tuple[int | None, datetime | None]:
+    def room(self, limits: HostLimits) -> tuple[int | None, datetime | None]:
         """How many requests the host still allows in this hour (None: it sets no number), and when more where it is none."""
         with self._store.read() as reading:
             bucket, _ = _load(reading, limits, self._timeline.now(reading))
@@ -91,7 +91,7 @@ class Pacing:
 
     # Places
 
-    def ask(self, limits: Limits, source: str, owner: str) -> tuple[int, bool]:
+    def ask(self, limits: HostLimits, source: str, owner: str) -> tuple[int, bool]:
         """A ticket for a place at the host for this source, and whether it has its place already."""
         with self._store.write() as writing:
             at_once = throttles.rule_of(writing, source).on(limits).at_once
@@ -118,7 +118,7 @@ class Pacing:
 
     # Breakers
 
-    def failed(self, limits: Limits, source: str, *, login: bool) -> None:
+    def failed(self, limits: HostLimits, source: str, *, login: bool) -> None:
         """The host failed; or it refused the login, which is the source's failure and no other's."""
         with self._store.write() as writing:
             now = self._timeline.now(writing)
@@ -128,7 +128,7 @@ class Pacing:
             else:
                 breakers.failed(writing, now, breakers.of_host(limits.host))
 
-    def succeeded(self, limits: Limits, source: str) -> None:
+    def succeeded(self, limits: HostLimits, source: str) -> None:
         """The host answers again."""
         with self._store.write() as writing:
             now = self._timeline.now(writing)
@@ -142,7 +142,7 @@ class Pacing:
 
     # Looking
 
-    def not_before(self, source: str, limits: Limits | None, owner: str) -> tuple[datetime, str] | None:
+    def not_before(self, source: str, limits: HostLimits | None, owner: str) -> tuple[datetime, str] | None:
         """Until when a sync of this source had better not begin, and why; None when it may.
 
         Of a breaker that is half open, `owner` becomes the one process that tries.
@@ -165,7 +165,7 @@ class Pacing:
         with self._store.read() as reading:
             return breakers.every(reading, self._timeline.now(reading), self._timeline)
 
-    def places(self) -> list[host_slots.Standing]:
+    def places(self) -> list[host_slots.SlotEntry]:
         """Every transfer that goes on or waits for its place."""
         with self._store.read() as reading:
             return host_slots.standings(reading)
@@ -176,12 +176,12 @@ class Pacing:
             now = self._timeline.now(reading)
             return [self._row(reading, row, now) for row in reading.execute(select(buckets).order_by(buckets.c.key))]
 
-    def _open_breakers(self, reading: Reading, source: str, limits: Limits | None) -> list[str]:
+    def _open_breakers(self, reading: Reading, source: str, limits: HostLimits | None) -> list[str]:
         mine = {breakers.of_source(source), breakers.of_host(limits.host) if limits else None}
         rows = breakers.every(reading, self._timeline.now(reading), self._timeline)
         return [row.key for row in rows if row.key in mine and row.opened]
 
-    def _bucket_says(self, reading: Reading, limits: Limits | None) -> tuple[datetime, str] | None:
+    def _bucket_says(self, reading: Reading, limits: HostLimits | None) -> tuple[datetime, str] | None:
         if limits is None:
             return None
         now = self._timeline.now(reading)
@@ -211,7 +211,7 @@ class Pacing:
         )
 
 
-def _load(reading: Reading, limits: Limits, now: int) -> tuple[Bucket, Adaptive]:
+def _load(reading: Reading, limits: HostLimits, now: int) -> tuple[Bucket, Adaptive]:
     """A bucket that nobody has used yet is full."""
     row = reading.execute(select(buckets).where(buckets.c.key == limits.key)).first()
     if row is None:
@@ -229,9 +229,9 @@ def _of_row(row: AnyRow) -> tuple[Bucket, Adaptive]:
     return Bucket(row.tokens, row.at, row.not_before, budget), mood
 
 
-def _save(writing: Writing, limits: Limits, bucket: Bucket, mood: Adaptive) -> None:
+def _save(writing: Writing, limits: HostLimits, bucket: Bucket, mood: Adaptive) -> None:
     budget = bucket.budget or Budget(0)
-    profile: Profile = limits.profile
+    profile: RateProfile = limits.profile
     values = {
         "tokens": bucket.tokens,
         "at": bucket.at,

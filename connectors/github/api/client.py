@@ -45,7 +45,7 @@ _HEADERS = {
 }
 
 
-class Answer(NamedTuple):
+class ApiResponse(NamedTuple):
     """What the host said. `data` is None and `changed` False where nothing is different from what the ETag stands for.
 
     `next` is the address of the next page; `last` the number of the last, where the host tells.
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
     changed: bool = True
 
 
-class Client:
+class ApiClient:
     """Asks a host. Connects on first use; safe for threads. `pace` gives the pace that holds at the moment."""
 
     def __init__(self, settings: GitHubSettings, pace: Callable[[], Pace], seconds: float) -> None:
@@ -76,7 +76,7 @@ class Client:
         """Whether it asks as somebody."""
         return self._token is not None
 
-    def get(self, path: str, etag: str | None = None) -> Answer:
+    def get(self, path: str, etag: str | None = None) -> ApiResponse:
         """The answer to a question: a path below the API's address, or an address that an answer gave.
 
         Raises SourceUnavailable, LoginFailed and RateLimited for the host, Vanished and AccessDenied for this one thing.
@@ -85,7 +85,7 @@ class Client:
         address = path if "://" in path else self._api + path
         for _ in range(_REDIRECTS):
             answer = self._patiently(self._within(address), etag)
-            if isinstance(answer, Answer):
+            if isinstance(answer, ApiResponse):
                 return answer
             address = answer
         raise SourceUnavailable(f"{self.host} redirects in a circle; see whether a proxy stands between")
@@ -106,7 +106,7 @@ class Client:
             # Each is what reading an entry of another shape comes to.
             raise unreadable(self.host) from None
 
-    def entries(self, answer: Answer) -> list[Any]:
+    def entries(self, answer: ApiResponse) -> list[Any]:
         """The entries of an answer that is a page. Raises SourceUnavailable where it is none."""
         if not isinstance(answer.data, list) or not all(isinstance(entry, dict) for entry in answer.data):
             raise unreadable(self.host)
@@ -131,14 +131,14 @@ class Client:
             raise SourceUnavailable(f"{self.host} leads to another host, which is not asked; correct address")
         return address
 
-    def _patiently(self, address: str, etag: str | None) -> Answer | str:
+    def _patiently(self, address: str, etag: str | None) -> ApiResponse | str:
         """Asked a second time when the connection was lost: a server closes one that was idle, and restarts."""
         try:
             return self._ask(address, etag)
         except LostError:
             return self._ask(address, etag)
 
-    def _ask(self, address: str, etag: str | None) -> Answer | str:
+    def _ask(self, address: str, etag: str | None) -> ApiResponse | str:
         with self._pace().transfer() as transfer:
             status, headers, body = self._exchange(address, {"If-None-Match": etag} if etag else {}, transfer)
             error = None if status in _REDIRECTED else meaning(self.host, status, read_headers(headers), body)
@@ -150,9 +150,9 @@ class Client:
         if status in _REDIRECTED:
             return self._joined(address, headers.get("location", ""))
         if status == 304:
-            return Answer(None, etag, changed=False)
+            return ApiResponse(None, etag, changed=False)
         links = {name: found for found, name in _LINK.findall(headers.get("link", ""))}
-        return Answer(data, headers.get("etag"), links.get("next"), _page(links.get("last")))
+        return ApiResponse(data, headers.get("etag"), links.get("next"), _page(links.get("last")))
 
     def _exchange(
         self, address: str, asked: Mapping[str, str], transfer: Transfer

@@ -31,7 +31,7 @@ _REFUSALS = {
 }
 
 
-class Code(NamedTuple):
+class DeviceCode(NamedTuple):
     """What the person types (`user`), and where; `device` is our side of it. Ends after `seconds`."""
 
     user: str
@@ -51,18 +51,20 @@ class Given(NamedTuple):
         return "Given(…)"
 
 
-def begin(address: str, client: str, scope: str) -> Code:
+def begin(address: str, client: str, scope: str) -> DeviceCode:
     """A code for an app of the host (`client` is its id). Raises LoginFailed and SourceUnavailable with the remedy."""
     told = _asked(f"{address}/login/device/code", {"client_id": client, "scope": scope})
     _refuse(told)
     try:
         seconds, interval = float(told["expires_in"]), float(told.get("interval", _INTERVAL))
-        return Code(str(told["user_code"]), str(told["verification_uri"]), str(told["device_code"]), seconds, interval)
+        return DeviceCode(
+            str(told["user_code"]), str(told["verification_uri"]), str(told["device_code"]), seconds, interval
+        )
     except (KeyError, TypeError, ValueError):
         raise unreadable(urlsplit(address).netloc) from None
 
 
-def wait(address: str, client: str, code: Code, sleep: Callable[[float], None] = time.sleep) -> Given:
+def wait(address: str, client: str, code: DeviceCode, sleep: Callable[[float], None] = time.sleep) -> Given:
     """The token, once the person has agreed; asks as often as the host wants. Raises LoginFailed where nobody did."""
     form = {"client_id": client, "device_code": code.device, "grant_type": _GRANT}
     interval, left = max(code.interval, _SHORTEST), min(code.seconds, _LONGEST_WAIT)

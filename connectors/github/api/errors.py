@@ -9,7 +9,7 @@ import httpx
 import orjson
 
 from catchment.errors import AccessDenied, CatchmentError, LoginFailed, RateLimited, SourceUnavailable, Vanished
-from catchment.pacing import Told
+from catchment.pacing import RateReport
 
 UNSTATED_WAIT_SECONDS = 900.0
 """Wait where the host says "too fast" and not for how long: GitHub asks for a minute at least, and longer if it repeats."""
@@ -28,7 +28,7 @@ class SwitchedOff(Vanished):
     """There is no such thing any more, or the repository does without such things."""
 
 
-def meaning(host: str, status: int, said: Told, body: bytes) -> CatchmentError | None:
+def meaning(host: str, status: int, said: RateReport, body: bytes) -> CatchmentError | None:
     """The error that a status other than 200 and 304 stands for; None for those.
 
     A limit is told from a missing right by the headers (none left in this hour, or when to come back), and by the words only
@@ -71,7 +71,7 @@ def lost(host: str, error: httpx.HTTPError) -> SourceUnavailable:
     return LostError(f"{host} cannot be reached ({type(error).__name__}); {remedy}")
 
 
-def _limit(host: str, status: int, said: Told, body: bytes) -> RateLimited | None:
+def _limit(host: str, status: int, said: RateReport, body: bytes) -> RateLimited | None:
     if said.retry_after is not None:
         return RateLimited(host, said.retry_after)
     if said.remaining == 0:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from connectors.github.api.client import PAGE, Answer, Client
+from connectors.github.api.client import PAGE, ApiClient, ApiResponse
 from connectors.github.api.render import Kind, Said, moment
 
 _OVERLAP = timedelta(seconds=60)
@@ -24,7 +24,7 @@ _ONE = {Kind.THREAD: "issues", Kind.COMMENT: "issues/comments", Kind.REVIEW: "pu
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FeedMark:
     """Where a listing was read up to.
 
     `newest` is the newest change that was told, `seen` what was told of the last minute before it, by locator. `etag` is that
@@ -39,7 +39,7 @@ class Mark:
         return json.dumps([self.newest, dict(sorted(self.seen.items())), self.etag], separators=(",", ":"))
 
     @classmethod
-    def read(cls, text: str | None) -> Mark:
+    def read(cls, text: str | None) -> FeedMark:
         """What was written; an empty one for None, and for what is no mark in this form: then all is listed anew."""
         try:
             newest, seen, etag = json.loads(text or "")
@@ -50,13 +50,13 @@ class Mark:
         except (ValueError, TypeError, AttributeError, RecursionError):
             return cls()
 
-    def after(self, page: list[Said]) -> Mark:
+    def after(self, page: list[Said]) -> FeedMark:
         """The mark in the middle of a listing when this page was told too."""
         newest = max([self.newest, *(said.updated for said in page)])
         since = _earlier(newest)
         seen = {**self.seen, **{said.item.locator: said.updated for said in page}}
         recent = sorted((updated, locator) for locator, updated in seen.items() if updated >= since)
-        return Mark(newest, {locator: updated for updated, locator in recent[-_REMEMBERED:]})
+        return FeedMark(newest, {locator: updated for updated, locator in recent[-_REMEMBERED:]})
 
 
 class Page(NamedTuple):
@@ -64,18 +64,18 @@ class Page(NamedTuple):
 
     entries: list[Said]
     new: list[Said]
-    mark: Mark
+    mark: FeedMark
 
 
 class Feed:
     """The issues (pull requests are among them), the comments, or the reviews of a repository."""
 
-    def __init__(self, client: Client, repository: str, kind: Kind, mark: Mark) -> None:
+    def __init__(self, client: ApiClient, repository: str, kind: Kind, mark: FeedMark) -> None:
         self.kind = kind
         self._client = client
         self._repository = repository
         self._mark = mark
-        self._newest: Answer | None = None
+        self._newest: ApiResponse | None = None
         self.mark = mark
         """The mark when everything was told."""
         self.listed: set[str] | None = None
@@ -89,7 +89,7 @@ class Feed:
 
     def everything(self) -> None:
         """Have all be told, as if nothing had been."""
-        self._mark = Mark()
+        self._mark = FeedMark()
 
     def pages(self) -> Iterator[Page]:
         """What is new, the oldest change first; nothing where the newest page is the same."""
@@ -108,7 +108,7 @@ class Feed:
             told.update(said.item.locator for said in part)
             yield Page(part, new, mark)
         # What changed since that page was asked for is told again by the next sync.
-        self.mark = replace(Mark().after(entries), etag=newest.etag or "")
+        self.mark = replace(FeedMark().after(entries), etag=newest.etag or "")
         if self.is_one_answer or not since:
             self.listed = told
 
@@ -143,7 +143,7 @@ class Feed:
             if following is not None and later > since:
                 since, following = later, self._address("asc", later)
 
-    def _read(self, answer: Answer) -> list[Said]:
+    def _read(self, answer: ApiResponse) -> list[Said]:
         return self._client.said(self.kind, self._repository, self._client.entries(answer))
 
     def _address(self, direction: str, since: str = "") -> str:

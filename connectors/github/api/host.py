@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from catchment.errors import AccessDenied, SourceUnavailable, Vanished
-from connectors.github.api.client import PAGE, Client
+from connectors.github.api.client import PAGE, ApiClient
 from connectors.github.api.errors import unreadable
 from connectors.github.api.render import moment
 from connectors.github.names import REPOSITORY, Repository, is_branch
@@ -27,7 +27,7 @@ def is_mark(key: str) -> bool:
 class Host:
     """Asks a host for repositories. `marks` are those of earlier syncs; what changes in them is in `changed` afterwards."""
 
-    def __init__(self, client: Client, marks: Mapping[str, str]) -> None:
+    def __init__(self, client: ApiClient, marks: Mapping[str, str]) -> None:
         self._client = client
         self._marks = marks
         self.changed: Marks = {}

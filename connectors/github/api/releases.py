@@ -8,7 +8,7 @@ from typing import Any
 from catchment.contracts import Known
 from catchment.errors import AccessDenied, StillChanging, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Skip, SkipReason, Tombstone, Upsert
-from connectors.github.api.client import PAGE, Client
+from connectors.github.api.client import PAGE, ApiClient
 from connectors.github.api.etag_cache import Memory
 from connectors.github.api.render import Kind, Said
 
@@ -16,7 +16,7 @@ from connectors.github.api.render import Kind, Said
 class Releases:
     """What was published of one repository. Drafts are left out."""
 
-    def __init__(self, client: Client, repository: str, memory: Memory) -> None:
+    def __init__(self, client: ApiClient, repository: str, memory: Memory) -> None:
         self._client = client
         self._repository = repository
         self._memory = memory

@@ -58,7 +58,7 @@ class Said(NamedTuple):
         return RawContent(self.text, name, title=self.title, modified=item.modified, metadata=self.metadata)
 
 
-class Place(NamedTuple):
+class CommentPlace(NamedTuple):
     """What a locator leads to: an issue by its number, one of its comments by its id besides, or a release by its tag."""
 
     repository: str
@@ -77,14 +77,14 @@ class Place(NamedTuple):
         return f"{self.repository}#{self.number}/{self.kind}/{self.name}"
 
 
-def place(locator: str) -> Place:
+def place(locator: str) -> CommentPlace:
     """What was made a locator."""
     repository, _, rest = locator.partition("#")
     number, _, more = rest.partition("/")
     if not number.isdecimal():
-        return Place(repository, Kind.RELEASE, name=more)
+        return CommentPlace(repository, Kind.RELEASE, name=more)
     kind, _, name = more.partition("/")
-    return Place(repository, Kind(kind), int(number), name)
+    return CommentPlace(repository, Kind(kind), int(number), name)
 
 
 def thread(repository: str, told: Mapping[str, Any]) -> Said:
@@ -98,7 +98,7 @@ def thread(repository: str, told: Mapping[str, Any]) -> Said:
         **({"milestone": _line(told["milestone"].get("title"))} if told.get("milestone") else {}),
         **({"draft": True} if told.get("draft") else {}),
     }
-    at = Place(repository, Kind.THREAD, _counted(told["number"]))
+    at = CommentPlace(repository, Kind.THREAD, _counted(told["number"]))
     container = f"{repository}/{_PULLS if is_pull else _ISSUES}"
     metadata = {"kind": "pull" if is_pull else "issue", "number": at.number}
     text = _text({}, told, title, repository)
@@ -110,7 +110,7 @@ def comment(repository: str, told: Mapping[str, Any]) -> Said:
     """A comment on an issue or a pull request."""
     url = str(told.get("html_url"))
     number = _number(url, str(told.get("issue_url")))
-    at = Place(repository, Kind.COMMENT, number, str(_counted(told["id"])))
+    at = CommentPlace(repository, Kind.COMMENT, number, str(_counted(told["id"])))
     container = f"{repository}/{_PULLS if '/pull/' in url else _ISSUES}"
     text = _text({}, told, "", repository)
     title = f"Comment by {_author(told)} on {repository}#{number}"
@@ -120,7 +120,7 @@ def comment(repository: str, told: Mapping[str, Any]) -> Said:
 def review(repository: str, told: Mapping[str, Any]) -> Said:
     """A comment on a line of a pull request."""
     number = _number(str(told.get("pull_request_url")), str(told.get("html_url")))
-    at = Place(repository, Kind.REVIEW, number, str(_counted(told["id"])))
+    at = CommentPlace(repository, Kind.REVIEW, number, str(_counted(told["id"])))
     path = _line(told.get("path"))
     text = _text({"path": path}, told, "", repository, hunk=str(told.get("diff_hunk") or ""))
     title = f"Review by {_author(told)} of {path} in {repository}#{number}"
@@ -130,7 +130,7 @@ def review(repository: str, told: Mapping[str, Any]) -> Said:
 def release(repository: str, told: Mapping[str, Any]) -> Said:
     """A release; its files by name."""
     tag = _line(told.get("tag_name"))
-    at = Place(repository, Kind.RELEASE, name=f"draft-{_counted(told['id'])}" if told.get("draft") else tag)
+    at = CommentPlace(repository, Kind.RELEASE, name=f"draft-{_counted(told['id'])}" if told.get("draft") else tag)
     title = _line(told.get("name") or tag)
     files = "".join(f"- {_line(asset.get('name'))}\n" for asset in told.get("assets") or ())
     text = _text({"version": _line(tag)}, told, title, repository, files=files)
@@ -165,7 +165,7 @@ READ: Mapping[Kind, Callable[[str, Mapping[str, Any]], Said]] = {
 
 
 def _said(
-    at: Place,
+    at: CommentPlace,
     container: str,
     told: Mapping[str, Any],
     text: str,

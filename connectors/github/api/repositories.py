@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from catchment.errors import Vanished
-from catchment.pacing import Limits, Pace, Profile
-from connectors.github.api.client import Client
+from catchment.pacing import HostLimits, Pace, RateProfile
+from connectors.github.api.client import ApiClient
 from connectors.github.api.errors import UNSTATED_WAIT_SECONDS
 from connectors.github.api.etag_cache import Memory
 from connectors.github.api.host import Host, Marks
 from connectors.github.api.releases import Releases
 from connectors.github.api.threads import Threads
-from connectors.github.listing import Listing
+from connectors.github.listing import RepositoryListing
 from connectors.github.names import Repository, repository_of
 from connectors.github.settings import GITHUB, GitHubSettings
 
@@ -24,7 +24,7 @@ _seen: dict[GitHubSettings, dict[str, str]] = {}
 """What probes of this process saw: health is looked at every few minutes, which is to cost none of the hour's requests."""
 
 
-class Found(NamedTuple):
+class FoundRepositories(NamedTuple):
     """The repositories that are read, what stays the same as long as they are the same ones, and the marks that changed."""
 
     repositories: list[Repository]
@@ -32,13 +32,13 @@ class Found(NamedTuple):
     marks: Marks
 
 
-def limits(settings: GitHubSettings) -> Limits:
+def limits(settings: GitHubSettings) -> HostLimits:
     """How a host is treated: sources with the same reference to a token share what it is allowed."""
     allowed = None if settings.address != GITHUB else _WITH_TOKEN if settings.token else _WITHOUT_TOKEN
-    return Limits(
+    return HostLimits(
         settings.host,
         settings.token or "",
-        Profile.CONSERVATIVE,
+        RateProfile.CONSERVATIVE,
         at_once=2,
         per_hour=allowed,
         wait=UNSTATED_WAIT_SECONDS,
@@ -50,9 +50,9 @@ class Api:
 
     def __init__(self, settings: GitHubSettings, pace: Callable[[], Pace], seconds: float) -> None:
         self._settings = settings
-        self._client = Client(settings, pace, seconds)
+        self._client = ApiClient(settings, pace, seconds)
         self._memory = Memory()
-        self._listings: dict[str, Listing] = {}
+        self._listings: dict[str, RepositoryListing] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -63,11 +63,11 @@ class Api:
             bool(told & set(settings.include)) or any(name.endswith("/*") for name in settings.repositories)
         )
 
-    def find(self, marks: Mapping[str, str]) -> Found:
+    def find(self, marks: Mapping[str, str]) -> FoundRepositories:
         """The repositories. Raises SourceError, with the remedy, where one cannot be seen."""
         host, names = Host(self._client, marks), self._settings.repositories
         repositories = host.repositories(names)
-        return Found(repositories, host.root(names), host.changed)
+        return FoundRepositories(repositories, host.root(names), host.changed)
 
     def probe(self) -> str:
         """What can be seen, what was renamed, and what is left of the hour's requests, in one line."""
@@ -85,14 +85,14 @@ class Api:
             pass  # An Enterprise server that sets no limit.
         return "; ".join(said)
 
-    def listings(self, repository: str) -> Iterator[Listing]:
+    def listings(self, repository: str) -> Iterator[RepositoryListing]:
         """What is told of a repository, in this order."""
         if _SAID & set(self._settings.include):
             yield self._threads(repository)
         if "releases" in self._settings.include:
             yield self._releases(repository)
 
-    def listing(self, locator: str) -> Listing:
+    def listing(self, locator: str) -> RepositoryListing:
         """The listing that an item is of."""
         repository = repository_of(locator)
         return self._releases(repository) if "#release/" in locator else self._threads(repository)
@@ -102,10 +102,10 @@ class Api:
         self._client.close()
         self._memory.clear()
 
-    def _threads(self, repository: str) -> Listing:
+    def _threads(self, repository: str) -> RepositoryListing:
         return self._listings.setdefault(
             f"{repository}#", Threads(self._client, repository, self._settings.include, self._memory)
         )
 
-    def _releases(self, repository: str) -> Listing:
+    def _releases(self, repository: str) -> RepositoryListing:
         return self._listings.setdefault(f"{repository}#release", Releases(self._client, repository, self._memory))

@@ -25,11 +25,11 @@ from catchment.model import (
     Tombstone,
     Upsert,
 )
-from connectors.github.api.client import PAGE, Client
+from connectors.github.api.client import PAGE, ApiClient
 from connectors.github.api.errors import AnswerTooLarge, SwitchedOff
 from connectors.github.api.etag_cache import Memory
-from connectors.github.api.feed import Feed, Mark, Page
-from connectors.github.api.render import Kind, Place, Said, place
+from connectors.github.api.feed import Feed, FeedMark, Page
+from connectors.github.api.render import CommentPlace, Kind, Said, place
 
 _CLOSED = "closed"
 _CONFIRMED_AT_MOST = 20
@@ -40,7 +40,7 @@ _WORTH_A_PAGE = 3
 class Threads:
     """The issues and pull requests of one repository, and what was said on them."""
 
-    def __init__(self, client: Client, repository: str, include: Sequence[str], memory: Memory) -> None:
+    def __init__(self, client: ApiClient, repository: str, include: Sequence[str], memory: Memory) -> None:
         self._client = client
         self._repository = repository
         self._wanted = [part for part in ("issues", "pulls") if part in include]
@@ -167,9 +167,9 @@ class Threads:
 
     # Fetching
 
-    def _ask(self, at: Place, item: Item) -> Said:
+    def _ask(self, at: CommentPlace, item: Item) -> Said:
         """Read again; where more of the kind is expected, with the page that begins with it."""
-        feed = Feed(self._client, self._repository, at.kind, Mark())
+        feed = Feed(self._client, self._repository, at.kind, FeedMark())
         expected: Counter[Kind] = getattr(self._mine, "expected", None) or Counter()
         if item.modified is not None and expected[at.kind] >= _WORTH_A_PAGE:
             self._memory.keep(feed.since(item.modified))
@@ -190,7 +190,7 @@ class Threads:
         return [Kind.THREAD, Kind.COMMENT, *([Kind.REVIEW] if "pulls" in self._wanted else [])]
 
     def _feed(self, kind: Kind, marks: Mapping[str, str]) -> Feed:
-        return Feed(self._client, self._repository, kind, Mark.read(marks.get(self._key(kind.name))))
+        return Feed(self._client, self._repository, kind, FeedMark.read(marks.get(self._key(kind.name))))
 
     def _key(self, name: str) -> str:
         """A mark; others where something else is wanted, so that all of it is told."""

@@ -25,8 +25,8 @@ from catchment.model import (
     Upsert,
 )
 from connectors.folders.excluded import now_excluded
-from connectors.github.git.filters import Attributes, Rules
-from connectors.github.git.git import Damaged, Difference, Entry, Objects
+from connectors.github.git.filters import Attributes, FileRules
+from connectors.github.git.git import Damaged, Difference, Objects, TreeEntry
 from connectors.github.names import is_file, is_wiki
 
 _CHANGES_PER_CHECKPOINT = 1_000
@@ -86,7 +86,7 @@ class Code:
         name: str,
         copy: Copy,
         branches: Sequence[str],
-        rules: Rules,
+        rules: FileRules,
         max_bytes: int,
         page: str,
         pushed: datetime | None = None,
@@ -229,7 +229,7 @@ class Code:
 class _Listed:
     """One commit, as items of one branch."""
 
-    def __init__(self, objects: Objects, commit: str, prefix: str, rules: Rules) -> None:
+    def __init__(self, objects: Objects, commit: str, prefix: str, rules: FileRules) -> None:
         self._objects = objects
         self._commit = commit
         self._prefix = prefix
@@ -247,10 +247,10 @@ class _Listed:
 
     def all(self, known: Known) -> Iterator[Change]:
         """Every file, compared with what is known: first what is gone or different, then what is new."""
-        folders: defaultdict[str, list[Entry]] = defaultdict(list)
+        folders: defaultdict[str, list[TreeEntry]] = defaultdict(list)
         for entry in self._objects.files(self._commit):
             folders[self._container(entry.path)].append(entry)
-        new: list[Entry] = []
+        new: list[TreeEntry] = []
         for container in sorted(c for c in known.containers() if c.startswith(self._prefix)):
             here = dict(known.within(container))
             for entry in folders.pop(container, ()):
@@ -264,20 +264,20 @@ class _Listed:
             if self._rules.selects(entry.path):
                 yield self._told(entry)
 
-    def _compared(self, entry: Entry, old: KnownItem) -> Iterator[Change]:
+    def _compared(self, entry: TreeEntry, old: KnownItem) -> Iterator[Change]:
         """A file that is known; one that a rule leaves out since then is skipped, for it is not gone."""
         if not self._rules.selects(entry.path):
             yield from now_excluded(self._prefix + entry.path, self._container(entry.path), old)
         elif (told := self._told(entry)).item.version != old.version:
             yield told
 
-    def _told(self, entry: Entry, came_from: str | None = None) -> Upsert | Skip:
+    def _told(self, entry: TreeEntry, came_from: str | None = None) -> Upsert | Skip:
         unwanted = self._rules.unwanted(entry, self._attributes)
         if unwanted is None:
             return Upsert(self._item(entry), came_from)
         return Skip(self._item(entry, *unwanted), unwanted.reason)
 
-    def _item(self, entry: Entry, reason: SkipReason | None = None, what: str = "") -> Item:
+    def _item(self, entry: TreeEntry, reason: SkipReason | None = None, what: str = "") -> Item:
         return Item(
             locator=self._prefix + entry.path,
             container=self._container(entry.path),

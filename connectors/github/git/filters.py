@@ -12,7 +12,7 @@ from pathspec import GitIgnoreSpec
 from catchment.model import SkipReason
 from connectors.folders import patterns
 from connectors.folders.file import to_path
-from connectors.github.git.git import Entry, Objects
+from connectors.github.git.git import Objects, TreeEntry
 
 _LARGEST_ATTRIBUTES = 100_000
 _WORDS = re.compile(r"[^ \t\r]+")
@@ -33,7 +33,7 @@ class Unwanted(NamedTuple):
     what: str
 
 
-class Rules:
+class FileRules:
     """What the settings say. `digest` is another one whenever another file may be wanted."""
 
     def __init__(self, paths: Sequence[str], exclude: Sequence[str], *, generated: bool, max_bytes: int) -> None:
@@ -50,7 +50,7 @@ class Rules:
             return False
         return self._paths is None or self._paths.match_file(path)
 
-    def unwanted(self, entry: Entry, attributes: Attributes) -> Unwanted | None:
+    def unwanted(self, entry: TreeEntry, attributes: Attributes) -> Unwanted | None:
         """Why a file that the patterns want is not read all the same."""
         if entry.is_submodule:
             return Unwanted(SkipReason.UNSUPPORTED, "submodule")

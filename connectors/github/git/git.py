@@ -80,7 +80,7 @@ class Stalled(SourceUnavailable):
         )
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """A file of a commit. `blob` is the hash of its content; `size` is None where the content is not here."""
 
     path: str
@@ -103,7 +103,7 @@ class Difference(NamedTuple):
     """What became of a file between two commits: `was` is where it is not any more, `entry` what is there now."""
 
     was: str | None
-    entry: Entry | None
+    entry: TreeEntry | None
 
 
 def store_of(directory: Path, seconds: float = SECONDS) -> Path:
@@ -157,13 +157,13 @@ class Objects:
         self._lock = threading.Lock()
         self._reader: _Reader | None = None
 
-    def files(self, commit: str) -> Iterator[Entry]:
+    def files(self, commit: str) -> Iterator[TreeEntry]:
         """Every file of a commit, in git's order. Raises Damaged, and SourceUnavailable for more than a million."""
         self._prepare(commit)
         for record in self._records("ls-tree", "-r", "-l", "-z", "--full-tree", commit):
             about, _, path = record.partition(b"\t")
             mode, _, blob, size = about.decode("ascii").split()
-            yield Entry(_path(path), mode, blob, int(size) if size.isdecimal() else None)
+            yield TreeEntry(_path(path), mode, blob, int(size) if size.isdecimal() else None)
 
     def differences(self, old: str, new: str) -> list[Difference]:
         """What became of the files between two commits, renames told by git. Raises as `files` does."""
@@ -224,9 +224,9 @@ class Objects:
             if status == "D":
                 yield Difference(path, None)
             elif status.startswith("R"):
-                yield Difference(path, Entry(_path(next(records)), mode, blob, None))
+                yield Difference(path, TreeEntry(_path(next(records)), mode, blob, None))
             else:
-                yield Difference(None, Entry(path, mode, blob, None))
+                yield Difference(None, TreeEntry(path, mode, blob, None))
 
     def _sizes(self, blobs: Iterable[str]) -> dict[str, int]:
         """The sizes of those that are here."""

@@ -22,7 +22,7 @@ from catchment.errors import (
     SourceUnavailable,
 )
 from catchment.model import SkipReason
-from catchment.pacing import Pace, Told, Transfer
+from catchment.pacing import Pace, RateReport, Transfer
 from connectors.github import GitHub
 from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.server import TOKEN, GitHubServer, Repo
@@ -212,7 +212,7 @@ def test_what_an_answer_says_of_the_rate_is_told_to_the_pace_and_a_304_is_free(
     assert {(said.limit, said.remaining) for one in heard.transfers for said in one.said} == {
         (5_000, 5_000 - QUESTIONS)
     }
-    assert all(isinstance(said, Told) and said.resets_in for one in heard.transfers for said in one.said)
+    assert all(isinstance(said, RateReport) and said.resets_in for one in heard.transfers for said in one.said)
 
 
 def test_a_token_that_is_revoked_in_the_middle_is_asked_with_once(

@@ -23,7 +23,7 @@ from catchment.model import SkipReason, Upsert
 from connectors.github import GitHub
 from connectors.github.git import mirror
 from connectors.github.git.code import Code
-from connectors.github.git.filters import Rules
+from connectors.github.git.filters import FileRules
 from connectors.github.git.mirror import Mirror
 from connectors.github.git.remote import Remote
 from connectors.github.git.shell import run
@@ -278,7 +278,7 @@ def test_one_of_several_repositories_that_may_not_be_seen_is_one_failed_item_unt
 def test_a_wiki_is_a_repository_beside_its_own_and_one_without_pages_is_nothing(
     host: GitHost, root: Path, reading: Callable[..., GitHub], ledger: MemoryLedger
 ) -> None:
-    rules = Rules((), (), generated=False, max_bytes=1_000_000)
+    rules = FileRules((), (), generated=False, max_bytes=1_000_000)
     name = wiki_of(_NAME)
 
     def listing() -> Code:
@@ -494,7 +494,7 @@ def test_where_the_host_says_that_nobody_pushed_git_is_not_asked(
     host: GitHost, work: Repository, root: Path, ledger: MemoryLedger, reading: Callable[..., GitHub]
 ) -> None:
     github = reading()
-    rules = Rules((), (), generated=False, max_bytes=1_000_000)
+    rules = FileRules((), (), generated=False, max_bytes=1_000_000)
 
     def listed(pushed: datetime, *, deep: bool = False) -> int:
         """How often the host was asked for a listing."""

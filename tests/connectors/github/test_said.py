@@ -8,7 +8,7 @@ import pytest
 
 from catchment.content.extract import extract
 from catchment.content.normalize import normalize
-from connectors.github.api.render import Kind, Place, comment, place, release, review, thread
+from connectors.github.api.render import CommentPlace, Kind, comment, place, release, review, thread
 
 WEB = "https://github.com"
 
@@ -136,11 +136,11 @@ def test_a_release_is_found_by_its_tag_and_its_files() -> None:
 @pytest.mark.parametrize(
     "at",
     [
-        Place("a/b", Kind.THREAD, 12),
-        Place("a/b", Kind.COMMENT, 12, "99"),
-        Place("a/b", Kind.REVIEW, 12, "99"),
-        Place("a/b", Kind.RELEASE, name="v1#2/3"),
+        CommentPlace("a/b", Kind.THREAD, 12),
+        CommentPlace("a/b", Kind.COMMENT, 12, "99"),
+        CommentPlace("a/b", Kind.REVIEW, 12, "99"),
+        CommentPlace("a/b", Kind.RELEASE, name="v1#2/3"),
     ],
 )
-def test_a_locator_leads_back_to_what_it_was_made_of(at: Place) -> None:
+def test_a_locator_leads_back_to_what_it_was_made_of(at: CommentPlace) -> None:
     assert place(at.locator) == at

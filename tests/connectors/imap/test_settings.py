@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from catchment.errors import BadInput, LoginFailed, SourceUnavailable
 from connectors.imap import Imap
-from connectors.imap.auth import Login, Standing, ends_of
-from connectors.imap.names import Place, folder_bytes, folder_text, matches, place
+from connectors.imap.auth import Login, TokenExpiry, ends_of
+from connectors.imap.names import MessagePlace, folder_bytes, folder_text, matches, place
 from connectors.imap.settings import ImapSettings
 from tests.connectors.imap.dovecot import Dovecot, token
 from tests.connectors.memory_ledger import MemoryLedger
@@ -91,7 +91,7 @@ def test_every_spelling_of_a_folder_leads_back_to_itself(raw: bytes) -> None:
 
 @given(st.text(max_size=30), st.integers(0, 2**32), st.integers(0, 2**32), st.sampled_from(["", "1", "2.1"]))
 def test_every_locator_leads_back_to_its_place(folder: str, validity: int, uid: int, part: str) -> None:
-    at = Place(folder, validity, uid, part)
+    at = MessagePlace(folder, validity, uid, part)
     assert place(at.locator) == at
     assert place(f"{folder};") is None or ";UID=" in folder
 
@@ -254,7 +254,7 @@ def test_a_refresh_token_that_cannot_be_kept_serves_as_long_as_the_process(
         ledger.sync(refreshing)
         refreshing.close()
     assert [asked["refresh_token"] for asked in tokens.asked] == [["the refresh token"], ["refresh token 1"]]
-    assert Standing.read(ledger.marks["login"]) == Standing(None, kept=False)
+    assert TokenExpiry.read(ledger.marks["login"]) == TokenExpiry(None, kept=False)
     with pytest.raises(LoginFailed, match="env: cannot keep them: use file: or keyring:"):
         type(refreshing)(refreshing._settings).probe()
 
@@ -265,7 +265,7 @@ def test_when_a_login_ends_is_marked_as_long_as_somebody_says_so(
 ) -> None:
     tokens.body |= {"refresh_token_expires_in": 604_800}
     ledger.sync(refreshing)
-    ends = Standing.read(ledger.marks["login"]).ends
+    ends = TokenExpiry.read(ledger.marks["login"]).ends
     assert ends is not None
     assert timedelta(days=6) < ends - datetime.now(UTC) < timedelta(days=8)
     del tokens.body["refresh_token_expires_in"]

@@ -20,7 +20,7 @@ from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.prefect_file import Schedule
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import debounce
-from deployments.watch.changes import Changes
+from deployments.watch.changes import ChangedPaths
 from deployments.watch.status import WatchState, read
 from deployments.watch.watcher import Watcher
 from tests.waiting import PATIENCE
@@ -36,7 +36,7 @@ class StandinServer:
     events: list[str] = field(default_factory=list)
     runs: list[dict[str, str]] = field(default_factory=list)
     automations: dict[str, dict[str, Any]] = field(default_factory=dict)
-    changes: Changes = field(default_factory=Changes)
+    changes: ChangedPaths = field(default_factory=ChangedPaths)
     looks: int = 0
     port: int = 0
 
@@ -162,7 +162,7 @@ def add_source(
 def watching(home: Home, standin: StandinServer | None = None, **options: Any) -> Iterator[list[str]]:
     """A watcher at work, whose changes the runs of the stand-in take; the lines of its log."""
     lines: list[str] = []
-    watcher = Watcher(home, standin.changes if standin else Changes(), lines.append, **options)
+    watcher = Watcher(home, standin.changes if standin else ChangedPaths(), lines.append, **options)
     thread = threading.Thread(target=watcher.run)
     thread.start()
     try:

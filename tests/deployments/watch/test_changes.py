@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from deployments.watch import changes as changes_module
-from deployments.watch.changes import Changes
+from deployments.watch.changes import ChangedPaths
 
 
 def test_paths_are_taken_once() -> None:
-    changes = Changes()
+    changes = ChangedPaths()
     changes.add("notes", "a.md")
     changes.add("notes", "b.md")
     changes.add("papers", "c.md")
@@ -19,7 +19,7 @@ def test_paths_are_taken_once() -> None:
 
 
 def test_too_many_paths_become_a_full_comparison() -> None:
-    changes = Changes()
+    changes = ChangedPaths()
     for number in range(changes_module._MOST_PATHS + 1):
         changes.add("notes", f"{number}.md")
     assert not changes.is_taken("notes")
@@ -27,14 +27,14 @@ def test_too_many_paths_become_a_full_comparison() -> None:
 
 
 def test_lost_changes_become_a_full_comparison() -> None:
-    changes = Changes()
+    changes = ChangedPaths()
     changes.add_all("notes")
     changes.add("notes", "a.md")
     assert changes.take("notes") is None
 
 
 def test_forgotten_source_has_no_changes() -> None:
-    changes = Changes()
+    changes = ChangedPaths()
     changes.add("notes", "a.md")
     changes.forget("notes")
     assert changes.is_taken("notes")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deployments.watch.debounce import LONGEST, LONGEST_BY_QUIET, QUIET, Debounce, Standing
+from deployments.watch.debounce import LONGEST, LONGEST_BY_QUIET, QUIET, Debounce, DeploymentStatus
 
-HERE = Standing("deployment")
+HERE = DeploymentStatus("deployment")
 
 
-def emit(debounce: Debounce, now: float, standing: Standing = HERE) -> None:
+def emit(debounce: Debounce, now: float, standing: DeploymentStatus = HERE) -> None:
     """Let the source be due now, and emit its event."""
     assert debounce.wants_look(now)
     assert debounce.looked(now, standing)
@@ -45,7 +45,7 @@ def test_changes_after_the_event_are_due_when_quiet() -> None:
     debounce.changed(10.2)
     assert debounce.wake_at() == pytest.approx(10.2 + QUIET)
     assert not debounce.wants_look(10.4)
-    emit(debounce, 10.5, Standing("deployment", newest="one"))
+    emit(debounce, 10.5, DeploymentStatus("deployment", newest="one"))
 
 
 def test_unbroken_burst_is_due_once_a_second() -> None:
@@ -55,7 +55,7 @@ def test_unbroken_burst_is_due_once_a_second() -> None:
         debounce.changed(now)
         if debounce.wants_look(now):
             events.append(now)
-            standing = Standing("deployment", newest=f"{now}")
+            standing = DeploymentStatus("deployment", newest=f"{now}")
             assert debounce.looked(now, standing)
             debounce.emitted(now, standing)
     assert events == pytest.approx([10.0, 10.0 + 0.1 + LONGEST, 10.0 + 2 * (0.1 + LONGEST), 10.0 + 3 * (0.1 + LONGEST)])
@@ -75,7 +75,7 @@ def test_quiet_period_of_a_source_delays_its_trailing_event() -> None:
     emit(debounce, 10.0)
     debounce.changed(11.0)
     assert debounce.wake_at() == 11.0 + 5
-    assert not debounce.looked(11.0, Standing("deployment", newest="one", running=True))
+    assert not debounce.looked(11.0, DeploymentStatus("deployment", newest="one", running=True))
     for second in range(12, 50):
         debounce.changed(float(second))
     assert debounce.wake_at() == 11.0 + 5 * LONGEST_BY_QUIET
@@ -85,7 +85,7 @@ def test_source_without_quiet_period_is_due_at_each_change() -> None:
     debounce = Debounce(0.0)
     for number in range(3):
         debounce.changed(10.0 + number / 100)
-        emit(debounce, 10.0 + number / 100, Standing("deployment", newest=str(number)))
+        emit(debounce, 10.0 + number / 100, DeploymentStatus("deployment", newest=str(number)))
 
 
 def test_no_trailing_event_if_a_sync_took_all_changes() -> None:
@@ -103,8 +103,8 @@ def test_change_during_a_run_is_due_at_once_when_it_ends() -> None:
     debounce = Debounce()
     debounce.changed(10.0)
     assert debounce.wants_look(10.0)
-    assert not debounce.looked(10.0, Standing("deployment", newest="one", running=True))
-    emit(debounce, debounce.wake_at(), Standing("deployment", newest="one"))
+    assert not debounce.looked(10.0, DeploymentStatus("deployment", newest="one", running=True))
+    emit(debounce, debounce.wake_at(), DeploymentStatus("deployment", newest="one"))
 
 
 def test_change_shortens_the_wait_for_a_resumed_source() -> None:
@@ -112,7 +112,7 @@ def test_change_shortens_the_wait_for_a_resumed_source() -> None:
     debounce.rescan(now)
     while (now := debounce.wake_at()) < 60:
         assert debounce.wants_look(now)
-        assert not debounce.looked(now, Standing("deployment", paused=True))
+        assert not debounce.looked(now, DeploymentStatus("deployment", paused=True))
     debounce.changed(60.0)
     assert debounce.wake_at() <= 60.0 + QUIET
 
@@ -122,7 +122,7 @@ def test_taken_change_is_not_requested_after_the_run() -> None:
     debounce = Debounce(taken=lambda: taken)
     debounce.changed(10.0)
     assert debounce.wants_look(10.0)
-    assert not debounce.looked(10.0, Standing("deployment", newest="one", running=True))
+    assert not debounce.looked(10.0, DeploymentStatus("deployment", newest="one", running=True))
     taken = True
     assert not debounce.wants_look(debounce.wake_at())
     assert debounce.wake_at() == math.inf
@@ -131,14 +131,14 @@ def test_taken_change_is_not_requested_after_the_run() -> None:
 def test_nothing_is_asked_while_a_run_waits_to_begin() -> None:
     debounce = Debounce()
     debounce.rescan(10.0)
-    assert not debounce.looked(10.0, Standing("deployment", newest="one", waiting=True))
+    assert not debounce.looked(10.0, DeploymentStatus("deployment", newest="one", waiting=True))
     assert debounce.wake_at() == math.inf
 
 
 def test_a_source_that_is_paused_is_asked_for_when_it_goes_on() -> None:
     debounce = Debounce()
     debounce.rescan(10.0)
-    assert not debounce.looked(10.0, Standing("deployment", paused=True))
+    assert not debounce.looked(10.0, DeploymentStatus("deployment", paused=True))
     assert debounce.wants_look(debounce.wake_at())
     assert debounce.looked(debounce.wake_at(), HERE)
 
@@ -154,7 +154,7 @@ def test_an_event_that_no_run_comes_after_is_emitted_again_and_counted() -> None
         assert later > now
         now = later
         assert debounce.wants_look(now)
-    assert not debounce.looked(now, Standing("deployment", newest="one"))
+    assert not debounce.looked(now, DeploymentStatus("deployment", newest="one"))
     assert debounce.unanswered == 0
 
 
@@ -224,7 +224,7 @@ class World:
         if not self.up:
             self.debounce.failed(self.now)
             return
-        standing = Standing("deployment", False, str(self.made), bool(self.waiting), self.running)
+        standing = DeploymentStatus("deployment", False, str(self.made), bool(self.waiting), self.running)
         if self.debounce.looked(self.now, standing):
             assert not self.waiting, "a second run was asked for while one waited"
             assert self.emitted_at is None, "a second run was asked for before the first one came"

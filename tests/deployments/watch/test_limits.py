@@ -17,7 +17,7 @@ from deployments.watch import source as source_module
 from deployments.watch import watcher as watcher_module
 from deployments.watch.disks import network_disk
 from deployments.watch.status import Watching
-from deployments.watch.tree import Sign, Tree
+from deployments.watch.tree import Sign, WatchTree
 from tests.deployments.watch.conftest import StandinServer, add_source, state_of, watching
 from tests.waiting import PATIENCE, until
 
@@ -70,7 +70,7 @@ def test_folders_beyond_the_limit_are_watched_once_the_limit_is_raised(tmp_path:
         (tmp_path / str(number)).mkdir()
     scarce.grants = 4
     signs: queue.Queue[str | Sign] = queue.Queue()
-    tree = Tree(scarce, tmp_path, lambda folder: True, signs.put)
+    tree = WatchTree(scarce, tmp_path, lambda folder: True, signs.put)
     tree.start()
     assert tree.exhausted
     assert tree.folders == 4
@@ -225,14 +225,14 @@ def test_a_disk_of_this_machine_is_no_network_disk(tmp_path: Path) -> None:
 def test_a_disk_of_which_all_is_watched_is_not_looked_through_over_and_over(
     home: Home, root: Path, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    walks: list[Tree] = []
-    start = Tree.start
+    walks: list[WatchTree] = []
+    start = WatchTree.start
 
-    def counted(tree: Tree) -> None:
+    def counted(tree: WatchTree) -> None:
         walks.append(tree)
         start(tree)
 
-    monkeypatch.setattr(Tree, "start", counted)
+    monkeypatch.setattr(WatchTree, "start", counted)
     monkeypatch.setattr(source_module, "network_disk", lambda path: "NFS")
     for interval in ("_CHECK", "_COMPLETE"):
         monkeypatch.setattr(watcher_module, interval, 0.02)

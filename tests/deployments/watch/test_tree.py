@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from watchdog.observers.inotify_c import CallbackId, InotifyFD, WatchDescriptor
 
-from deployments.watch.tree import Left, Sign, Tree
+from deployments.watch.tree import Left, Sign, WatchTree
 from tests.waiting import PATIENCE
 
 Signs = queue.Queue[str | Sign]
@@ -23,10 +23,10 @@ def signs() -> Signs:
 
 
 @pytest.fixture
-def tree(root: Path, signs: Signs) -> Iterator[Tree]:
+def tree(root: Path, signs: Signs) -> Iterator[WatchTree]:
     descriptor = InotifyFD()
     descriptor.start()
-    tree = Tree(descriptor, root, lambda folder: not folder.rpartition("/")[2].startswith("."), signs.put)
+    tree = WatchTree(descriptor, root, lambda folder: not folder.rpartition("/")[2].startswith("."), signs.put)
     tree.start()
     yield tree
     descriptor.stop()
@@ -41,7 +41,7 @@ def told(signs: Signs, wanted: str | Sign) -> list[str | Sign]:
     return before
 
 
-def test_a_moved_folder_tells_its_new_place(root: Path, tree: Tree, signs: Signs) -> None:
+def test_a_moved_folder_tells_its_new_place(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Projects" / "Deep").mkdir()
     told(signs, "Projects/Deep")
     (root / "Projects").rename(root / "Archive")
@@ -51,13 +51,13 @@ def test_a_moved_folder_tells_its_new_place(root: Path, tree: Tree, signs: Signs
     assert tree.folders == 3
 
 
-def test_a_folder_that_was_moved_out_is_not_watched_any_more(root: Path, tree: Tree, signs: Signs) -> None:
+def test_a_folder_that_was_moved_out_is_not_watched_any_more(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Projects").rename(root.parent / "Projects")
     told(signs, "Projects")
     assert tree.folders == 1
 
 
-def test_a_folder_that_was_moved_over_an_empty_one_is_watched(root: Path, tree: Tree, signs: Signs) -> None:
+def test_a_folder_that_was_moved_over_an_empty_one_is_watched(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Empty").mkdir()
     told(signs, "Empty")
     (root / "Projects").rename(root / "Empty")
@@ -73,13 +73,13 @@ def move_away(root: Path) -> None:
 
 @pytest.mark.parametrize("lose", [move_away, shutil.rmtree])
 def test_the_loss_of_the_root_is_told_at_once(
-    lose: Callable[[Path], None], root: Path, tree: Tree, signs: Signs
+    lose: Callable[[Path], None], root: Path, tree: WatchTree, signs: Signs
 ) -> None:
     lose(root)
     told(signs, Sign.ROOT)
 
 
-def test_folders_that_nobody_wants_cost_no_watch(root: Path, tree: Tree, signs: Signs) -> None:
+def test_folders_that_nobody_wants_cost_no_watch(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / ".git" / "objects").mkdir(parents=True)
     (root / ".git" / "objects" / "pack").touch()
     (root / "marker.md").touch()
@@ -87,14 +87,14 @@ def test_folders_that_nobody_wants_cost_no_watch(root: Path, tree: Tree, signs: 
     assert tree.folders == 2
 
 
-def test_reading_a_file_tells_nothing(root: Path, tree: Tree, signs: Signs) -> None:
+def test_reading_a_file_tells_nothing(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Projects" / "Plan.md").read_text()
     list(root.rglob("*"))
     (root / "marker.md").touch()
     assert told(signs, "marker.md") == []
 
 
-def test_a_link_to_a_folder_is_not_followed_but_the_root_may_be_one(root: Path, tree: Tree, signs: Signs) -> None:
+def test_a_link_to_a_folder_is_not_followed_but_the_root_may_be_one(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root.parent / "elsewhere").mkdir()
     (root / "link").symlink_to(root.parent / "elsewhere")
     told(signs, "link")
@@ -103,14 +103,14 @@ def test_a_link_to_a_folder_is_not_followed_but_the_root_may_be_one(root: Path, 
     descriptor = InotifyFD()
     descriptor.start()
     other: Signs = queue.Queue()
-    Tree(descriptor, root.parent / "alias", lambda folder: True, other.put).start()
+    WatchTree(descriptor, root.parent / "alias", lambda folder: True, other.put).start()
     (root / "Projects" / "new.md").touch()
     told(other, "Projects/new.md")
     descriptor.stop()
     descriptor.join()
 
 
-def test_a_name_that_is_not_utf_8_is_told_as_the_system_spells_it(root: Path, tree: Tree, signs: Signs) -> None:
+def test_a_name_that_is_not_utf_8_is_told_as_the_system_spells_it(root: Path, tree: WatchTree, signs: Signs) -> None:
     Path(os.fsdecode(os.fsencode(root) + b"/caf\xe9.md")).touch()
     told(signs, os.fsdecode(b"caf\xe9.md"))
 
@@ -120,8 +120,8 @@ def test_two_trees_on_the_same_folders_do_not_disturb_each_other(root: Path) -> 
     descriptor.start()
     outer: Signs = queue.Queue()
     inner: Signs = queue.Queue()
-    first = Tree(descriptor, root, lambda folder: True, outer.put)
-    second = Tree(descriptor, root / "Projects", lambda folder: True, inner.put)
+    first = WatchTree(descriptor, root, lambda folder: True, outer.put)
+    second = WatchTree(descriptor, root / "Projects", lambda folder: True, inner.put)
     first.start()
     second.start()
     (root / "Projects" / "a.md").touch()
@@ -134,7 +134,7 @@ def test_two_trees_on_the_same_folders_do_not_disturb_each_other(root: Path) -> 
     descriptor.join()
 
 
-def test_a_folder_that_is_moved_out_is_told_as_one_that_was_watched(root: Path, tree: Tree, signs: Signs) -> None:
+def test_a_folder_that_is_moved_out_is_told_as_one_that_was_watched(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Projects" / "Plan.md").rename(root.parent / "Plan.md")
     (root / "Projects").rename(root.parent / "Projects")
     gone = [signs.get(timeout=PATIENCE) for _ in range(2)]
@@ -154,13 +154,13 @@ def test_a_folder_that_may_not_be_read_leaves_nothing_behind(root: Path, signs: 
         def remove_callbacks(self, callbacks: list[tuple[WatchDescriptor, CallbackId]]) -> None:
             kept.difference_update(id_ for _, id_ in callbacks)
 
-    tree = Tree(Refusing(), root, lambda folder: True, signs.put)
+    tree = WatchTree(Refusing(), root, lambda folder: True, signs.put)
     for _ in range(3):
         tree.start()
     assert (tree.unreadable, len(kept)) == (1, 1)
 
 
-def test_a_stopped_tree_watches_nothing(root: Path, tree: Tree, signs: Signs) -> None:
+def test_a_stopped_tree_watches_nothing(root: Path, tree: WatchTree, signs: Signs) -> None:
     tree.stop()
     tree.stop()
     assert tree.folders == 0

@@ -19,7 +19,7 @@ from catchment.contracts import Watchable
 from catchment.runtime.home import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from deployments.watch.rules import FolderRules
-from deployments.watch.tree import Sign, Tree
+from deployments.watch.tree import Sign, WatchTree
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, on_disk, steps
 from tests.deployments.watch.conftest import StandinServer, add_source, watching
@@ -54,9 +54,9 @@ class Ear:
 @contextmanager
 def listening(
     descriptor: InotifyFD, root: Path, home: Home, settings: LocalFilesSettings
-) -> Iterator[tuple[Ear, Tree]]:
+) -> Iterator[tuple[Ear, WatchTree]]:
     ear = Ear(root)
-    tree = Tree(descriptor, root, FolderRules("local_files", settings, home).watches, ear.tell)
+    tree = WatchTree(descriptor, root, FolderRules("local_files", settings, home).watches, ear.tell)
     tree.start()
     try:
         yield ear, tree

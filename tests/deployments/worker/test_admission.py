@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.model import Priority
-from deployments.worker.admission import Limit, Reading, Waiting, admit
+from deployments.worker.admission import Limit, MachineReading, WaitingRun, admit
 from deployments.worker.profile import Profile
 
 _EVERY = 2.0
@@ -33,7 +33,7 @@ class _Clock:
     def _readings(self, seconds: float, cpu: float, memory: float) -> Iterator[int]:
         end = self.at + seconds
         while self.at < end:
-            self.limit.heed(Reading(self.at, cpu, memory))
+            self.limit.heed(MachineReading(self.at, cpu, memory))
             self.at += _EVERY
             yield self.limit.now
 
@@ -128,16 +128,16 @@ def test_whatever_the_readings_the_limit_is_between_one_and_the_cap_and_changes_
     for pause, cpu, memory in readings:
         at += pause
         before = limit.now
-        changed = limit.heed(Reading(at, cpu, memory))
+        changed = limit.heed(MachineReading(at, cpu, memory))
         assert 1 <= limit.now <= cap
         assert abs(limit.now - before) == changed
 
 
-def _waiting(name: str, profile: Profile = _SMALL, minutes: float = 0) -> Waiting[str]:
-    return Waiting(name, _NOON + timedelta(minutes=minutes), profile)
+def _waiting(name: str, profile: Profile = _SMALL, minutes: float = 0) -> WaitingRun[str]:
+    return WaitingRun(name, _NOON + timedelta(minutes=minutes), profile)
 
 
-def _names(waiting: list[Waiting[str]], live: list[Profile], limit: int = 4) -> list[str]:
+def _names(waiting: list[WaitingRun[str]], live: list[Profile], limit: int = 4) -> list[str]:
     return [one.run for one in admit(waiting, live, Limit(limit))]
 
 

@@ -35,7 +35,7 @@ _SHOWN = ("from", "to", "date", "subject")
 
 
 @dataclass
-class Read:
+class ReadBody:
     """The text of a message, and what was found out on the way."""
 
     text: str = ""
@@ -49,9 +49,9 @@ class Read:
             self.warnings.append(warning)
 
 
-def read(root: Part) -> Read:
+def read(root: Part) -> ReadBody:
     """The text of a message: what was written, quoted and signed told apart."""
-    found = Read()
+    found = ReadBody()
     found.text = apart(_joined([_Reader(found, root, 0).text(root)]))
     return found
 
@@ -59,7 +59,7 @@ def read(root: Part) -> Read:
 class _Reader:
     """Reads the parts of one message; `depth` counts the messages around it."""
 
-    def __init__(self, found: Read, root: Part, depth: int) -> None:
+    def __init__(self, found: ReadBody, root: Part, depth: int) -> None:
         self._found = found
         self._root = root
         self._depth = depth

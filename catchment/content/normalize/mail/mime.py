@@ -1,7 +1,7 @@
 """The structure of a message (RFC 2045, 2046): a tree of parts over the bytes as they came, nothing copied before it is read.
 
 Our own and not the standard library's, which copies every line and decodes what nobody asks for; what real mail gets wrong
-is repaired here, and said in `Tree.warnings`. Linear in the size of the message, and never fails but for absurd nesting.
+is repaired here, and said in `MimeTree.warnings`. Linear in the size of the message, and never fails but for absurd nesting.
 """
 
 from __future__ import annotations
@@ -117,14 +117,14 @@ class Part:
 
 
 @dataclass
-class Tree:
+class MimeTree:
     """A parsed message, and what was odd about it."""
 
     root: Part
     warnings: list[str]
 
 
-def parse(data: bytes) -> Tree:
+def parse(data: bytes) -> MimeTree:
     """The parts of a message; lines before its first header field are passed over.
 
     Raises ParseError where parts nest more than 100 deep.
@@ -133,19 +133,19 @@ def parse(data: bytes) -> Tree:
     return _tree(data, found.start() if found else 0)
 
 
-def parse_entity(data: bytes) -> Tree:
+def parse_entity(data: bytes) -> MimeTree:
     """The parts of a MIME entity: a header, which may be empty, and a body. Raises what `parse` raises."""
     return _tree(data, 0)
 
 
-def _tree(data: bytes, start: int) -> Tree:
+def _tree(data: bytes, start: int) -> MimeTree:
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     builder = _Builder()
     root = builder.entity(data, start, len(data), "text/plain", "", 0)
     if not root.number:
         root.number = "" if root.media_type.startswith("multipart/") else "1"
-    return Tree(root, builder.warnings)
+    return MimeTree(root, builder.warnings)
 
 
 class _Builder:
