@@ -209,17 +209,15 @@ class ParserPool:
         return True
 
     def _next_group(self, process: Process) -> tuple[Call | None, list[int]]:
-        """The tasks that a process gets next, from the next call in turn."""
-        for _ in range(len(self._calls)):
-            call = self._calls[0]
-            self._calls.rotate(-1)
-            if call.waiting and call.has_room():
-                break
-        else:
+        """The tasks that a process gets next, from the next call in turn. A call that gets nothing keeps its turn."""
+        call = next((call for call in self._calls if call.waiting and call.has_room()), None)
+        if call is None:
             return None, []
         ahead = min(max(int(_AHEAD_SECONDS / call.pace), 2), _GROUP_TASKS)
         if process.queue and (len(process.queue) > ahead // 2 or len(call.waiting) <= self._size):
             return None, []
+        self._calls.remove(call)
+        self._calls.append(call)
         fair = math.ceil(len(call.waiting) / (2 * self._size))
         return call, [call.waiting.popleft() for _ in range(min(ahead - len(process.queue), fair))]
 

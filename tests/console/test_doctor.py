@@ -254,7 +254,7 @@ def test_a_slot_that_no_run_holds_is_found_however_many_there_are(server: Standi
     server.answers["/v2/concurrency_limits/filter"] = lambda body: limits[(at := body.get("offset", 0)) : at + 200]
     state = running(Home(filled))
     assert state is not None
-    assert of("slots", leftovers.in_prefect(state)).verdict is FAIL
+    assert of("slots", leftovers.in_prefect(Home(filled), state)).verdict is FAIL
 
 
 def test_a_slot_that_a_run_holds_is_no_leak(cli: Cli, server: Standin) -> None:

@@ -295,11 +295,11 @@ def test_why_says_which_ignore_file_keeps_a_folder_from_being_listed(filled: Pat
     (vault / "Bees" / ".catchmentignore").write_text("*.tmp\n" * 200_000)
     said = cli("why", str(vault / "Bees" / "unseen.md"))
     assert (said.code, said.err) == (0, "")
-    assert "notes cannot list it: .catchmentignore cannot be read (file too large)" in said.out
+    assert "notes cannot list it: .catchmentignore cannot be read (file too large: more than 5,000 lines" in said.out
     (vault / ".catchmentignore").write_text("*.tmp\n" * 200_000)
     said = cli("why", str(vault / "Bees" / "unseen.md"))
     assert (said.code, said.err.count("\n")) == (10, 1)
-    assert ".catchmentignore cannot be read (file too large)" in said.err
+    assert ".catchmentignore cannot be read (file too large: more than 5,000 lines" in said.err
 
 
 def test_why_finds_a_file_whose_name_is_no_text(filled: Path, vault: Path, cli: Cli) -> None:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import spawn
@@ -82,9 +81,8 @@ def test_a_flood_of_slow_tasks_does_not_starve_another_caller(tmp_path: Path) ->
         thread = threading.Thread(target=take)
         taken = [next(flood) for _ in range(505)]
         thread.start()
-        begun = time.monotonic()
         assert dict(one.run(jobs.double, [1, 2], Limits())) == {0: 2, 1: 4}
-        assert time.monotonic() - begun < 3
+        assert thread.is_alive(), "the flood was finished first"
         assert len({index for index, _ in taken}) == 505
         one.close()
         thread.join()
