@@ -53,6 +53,7 @@ _LOOK_AT_FILES_SECONDS = 2.0
 class _Run:
     task: asyncio.Task[str]
     stopping: bool = False
+    problem: str = "was stopped"
 
 
 class Runner:
@@ -116,7 +117,7 @@ class Runner:
             # The server refused a state, for example because the run was cancelled before it began.
             return ""
         except asyncio.CancelledError:
-            return "was stopped"
+            return self._runs[run].problem if run in self._runs else ""
         except Exception as error:  # noqa: BLE001 - the worker sets the state of a run whose flow could not
             return f"failed in its executor ({type(error).__name__}: {error})"
         return ""
@@ -129,14 +130,14 @@ class Runner:
             done, _ = await asyncio.wait({found.task}, timeout=_CANCELLED_SECONDS)
         if not done and run in self._runs:
             del self._runs[run]
-            self._outbox.put(Finished(run, "did not stop within 10 s; its thread was abandoned"))
+            self._outbox.put(Finished(run, f"{found.problem}; its thread was abandoned"))
 
     def _collect(self) -> None:
         for run, found in list(self._runs.items()):
             if found.task.done():
                 del self._runs[run]
                 hints.take(str(run))
-                self._outbox.put(Finished(run, "was stopped" if found.task.cancelled() else found.task.result()))
+                self._outbox.put(Finished(run, found.problem if found.task.cancelled() else found.task.result()))
 
     async def _report(self) -> None:
         while True:
@@ -144,7 +145,8 @@ class Runner:
                 Activity(UUID(status.run), status.source, status.step, status.seconds) for status in session.statuses()
             )
             for status in session.statuses():
-                if status.is_stuck:
+                if status.is_stuck and (stuck := self._runs.get(UUID(status.run))):
+                    stuck.problem = "made no progress within its time limit"
                     self._obey(Cancel(UUID(status.run)))
             self._outbox.put(Heartbeat(syncs, self._abandoned_threads()))
             await asyncio.sleep(HEARTBEAT_SECONDS)

@@ -37,7 +37,9 @@ async def _correct(client: PrefectClient, flow_run: FlowRun, problem: str, *, wa
     state = flow_run.state
     if state is None:
         return
-    if state.type in _OPEN and not was_cancelled:
+    # The engine calls a cancelled task a crash, without the reason.
+    is_unexplained = state.type is StateType.CRASHED and bool(problem)
+    if (state.type in _OPEN or is_unexplained) and not was_cancelled:
         crashed: State[None] = Crashed(message=f"The run {problem or 'ended without a result'}; the next sync resumes")
         await client.set_flow_run_state(flow_run.id, crashed, force=True)
     elif was_cancelled and (state.type in _OPEN or state.type is StateType.CRASHED):

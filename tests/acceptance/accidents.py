@@ -14,8 +14,9 @@ import psutil
 
 from catchment.ledger import Ledger
 from catchment.model import JobState
+from catchment.places import Places, live_runs
 from catchment.runtime.home import Home
-from catchment.runtime.process import identity
+from catchment.runtime.process import identity, pid_of
 from deployments.supervisor.processes import descendants
 from tests.acceptance.person import PROJECT, Person
 from tests.waiting import until
@@ -45,27 +46,22 @@ def saved_and_found(person: Person, vault: Path) -> None:
 
 
 def executing(person: Person, name: str) -> list[psutil.Process]:
-    """The processes of the run of a source that goes on."""
+    """The runner that executes the run of a source, and the processes below it."""
     (run,) = [run for run in person.runs_of(name) if run["state_type"] == "RUNNING"]
-    found = [one for one in person.processes() if environment(one).get("PREFECT__FLOW_RUN_ID") == run["id"]]
-    assert found
-    return found
+    home = Home(person.home)
+    assert run["id"] in until(lambda: live_runs(home))
+    places = Places.read(home)
+    assert places is not None and places.runner is not None
+    runner = psutil.Process(pid_of(places.runner))
+    return [runner, *descendants(runner.pid)]
 
 
 def parsers(person: Person, name: str) -> list[psutil.Process]:
-    """Those that parse for the run of a source that goes on: all below its first process."""
-    run = executing(person, name)
-    found = {below for one in run for below in descendants(one.pid)} & set(run)
+    """The parser processes of the runner: those below its fork server."""
+    runner, *below = executing(person, name)
+    found = [process for process in below if process.ppid() != runner.pid]
     assert found
-    return list(found)
-
-
-def environment(process: psutil.Process) -> dict[str, str]:
-    """The variables of a process; none when it has ended."""
-    try:
-        return process.environ()
-    except psutil.Error:
-        return {}
+    return found
 
 
 def kill(process: psutil.Process) -> None:

@@ -11,7 +11,7 @@ from tests.prefect_tables import lay_tables
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
-_SIZES = (2_400, 1_200, 600, 300)
+_SIZES = (9_600, 4_800, 2_400, 1_200)
 
 
 def test_small_sources_are_done_while_a_large_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from benchmarks.notes import generate
@@ -76,17 +75,6 @@ def test_the_worker_is_killed(person: Person, vault: Path) -> None:
     all_is_well(person, "worker")
 
 
-def test_the_fork_server_is_killed(person: Person, vault: Path) -> None:
-    in_the_middle(person, "forge", vault)
-    worker = psutil.Process(person.running.worker_pid)
-    for process in worker.children():
-        kill(process)
-    interrupted(person, "forge")
-    goes_on(person, "forge")
-    all_is_well(person, "forge")
-    assert person.running.worker_pid == worker.pid
-
-
 def test_the_server_is_killed(person: Person, vault: Path) -> None:
     in_the_middle(person, "server", vault)
     os.kill(person.running.server_pid, signal.SIGKILL)
@@ -94,13 +82,14 @@ def test_the_server_is_killed(person: Person, vault: Path) -> None:
     all_is_well(person, "server")
 
 
-def test_the_flow_run_alone_is_killed(person: Person, vault: Path) -> None:
+def test_the_runner_is_killed(person: Person, vault: Path) -> None:
     in_the_middle(person, "run", vault)
-    for process in executing(person, "run"):
-        kill(process)
+    worker = person.running.worker_pid
+    kill(executing(person, "run")[0])
     interrupted(person, "run")
     goes_on(person, "run")
     all_is_well(person, "run")
+    assert person.running.worker_pid == worker
 
 
 def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_sync_that_is_stuck_in_a_lock_is_ended_and_goes_on(person: Person, stu
     until(lambda: person.states_of("notes"), lambda states: "CRASHED" in states)
     (stuck / "sync").unlink()
     (crashed,) = [run for run in person.runs_of("notes") if run["state_type"] == "CRASHED"]
-    assert "stuck" in crashed["state"]["message"]
+    assert "made no progress" in crashed["state"]["message"]
     until(lambda: person.states_of("notes")[:1], lambda latest: latest == ["COMPLETED"])
     source = person.source("notes")
     assert (source["documents"], source["jobs"]["succeeded"]) == (_NOTES, _NOTES)

@@ -34,7 +34,7 @@ from connectors.github.settings import GitHubSettings
 from connectors.imap.auth import ends_of
 from connectors.imap.bodystructure import files
 from connectors.imap.errors import told
-from connectors.imap.folders import FeedMark as FolderMark
+from connectors.imap.folders import MailboxMark as FolderMark
 from connectors.imap.responses import Message, folders_in, messages_in, ranges_in, statuses_in
 from deployments.watch.webhook import Gate, repository_of
 from tests.fuzz.promises import storable

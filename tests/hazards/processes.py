@@ -93,7 +93,7 @@ def the_run_stands_still(at: Machine, name: str) -> None:
         process.suspend()
 
 
-def the_fork_server_is_killed(at: Machine, _name: str) -> None:
+def the_runner_is_killed(at: Machine, _name: str) -> None:
     for process in psutil.Process(at.person.running.worker_pid).children():
         kill(process)
 
@@ -170,7 +170,7 @@ AREA = Area(
         _hazard("the run of a sync is killed", "goes on by itself", the_run_is_killed),
         _hazard("its parsers are killed", "goes on", the_parsers_are_killed),
         _hazard("it is stopped (SIGSTOP)", "ended, and goes on", the_run_stands_still),
-        _hazard("the fork server is killed", "goes on by itself", the_fork_server_is_killed),
+        _hazard("the runner is killed", "goes on by itself", the_runner_is_killed),
         _hazard("the worker is killed", "goes on by itself", the_worker_is_killed),
         _hazard("the server is killed", "goes on by itself", the_server_is_killed),
         _hazard("the server is away for 20 s", "goes on by itself", the_server_is_away),

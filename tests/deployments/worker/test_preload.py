@@ -1,4 +1,4 @@
-"""What the fork server knows of the files of its code."""
+"""What the runner knows of the files of its code."""
 
 from __future__ import annotations
 
