@@ -31,5 +31,5 @@ def _sync(home: Home, folder: Path) -> None:
     with open_sync(home, connector(settings), "rehearsal", policy, settings.priority, now=now) as sync:
         sync.discover()
         while (token := sync.claim(1)) is not None:
-            sync.deliver(token)
+            sync.process(token)
         sync.end()
