@@ -32,4 +32,4 @@ def _sync(home: Home, folder: Path) -> None:
         sync.discover()
         while (token := sync.claim(1)) is not None:
             sync.process(token)
-        sync.end()
+        sync.finish("completed")

@@ -74,7 +74,7 @@ MEANWHILE = {
 }
 ENDS = {
     "breaks off": lambda engine, at: engine.sync_disturbed("papers", at, Disturbance.BREAKS_OFF),
-    "yields": lambda engine, at: engine.sync_disturbed("papers", at, Disturbance.YIELDS),
+    "stops": lambda engine, at: engine.sync_disturbed("papers", at, Disturbance.STOPS),
     "is killed": lambda engine, at: engine.sync_killed("papers", at),
 }
 
