@@ -37,7 +37,7 @@ WITHIN = ("within a statement", "within a copy")
 """Moments that come after so many steps or pages, which are not as many each time."""
 
 _PRODUCT = tuple(f"{PROJECT / folder}/" for folder in ("catchment", "connectors", "deployments", "console"))
-_BENEATH = frozenset(str(PROJECT / "catchment" / "ledger" / f"{name}.py") for name in ("store", "transitions"))
+_BENEATH = frozenset(str(PROJECT / "catchment" / "ledger" / f"{name}.py") for name in ("db/database", "jobs/states"))
 """Through these every function of the ledger goes."""
 _FILE_TRUTHS = ("replace", "rename", "link", "unlink", "mkdir", "rmdir", "fsync")
 _STEPS = 2_000
