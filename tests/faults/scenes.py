@@ -416,8 +416,17 @@ def stopped(desk: Desk) -> None:
         opened.discover()
         if (token := opened.claim(2)) is not None:
             opened.process(token)
+        opened.foretell()
         opened.stop("an operator asked to stop it")
         opened.finish("cancelled")
+
+
+def owner_died(desk: Desk) -> None:
+    """A sync whose owner is gone is closed by another process."""
+    with desk.ledger() as ledger:
+        source = desk.source(ledger)
+        ledger.syncs.begin(source.id, run=None, owner="gone", code_version="1", alive=alive)
+        ledger.syncs.close_dead(alive)
 
 
 def host_asked(desk: Desk) -> None:
@@ -495,7 +504,7 @@ SCENES = (
     Scene(
         "rules",
         (papers,),
-        (paused, resumed, login_failed, resumed, failed_once, stopped, host_asked, sync),
+        (paused, resumed, login_failed, resumed, failed_once, stopped, owner_died, host_asked, sync),
         folder,
     ),
 )
