@@ -83,9 +83,9 @@ def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) 
         "import os, signal, sys\n"
         "from catchment.runtime import process\n"
         "from catchment.ledger import Ledger\n"
-        "from catchment.pacing import Limits\n"
+        "from catchment.pacing import HostLimits\n"
         "from catchment.pacing.metered import Metered\n"
-        "pace = Metered(Ledger.open(sys.argv[1]).pacing, Limits('example.org', per_hour=100), 'mail', process.identity())\n"
+        "pace = Metered(Ledger.open(sys.argv[1]).pacing, HostLimits('example.org', per_hour=100), 'mail', process.identity())\n"
         "with pace.transfer(cost=40): os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     assert subprocess.run([sys.executable, "-c", code, sqlite_url], cwd=ROOT, check=False).returncode == -9
