@@ -25,7 +25,7 @@ def compare_workers(home: Home, server: Running, runs: int) -> dict[str, list[fl
         client.post("/work_pools/", json={"name": _STOCK, "type": "process"}).raise_for_status()
         with _stock_worker(home, server, client):
             deployments = {
-                "forked by the warm worker": _deploy(client, POOL),
+                "executed by the runner": _deploy(client, POOL),
                 "by Prefect's process worker": _deploy(client, _STOCK),
             }
             for deployment in deployments.values():

@@ -1,6 +1,6 @@
-"""How many runs may live at once just now, and how many wait for a place: the worker says it in a small file at home.
+"""The worker's status file: the live runs and their runner, the limit of runs, and how many runs wait.
 
-The status shows it. Nothing depends on it: a file that is missing or old means that nothing is known.
+`status` shows it. Recovery, `down` and `doctor` take a run that it does not list for dead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ class Places:
     """What the worker last said. `worker` is its process identity, `at` aware UTC; `cpu` and `memory` go from 0 to 1.
 
     `limit` is how many runs may live at once now, `cap` the most that may ever; `cpu` is how busy the machine is with work
-    of ordinary priority. `waiting` counts runs that are due and lack nothing but a place.
+    of ordinary priority. `waiting` counts runs that are due and lack nothing but a place. `runner` is the process identity of
+    the runner that executes `runs`.
     """
 
     worker: str

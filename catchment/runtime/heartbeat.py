@@ -1,81 +1,45 @@
-"""The pulse of a run: until when it may be silent, told in a few bytes that whoever started it can read.
+"""The heartbeat of a sync: a deadline that moves forward as long as the sync makes progress.
 
-A run that is stuck (in a lock, in a call that never returns) holds its jobs and may look alive in every other way.
+A sync that hangs (in a lock, or in a call that never returns) holds its jobs and looks alive in every other way. The runner
+reads the deadline and stops the sync when it has passed.
 """
 
 from __future__ import annotations
 
 import math
-import mmap
-import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-
-VARIABLE = "CATCHMENT_PULSE"
-"""Names the file in the environment of a run."""
-_SIZE = 8
 
 
 class Pulse:
-    """Kept by the run. `patience` is how many seconds may pass from one beat to the next. Threads may share it."""
+    """A deadline that every beat moves forward. Thread-safe. `patience` is the number of seconds allowed between two beats."""
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
         self._lock = threading.Lock()
-        self._longer: list[float] = []
-        self._until = math.inf
-        self._page = _page(os.environ.get(VARIABLE))
+        self._extensions: list[float] = []
+        self._deadline = math.inf
 
     def beat(self) -> None:
-        """Something has got on."""
+        """Record progress and move the deadline."""
         with self._lock:
-            self._until = time.monotonic() + max(self._patience, *self._longer, 0.0)
-            if self._page is not None:
-                self._page[:] = int(self._until * 1e9).to_bytes(_SIZE, "little")
+            self._deadline = time.monotonic() + max(self._patience, *self._extensions, 0.0)
 
     @contextmanager
     def patient(self, seconds: float) -> Iterator[None]:
-        """Do something that may take so long from one beat to the next."""
+        """Allow at least `seconds` between two beats for the duration of the block."""
         with self._lock:
-            self._longer.append(seconds)
+            self._extensions.append(seconds)
         self.beat()
         try:
             yield
         finally:
             with self._lock:
-                self._longer.remove(seconds)
+                self._extensions.remove(seconds)
             self.beat()
 
     def is_overdue(self) -> bool:
-        """Whether the run is stuck; not before its first beat."""
-        return time.monotonic() > self._until
-
-
-@contextmanager
-def pulse_file() -> Iterator[Path]:
-    """A file for the pulse of one run, which its environment is to name."""
-    with tempfile.NamedTemporaryFile(prefix="pulse-") as file:
-        file.write(bytes(_SIZE))
-        file.flush()
-        yield Path(file.name)
-
-
-def is_overdue(file: Path) -> bool:
-    """Whether the run that was given this file is stuck; one that keeps no pulse never is."""
-    until = int.from_bytes(file.read_bytes(), "little")
-    return 0 < until < time.monotonic_ns()
-
-
-def _page(path: str | None) -> mmap.mmap | None:
-    """The file, shared with whoever reads it; None for a run that nobody looks after."""
-    if path is None:
-        return None
-    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        return mmap.mmap(handle, _SIZE)
-    finally:
-        os.close(handle)
+        """Whether the deadline has passed. A sync that has never beaten is not overdue."""
+        return time.monotonic() > self._deadline

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 
 from catchment.parser_pool import ParserPool
 from catchment.sync.shared import configure_gc, use_pool
-from deployments.runner.preload import SourceFiles, complete_models, load, wanted
+from deployments.runner.preload import PREFECT, SourceFiles, complete_models, load, wanted
 from deployments.runner.runner import Runner
 from deployments.server.child_process import name_process
 
@@ -31,7 +31,7 @@ def main() -> None:
     threading.current_thread().name = "runner"
     link = Connection(int(sys.argv[1]))
     files = SourceFiles(wanted())
-    failed = load(wanted())
+    failed = load((*PREFECT, *wanted()))
     complete_models()
     configure_gc()
     # Before any thread exists: the pool's fork server is started by a fork of this process.

@@ -1,4 +1,4 @@
-"""The code that the fork server has imported before a run needs it, and whether its files have changed since."""
+"""The code that the runner has imported before a run needs it, and whether its files have changed since."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PREFECT = (
 )
 _SPOKEN = ("prefect.client.", "prefect.events.", "prefect.artifacts")
 _SETTING = "CATCHMENT_PRELOAD"
-_DEFAULT = "flows connectors console fastapi.encoders"
+_DEFAULT = "flows connectors fastapi.encoders"
 _PROJECT = ("catchment", "connectors", "tasks", "flows", "deployments", "console")
 
 

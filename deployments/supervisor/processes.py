@@ -1,37 +1,14 @@
-"""Processes: which flow runs they execute, who ends with whom, and the end of a whole tree."""
+"""Processes: the orphans that pid 1 inherits, and the end of a whole tree."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Collection, Iterable
-from typing import Self
 
 import psutil
-
-
-class Deaths:
-    """An ear for the end of child processes, readable when one ended; of the main thread, and of one loop at a time."""
-
-    def __enter__(self) -> Self:
-        self.ear, self._bell = socket.socketpair()
-        self._bell.setblocking(False)
-        signal.set_wakeup_fd(self._bell.fileno())
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        return self
-
-    def heard(self) -> None:
-        """To be called before the children are looked at."""
-        self.ear.recv(4096)
-
-    def __exit__(self, *_: object) -> None:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        self.ear.close()
-        self._bell.close()
 
 
 class Orphans:

@@ -86,10 +86,6 @@ class Occupancy:
         self._tell()
         return chosen
 
-    def profile_of(self, run: UUID) -> Profile:
-        """The profile of a run that was chosen."""
-        return self._profiles.get(run, Profile(""))
-
     def learn(self, run: FlowRun, variables: Mapping[str, Any]) -> None:
         """Take over the job variables that the run's deployment has now, for its next run."""
         if run.deployment_id is not None:
@@ -144,7 +140,7 @@ class Occupancy:
             tuple(sorted(self._live)),
         )
         if self._told is None or _differ(places, self._told):
-            # The disk may be full; nothing depends on what is told, and the next look tells it.
+            # The disk may be full; the next reading, two seconds later, tries again.
             with suppress(OSError):
                 places.write(self._home)
                 self._told = places

@@ -21,7 +21,6 @@ import psutil
 from catchment.errors import TryAgain
 from catchment.runtime.process import identity
 from deployments.runner.messages import (
-    Activity,
     Cancel,
     CodeChanged,
     Finished,
@@ -52,16 +51,6 @@ class RunnerProcess:
     def identity(self) -> str | None:
         """The process identity of the living runner."""
         return self._current.identity if self._current and not self._current.is_gone else None
-
-    @property
-    def syncs(self) -> tuple[Activity, ...]:
-        """What each sync does, by the latest heartbeat."""
-        return self._current.heartbeat.syncs if self._current else ()
-
-    @property
-    def abandoned_threads(self) -> int:
-        """Threads of stopped runs that never returned."""
-        return self._current.heartbeat.abandoned_threads if self._current else 0
 
     async def prepare(self) -> None:
         """Start the runner, unless one lives, and wait until it has imported everything. May be called again."""

@@ -201,7 +201,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             return new
 
     async def _propose_submitting_state(self, flow_run: FlowRun) -> None:
-        """Leave that state out: the server takes 25 ms for it, and the fork says that it runs in 150 ms."""
+        """Skip that state: the server takes 25 ms for it, and the run reports `Running` soon."""
 
     async def _give_worker_labels_to_flow_run(self, flow_run_id: UUID) -> None:
         """As in the base class, but beside the start of the run and not before it."""
@@ -217,7 +217,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._tell()
 
     def _live(self) -> set[UUID]:
-        """The runs that have a place: those that are being started, and those that have a process."""
+        """The runs that count against the limit: those being submitted, and those that the runner executes."""
         return self._submitting_flow_run_ids | self._running.keys()
 
     async def _look_when_rung(self) -> None:

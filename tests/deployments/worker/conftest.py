@@ -113,10 +113,6 @@ class Pool:
     def limit(self, runs: int | None) -> None:
         self.client.patch(f"/work_pools/{self.name}", json={"concurrency_limit": runs}).raise_for_status()
 
-    def artifacts(self, run: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._post("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
-        return found
-
     def _post(self, address: str, content: dict[str, Any]) -> Any:
         return self.client.post(address, json=content).raise_for_status().json()
 
