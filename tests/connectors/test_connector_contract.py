@@ -232,6 +232,8 @@ def test_fetching_what_is_not_there_any_more_is_an_error_of_the_item(sample: Sam
 def test_a_connector_and_what_it_says_travel_between_processes(sample: Sample, ledger: MemoryLedger) -> None:
     copy: Connector = pickle.loads(pickle.dumps(sample.connector))
     changes = list(copy.changes(ledger.known()))
+    if isinstance(copy, Connected):
+        copy.close()
     assert pickle.loads(pickle.dumps(changes)) == changes
     assert changes == list(sample.connector.changes(ledger.known()))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.repository import Repository
 from tests.connectors.memory_ledger import MemoryLedger
+
+Reading = Callable[..., GitHub]
 
 
 @pytest.fixture
@@ -31,8 +34,17 @@ def github(work: Repository) -> Iterator[GitHub]:
     connector.close()
 
 
-def _reading(work: Repository, **settings: object) -> GitHub:
-    return GitHub(GitHubSettings(clone=work.path, **settings))  # type: ignore[arg-type]
+@pytest.fixture
+def reading() -> Iterator[Reading]:
+    """Makes the connector of a clone, closed with the test."""
+    with ExitStack() as made:
+
+        def connector(work: Repository, **settings: object) -> GitHub:
+            github = GitHub(GitHubSettings(clone=work.path, **settings))  # type: ignore[arg-type]
+            made.callback(github.close)
+            return github
+
+        yield connector
 
 
 def test_what_is_committed_is_read_and_what_is_not_is_not(
@@ -125,10 +137,10 @@ def test_another_default_branch_is_compared_and_keeps_its_items(
 
 
 def test_branches_are_read_beside_each_other_and_leave_when_they_are_gone(
-    work: Repository, ledger: MemoryLedger
+    work: Repository, ledger: MemoryLedger, reading: Reading
 ) -> None:
     work.git("branch", "feature/gauge")
-    both = _reading(work, branches=("main", "feature/gauge"))
+    both = reading(work, branches=("main", "feature/gauge"))
     assert "project@feature/gauge:a/two.md" in ledger.sync(both).new
     assert len(ledger.documents()) == 6
     work.git("branch", "-D", "feature/gauge")
@@ -139,27 +151,27 @@ def test_branches_are_read_beside_each_other_and_leave_when_they_are_gone(
 
 
 def test_a_branch_that_is_not_wanted_any_more_is_skipped_and_not_deleted(
-    work: Repository, ledger: MemoryLedger
+    work: Repository, ledger: MemoryLedger, reading: Reading
 ) -> None:
-    ledger.sync(_reading(work, branches=("main",)))
-    report = ledger.sync(_reading(work))
+    ledger.sync(reading(work, branches=("main",)))
+    report = ledger.sync(reading(work))
     assert set(report.skipped) == {"project@main:one.md", "project@main:a/two.md", "project@main:a/three.md"}
     assert (report.gone, len(report.new)) == (set(), 3)
-    assert len(ledger.sync(_reading(work, branches=("main",))).changed) == 3
+    assert len(ledger.sync(reading(work, branches=("main",))).changed) == 3
 
 
-def test_a_repository_without_a_commit_has_no_files(root: Path, ledger: MemoryLedger) -> None:
+def test_a_repository_without_a_commit_has_no_files(root: Path, ledger: MemoryLedger, reading: Reading) -> None:
     empty = Repository.made(root / "empty")
-    assert ledger.sync(_reading(empty)).said == []
-    assert "nothing is committed" in _reading(empty).probe()
+    assert ledger.sync(reading(empty)).said == []
+    assert "nothing is committed" in reading(empty).probe()
     empty.write(one="first")
     empty.commit()
-    assert ledger.sync(_reading(empty)).new == {"empty:one.md"}
+    assert ledger.sync(reading(empty)).new == {"empty:one.md"}
 
 
 @pytest.mark.parametrize("options", [("--bare",), ("--object-format=sha256",)])
 def test_bare_repositories_and_those_with_long_hashes_are_read(
-    root: Path, work: Repository, ledger: MemoryLedger, options: tuple[str, ...]
+    root: Path, work: Repository, ledger: MemoryLedger, options: tuple[str, ...], reading: Reading
 ) -> None:
     if options == ("--bare",):
         work.git("clone", "--quiet", "--bare", ".", str(root / "other"))
@@ -168,26 +180,32 @@ def test_bare_repositories_and_those_with_long_hashes_are_read(
         other = Repository.made(root / "other", *options)
         other.write(one="long")
         other.commit()
-    connector = _reading(other)
+    connector = reading(other)
     assert ledger.sync(connector).fetched
     assert ledger.sync(connector).said == []
 
 
-def test_a_second_work_tree_is_a_clone_like_any_other(root: Path, work: Repository, ledger: MemoryLedger) -> None:
+def test_a_second_work_tree_is_a_clone_like_any_other(
+    root: Path, work: Repository, ledger: MemoryLedger, reading: Reading
+) -> None:
     work.git("worktree", "add", "--quiet", "-b", "dev", str(root / "second"))
-    assert ledger.sync(_reading(Repository(root / "second"))).fetched
+    assert ledger.sync(reading(Repository(root / "second"))).fetched
 
 
-def test_patterns_choose_files_and_what_they_leave_out_later_is_skipped(work: Repository, ledger: MemoryLedger) -> None:
-    ledger.sync(_reading(work))
-    report = ledger.sync(_reading(work, paths=("/a/",), exclude=("three.*",)))
+def test_patterns_choose_files_and_what_they_leave_out_later_is_skipped(
+    work: Repository, ledger: MemoryLedger, reading: Reading
+) -> None:
+    ledger.sync(reading(work))
+    report = ledger.sync(reading(work, paths=("/a/",), exclude=("three.*",)))
     assert set(report.skipped) == {"project:one.md", "project:a/three.md"}
     assert report.gone == set()
-    assert ledger.sync(_reading(work, paths=("/a/",), exclude=("three.*",))).said == []
-    assert ledger.sync(_reading(work)).fetched == {"project:one.md", "project:a/three.md"}
+    assert ledger.sync(reading(work, paths=("/a/",), exclude=("three.*",))).said == []
+    assert ledger.sync(reading(work)).fetched == {"project:one.md", "project:a/three.md"}
 
 
-def test_what_nobody_wrote_here_is_skipped_with_its_reason(work: Repository, ledger: MemoryLedger) -> None:
+def test_what_nobody_wrote_here_is_skipped_with_its_reason(
+    work: Repository, ledger: MemoryLedger, reading: Reading
+) -> None:
     work.put(
         ".gitattributes",
         "gen/** linguist-generated\n*.lock -linguist-generated\n/own/vendor/** linguist-vendored=false\n"
@@ -204,7 +222,7 @@ def test_what_nobody_wrote_here_is_skipped_with_its_reason(work: Repository, led
     ):
         work.put(name, f"// {name}\n")
     work.commit()
-    report = ledger.sync(_reading(work))
+    report = ledger.sync(reading(work))
     skipped = {c.item.locator: c.item.attributes["type"] for c in report.said if isinstance(c, Skip)}
     assert skipped == {
         "project:gen/a.py": "generated",
@@ -213,7 +231,7 @@ def test_what_nobody_wrote_here_is_skipped_with_its_reason(work: Repository, led
         "project:vendor/c.go": "vendored",
         "project:node_modules/e/f.js": "vendored",
     }
-    everything = ledger.sync(_reading(work, generated=True))
+    everything = ledger.sync(reading(work, generated=True))
     assert everything.fetched == set(skipped)
 
 
@@ -229,7 +247,9 @@ def test_an_attribute_that_changes_is_heeded_for_files_that_did_not(
     assert ledger.sync(github).fetched == {"project:a/two.md"}
 
 
-def test_files_that_are_not_read_are_skipped_with_their_reason(work: Repository, ledger: MemoryLedger) -> None:
+def test_files_that_are_not_read_are_skipped_with_their_reason(
+    work: Repository, ledger: MemoryLedger, reading: Reading
+) -> None:
     work.put("large.txt", "x" * 20_000)
     (work.path / "link.md").symlink_to("one.md")
     (work.path / "way-out").symlink_to("/etc/passwd")
@@ -237,7 +257,7 @@ def test_files_that_are_not_read_are_skipped_with_their_reason(work: Repository,
     work.git("commit", "--quiet", "--message", "a submodule")
     work.git("add", "large.txt", "link.md", "way-out")
     work.git("commit", "--quiet", "--message", "more")
-    report = ledger.sync(_reading(work, limits={"max_mb": 0.01}))
+    report = ledger.sync(reading(work, limits={"max_mb": 0.01}))
     assert report.skipped == {
         "project:large.txt": SkipReason.TOO_LARGE,
         "project:link.md": SkipReason.EXCLUDED,
@@ -276,12 +296,12 @@ def test_names_that_differ_in_capitals_only_are_two_files(
     assert ledger.documents()["project:readme.md"] == b"readme.md"
 
 
-def test_a_listing_cut_short_in_a_large_repository_goes_on(root: Path, ledger: MemoryLedger) -> None:
+def test_a_listing_cut_short_in_a_large_repository_goes_on(root: Path, ledger: MemoryLedger, reading: Reading) -> None:
     many = Repository.made(root / "many")
     for number in range(1_100):
         many.put(f"{number % 20}/{number}.md", f"note {number}")
     many.commit()
-    connector = _reading(many)
+    connector = reading(many)
     ledger.sync(connector, cut=1_050, fetch=False)
     assert len(ledger.present()) == 1_000
     report = ledger.sync(connector, fetch=False)
@@ -312,10 +332,10 @@ def test_a_clone_is_not_held_to_what_a_host_allows(github: GitHub) -> None:
     assert (github.limits().host, github.limits().per_hour) == ("this machine", None)
 
 
-def test_a_folder_without_a_repository_is_refused_with_the_remedy(root: Path) -> None:
+def test_a_folder_without_a_repository_is_refused_with_the_remedy(root: Path, reading: Reading) -> None:
     (root / "plain").mkdir()
     with pytest.raises(BadInput, match=r"is no clone of a repository; give the folder that has \.git in it"):
-        _reading(Repository(root / "plain")).probe()
+        reading(Repository(root / "plain")).probe()
 
 
 def test_a_damaged_clone_is_an_error_of_the_source_and_deletes_nothing(

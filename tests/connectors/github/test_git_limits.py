@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -39,6 +39,18 @@ PIPES: dict[str, Callable[[Repository], None]] = {
 }
 
 
+def _processes() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
+
+
+@pytest.fixture
+def no_git_left() -> Iterator[None]:
+    """The test leaves no process of git. Those that other tests of this process left are not its own."""
+    before = _processes()
+    yield
+    assert not [child for child in _processes() - before if "git" in child.name()]
+
+
 @pytest.fixture
 def work(root: Path) -> Repository:
     work = Repository.made(root / "project")
@@ -47,6 +59,7 @@ def work(root: Path) -> Repository:
     return work
 
 
+@pytest.mark.usefixtures("no_git_left")
 @pytest.mark.parametrize("pipe", PIPES)
 def test_clone_with_a_pipe_fails_in_time_and_leaves_no_git(work: Repository, ledger: MemoryLedger, pipe: str) -> None:
     github = GitHub(GitHubSettings(clone=work.path, limits={"stall_seconds": _SECONDS}))
@@ -57,9 +70,9 @@ def test_clone_with_a_pipe_fails_in_time_and_leaves_no_git(work: Repository, led
             call()
     github.close()
     assert time.monotonic() - before < 20 * _SECONDS
-    assert not [child for child in psutil.Process().children(recursive=True) if "git" in child.name()]
 
 
+@pytest.mark.usefixtures("no_git_left")
 def test_object_reader_and_listing_end_when_git_stalls(work: Repository, root: Path) -> None:
     objects = Objects(work.path / ".git/objects", root / "empty", _SECONDS)
     commit = work.git("rev-parse", "HEAD")
@@ -70,4 +83,3 @@ def test_object_reader_and_listing_end_when_git_stalls(work: Repository, root: P
         objects.has(commit)
     with pytest.raises(Stalled):
         list(objects.files(commit))
-    assert not [child for child in psutil.Process().children(recursive=True) if "git" in child.name()]

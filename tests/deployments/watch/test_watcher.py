@@ -137,10 +137,10 @@ def test_all_that_an_editor_does_to_save_is_one_sync(home: Home, root: Path, sta
     assert standin.events == ["notes"] * 3
 
 
-def looked_again(standin: StandinServer, times: int = 2) -> None:
-    """Wait until the watcher has looked at the server, and so has decided, this many more times."""
+def looked_again(standin: StandinServer) -> None:
+    """Wait until the watcher has looked at the server, and so has decided, twice more."""
     before = standin.looks
-    until(lambda: standin.looks >= before + times)
+    until(lambda: standin.looks >= before + 2)
 
 
 def test_long_quiet_period_delays_only_the_changes_after_the_first(
@@ -173,8 +173,9 @@ def test_a_burst_during_a_sync_leads_to_one_further_sync(home: Home, root: Path,
         assert len(standin.events) == 1, "a sync goes on, and the next one waits for its end"
         standin.turn("COMPLETED")
         until(lambda: len(standin.events) == 2)
+        before = standin.looks
         (root / "later.md").write_text("while the second one waits to begin")
-        looked_again(standin, 1)
+        until(lambda: standin.looks > before)
         standin.turn("RUNNING")
         (root / "latest.md").write_text("while the second one goes on")
         looked_again(standin)
