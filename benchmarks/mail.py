@@ -18,7 +18,7 @@ from email.message import EmailMessage
 from catchment.content.extract import extract
 from catchment.content.normalize.mail import mail
 from catchment.content.normalize.mail.attachments import attachments
-from catchment.content.normalize.mail.threads import envelope, threads
+from catchment.ledger.library.conversations import envelope, threads
 
 _SENTENCE = "the pump at north mill was opened and a new seal is ordered für März über die Brücke water level key plot"
 _ROUNDS = 3

@@ -52,7 +52,7 @@ class SkipReason(StrEnum):
 
 
 class JobState(StrEnum):
-    """Where a job stands; the arrows between the states are in `catchment.ledger.jobs.states`."""
+    """Where a job stands; the arrows between the states are in `catchment.ledger.db.job_states`."""
 
     PENDING = "pending"
     RUNNING = "running"

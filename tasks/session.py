@@ -11,9 +11,9 @@ from uuid import UUID
 from weakref import WeakSet
 
 from catchment.contracts import Mirrored
-from catchment.runtime.fingerprints import circumstances
 from catchment.runtime.secret_references import read_blocks_with
 from catchment.settings import Home, SourceSettings
+from catchment.sync.fingerprints import circumstances
 from catchment.sync.plan import Followed, kept
 from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc

@@ -41,6 +41,47 @@ ONE_HOME = {
 }
 
 
+_BASICS = {"errors", "model"}
+_BELOW_SYNC = _BASICS | {"runtime", "settings", "pacing", "contracts", "parser_pool", "content", "ledger"}
+ROOMS = {
+    "catchment": {
+        "errors": _BASICS,
+        "model": _BASICS,
+        "runtime": _BASICS,
+        "settings": _BASICS | {"runtime"},
+        "pacing": _BASICS | {"runtime"},
+        "contracts": _BASICS | {"settings", "pacing"},
+        "parser_pool": _BASICS | {"settings"},
+        "content": _BASICS | {"runtime", "contracts"},
+        "ledger": _BASICS | {"runtime", "pacing", "content"},
+        "sync": _BELOW_SYNC,
+        "places": _BASICS | {"runtime"},
+        "resting": _BELOW_SYNC,
+        "status": _BELOW_SYNC | {"places"},
+    },
+    "catchment.ledger": {
+        "db": set(),
+        "library": {"db"},
+        "limits": {"db"},
+        "jobs": {"db", "library", "limits"},
+        "items": {"db", "library", "limits", "jobs"},
+        "admin": {"db", "library", "limits", "jobs", "items"},
+    },
+    "deployments": {
+        "server": set(),
+        "runs": {"server"},
+        "sources": {"server", "runs", "worker"},
+        "runner": {"server", "runs", "sources"},
+        "watch": {"server", "runs", "sources"},
+        "health": {"server", "runs", "sources", "watch"},
+        "worker": {"server", "runs", "sources", "watch", "runner"},
+        "supervisor": {"server", "runs", "sources"},
+    },
+}
+"""Which rooms of a folder a room may import, besides itself."""
+_MOST_FILES = 14
+
+
 def _modules(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
@@ -70,6 +111,67 @@ def test_a_folder_imports_only_what_it_may(folder: str) -> None:
         if name.split(".")[0] in OURS and not _allowed(name, MAY_IMPORT[folder])
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize(("folder", "room"), [(folder, room) for folder, rooms in ROOMS.items() for room in rooms])
+def test_a_room_imports_only_the_rooms_below_it(folder: str, room: str) -> None:
+    place = ROOT / folder.replace(".", "/")
+    modules = _modules(f"{folder.replace('.', '/')}/{room}") or [place / f"{room}.py"]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in modules
+        for name, line in _imports(path)
+        if name.startswith(f"{folder}.")
+        and (other := name.removeprefix(f"{folder}.").split(".")[0]) in ROOMS[folder]
+        and other not in ROOMS[folder][room] | {room}
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("folder", ROOMS)
+def test_every_room_has_its_rules(folder: str) -> None:
+    there = {path.stem for path in (ROOT / folder.replace(".", "/")).iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert there - {"__init__", "__main__", "__pycache__", "migrations"} == ROOMS[folder].keys()
+
+
+def test_a_folder_has_about_a_dozen_files() -> None:
+    folders = {path.parent for folder in MAY_IMPORT for path in _modules(folder)}
+    large = {
+        str(folder.relative_to(ROOT)): number
+        for folder in folders
+        if (number := sum(path.name != "__init__.py" for path in folder.glob("*.py"))) > _MOST_FILES
+    }
+    assert large == {}
+
+
+def test_no_public_class_name_occurs_twice() -> None:
+    named: dict[str, list[str]] = {}
+    for folder in MAY_IMPORT:
+        for path in _modules(folder):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    named.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: places for name, places in named.items() if len(places) > 1} == {}
+
+
+def test_no_module_is_there_for_tests_alone() -> None:
+    """A module that nobody imports is at least started, or loaded, by its dotted name."""
+    modules = [path for folder in MAY_IMPORT for path in _modules(folder) if "versions" not in path.parts]
+    imported = {name for path in modules for name, _ in _imports(path)}
+    imported |= {name.rpartition(".")[0] for name in imported}
+    said = "\n".join(
+        path.read_text(encoding="utf-8") for path in (*modules, ROOT / "pyproject.toml", ROOT / "prefect.yaml")
+    )
+    names = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in modules if not path.stem.startswith("__")
+    }
+    # Commands are loaded by names without the folder, and flows by the names of their kinds.
+    started = {
+        name
+        for name in names
+        if name.startswith("flows.") or f'"{name}' in said or f'"{name.removeprefix("console.")}:' in said
+    }
+    assert names - imported - started == {"deployments.sources.flow_check"}
 
 
 @pytest.mark.parametrize("library", sorted(ONE_HOME))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
-from catchment.ledger.admin.purge import Purging
 from catchment.ledger.db.database import Store, from_micros
 from catchment.ledger.db.monotonic_clock import Timeline
 from catchment.ledger.db.records import (
@@ -47,6 +46,7 @@ from catchment.ledger.db.records import (
 )
 from catchment.ledger.items.consents import Consent, Consents, ConsentState
 from catchment.ledger.items.intake import Intake
+from catchment.ledger.items.purge import Purging
 from catchment.ledger.items.sources import Sources
 from catchment.ledger.items.syncs import Syncs
 from catchment.ledger.jobs.history import History
@@ -58,9 +58,9 @@ from catchment.ledger.limits.throttles import Throttles
 from catchment.pacing.steady import Steady, steady
 
 if TYPE_CHECKING:
+    from catchment.ledger.admin.migrations import LedForward
     from catchment.ledger.admin.plan import Step
     from catchment.ledger.admin.proof import Proof
-    from catchment.ledger.db.migrations import LedForward
     from catchment.ledger.items.undo import Undo
 
 
@@ -172,8 +172,8 @@ class Ledger:
         return Proof(self._store)
 
     def vacuum(self, alive: Callable[[str], bool]) -> tuple[int, int]:
-        """See `catchment.ledger.admin.vacuum`."""
-        from catchment.ledger.admin.vacuum import vacuum
+        """See `catchment.ledger.db.vacuum`."""
+        from catchment.ledger.db.vacuum import vacuum
 
         return vacuum(self._store, alive)
 

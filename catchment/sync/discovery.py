@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 from catchment.contracts import Known, Paced, Watchable
 from catchment.ledger import Sync
-from catchment.ledger.jobs.states import in_parts
+from catchment.ledger.db.job_states import in_parts
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.sync.batch import Bench
 from catchment.sync.fair_share import Share

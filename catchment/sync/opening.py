@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from catchment import __version__
 from catchment.contracts import Connector
 from catchment.ledger import Ledger, Source, Sync, SyncRow
+from catchment.ledger.jobs.circumstances import Circumstances, changed
 from catchment.model import Priority, Reason
 from catchment.runtime import process
-from catchment.runtime.fingerprints import Circumstances, changed
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import Permit, admitted, consented
 

@@ -18,10 +18,10 @@ from catchment.content.cache import Cache
 from catchment.contracts import Connector, Paced
 from catchment.errors import CatchmentError, IllegalTransition, LedgerUnavailable, LoginFailed, RateLimited
 from catchment.ledger import Ledger, Outcome, Source, Sync, SyncRow
+from catchment.ledger.jobs.circumstances import Circumstances
 from catchment.model import Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
-from catchment.runtime.fingerprints import Circumstances
 from catchment.runtime.redaction import redact
 from catchment.settings import Home, Policy
 from catchment.sync import fair_share

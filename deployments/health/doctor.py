@@ -10,8 +10,7 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.status import Finding, Verdict
-from deployments.health import logins, machine
-from deployments.runs import leftovers
+from deployments.health import leftovers, logins, machine
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import status as watch_status

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from deployments.server.client import api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
@@ -9,9 +11,6 @@ from deployments.server.running import Running
 
 def ensure_pool(state: Running) -> None:
     """Make the work pool, or bring it up to date; may be called again."""
-    # Imported here: what describes the job variables is heavy for the supervisor, which needs it once.
-    from deployments.worker.variables import base_job_template
-
     template = base_job_template()
     with api(state) as client:
         found = client.get(f"/work_pools/{POOL}")
@@ -29,3 +28,16 @@ def worker_online(state: Running) -> bool:
         since = {"workers": {"last_heartbeat_time": {"after_": state.started.isoformat()}}}
         answer = client.post(f"/work_pools/{POOL}/workers/filter", json=since).raise_for_status()
         return bool(answer.json())
+
+
+def base_job_template() -> dict[str, Any]:
+    """The template of a pool of type `warm`. Its variables are a run's resources, which only the worker reads."""
+    # Imported here: what describes them is heavy for the supervisor, which needs it once.
+    from catchment.settings import ResourceChanges
+
+    schema = ResourceChanges.model_json_schema()
+    # The server refuses an empty job configuration.
+    return {
+        "job_configuration": {"labels": {}},
+        "variables": {"type": "object", "properties": schema["properties"]},
+    }

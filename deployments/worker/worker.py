@@ -25,12 +25,12 @@ from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 from catchment.settings import Home
 from deployments.runner.messages import Finished
 from deployments.runs.recovery import resume_now
+from deployments.runs.work_pool import base_job_template
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
 from deployments.worker.occupancy import READING_SECONDS, Occupancy, due_at
 from deployments.worker.runner_process import RunnerProcess
 from deployments.worker.settle import settle
-from deployments.worker.variables import base_job_template
 
 if TYPE_CHECKING:
     from deployments.watch.thread import WatcherThread

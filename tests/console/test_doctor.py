@@ -20,8 +20,7 @@ from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 from catchment.status import Finding, Verdict
-from deployments.health import doctor, machine
-from deployments.runs import leftovers
+from deployments.health import doctor, leftovers, machine
 from deployments.server.running import Running, record, running
 from deployments.sources.sources_file import SourcesFile
 from deployments.watch import status

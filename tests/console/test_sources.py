@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catchment.errors import TryAgain
-from catchment.ledger.admin.purge import Purging
 from catchment.ledger.items.consents import Consents
+from catchment.ledger.items.purge import Purging
 from catchment.runtime.home import Home
 from catchment.sync import revoke
 from deployments.server.running import Running, record, supervisor_lock

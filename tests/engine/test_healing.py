@@ -8,10 +8,11 @@ import pytest
 
 from catchment.errors import LoginFailed, NotNow
 from catchment.ledger import Ledger
+from catchment.ledger.jobs.circumstances import MATTERS, changed
 from catchment.model import Priority, Reason
-from catchment.runtime import fingerprints as here
-from catchment.runtime.fingerprints import MATTERS, changed, circumstances
 from catchment.settings import Home, Policy
+from catchment.sync import fingerprints as here
+from catchment.sync.fingerprints import circumstances
 from catchment.sync.session import open_sync
 from connectors.imap.settings import ImapSettings
 from connectors.local_files import LocalFiles, LocalFilesSettings

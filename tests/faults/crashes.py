@@ -25,10 +25,10 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy.engine.default import DefaultDialect
 
+from catchment.ledger.db import job_states
 from catchment.ledger.db.database import Writing
+from catchment.ledger.db.job_states import states
 from catchment.ledger.db.schema import jobs
-from catchment.ledger.jobs import states as job_states
-from catchment.ledger.jobs.states import states
 from catchment.model import JobState
 
 PROJECT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ WITHIN = ("within a statement", "within a copy")
 """Moments that come after so many steps or pages, which are not as many each time."""
 
 _PRODUCT = tuple(f"{PROJECT / folder}/" for folder in ("catchment", "connectors", "deployments", "console"))
-_BENEATH = frozenset(str(PROJECT / "catchment" / "ledger" / f"{name}.py") for name in ("db/database", "jobs/states"))
+_BENEATH = frozenset(str(PROJECT / "catchment" / "ledger" / f"{name}.py") for name in ("db/database", "db/job_states"))
 """Through these every function of the ledger goes."""
 _FILE_TRUTHS = ("replace", "rename", "link", "unlink", "mkdir", "rmdir", "fsync")
 _STEPS = 2_000

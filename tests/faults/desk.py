@@ -14,9 +14,9 @@ from sqlalchemy import select
 from catchment.content.cache import Cache
 from catchment.ledger import Ledger, Source
 from catchment.ledger.db.schema import history
+from catchment.ledger.jobs.circumstances import Circumstances
 from catchment.model import JobState, Priority
 from catchment.runtime import atomic_files
-from catchment.runtime.fingerprints import Circumstances
 from catchment.runtime.process import alive
 from catchment.settings import Home, Policy, RetryPolicy
 from catchment.sync.batch import forget_done

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from catchment.runtime.fingerprints import circumstances
 from catchment.settings import Home
+from catchment.sync.fingerprints import circumstances
 from catchment.sync.session import open_sync
 from connectors import connector_class
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.ledger.jobs.states import ARROWS
+from catchment.ledger.db.job_states import ARROWS
 from tests.faults.crashes import ARROW, PROJECT, WITHIN
 from tests.faults.lives import Life, Point, Recording, a_place
 from tests.faults.scenes import SCENES, Scene

@@ -18,9 +18,9 @@ from sqlalchemy import create_engine, text
 
 from catchment.errors import LedgerUnavailable, SchemaMismatch
 from catchment.ledger import Ledger
-from catchment.ledger.admin import opening
+from catchment.ledger.admin import migrations, opening
 from catchment.ledger.admin.opening import revision_of
-from catchment.ledger.db import migrations, schema
+from catchment.ledger.db import schema
 from catchment.ledger.db.database import Store
 from console.main import main
 from tests.faults.versions import LATER, become_later, die_at, kept, kept_revisions, live_in, told
@@ -177,7 +177,7 @@ def test_programs_that_find_an_older_ledger_at_once_lead_it_forward_once(old: Pa
 def test_a_ledger_that_somebody_uses_is_not_led_forward(
     old: Path, later: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catchment.ledger.db.migrations.LOCK_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("catchment.ledger.admin.migrations.LOCK_WAIT_SECONDS", 0.2)
     before = told(address(old))
     with closing(sqlite3.connect(old)) as other:
         other.execute("SELECT count(*) FROM items").fetchone()

@@ -22,8 +22,8 @@ from alembic.operations import Operations
 from sqlalchemy import Connection, Engine, create_engine, event, select
 
 from catchment.ledger import Ledger
-from catchment.ledger.admin import opening
-from catchment.ledger.db import migrations, schema
+from catchment.ledger.admin import migrations, opening
+from catchment.ledger.db import schema
 from tests.faults import r0002_later
 from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
 

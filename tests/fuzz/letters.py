@@ -11,9 +11,9 @@ from catchment.content.normalize.mail.body import unflowed
 from catchment.content.normalize.mail.calendar import invitation
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
 from catchment.content.normalize.mail.replies import apart
-from catchment.content.normalize.mail.threads import Envelope, base_subject, envelope, threads
 from catchment.content.normalize.mail.transport import undone
 from catchment.errors import ParseError
+from catchment.ledger.library.conversations import Envelope, base_subject, envelope, threads
 from connectors.imap.names import folder_bytes, folder_text, identity, place
 from tests.fuzz.promises import read, storable, twice
 from tests.fuzz.target import Target, damaged, woven

@@ -15,8 +15,7 @@ import pytest
 
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, SchemaMismatch, TryAgain
 from catchment.ledger import Ledger
-from catchment.ledger.admin import backup
-from catchment.ledger.db import migrations
+from catchment.ledger.admin import backup, migrations
 from tests.ledger.world import Clock, World, note, notes
 
 pytestmark = pytest.mark.databases

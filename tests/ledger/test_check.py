@@ -11,8 +11,8 @@ import pytest
 
 from catchment.errors import IllegalTransition, LedgerCorrupt
 from catchment.ledger import Ledger
+from catchment.ledger.db.job_states import ARROWS, move
 from catchment.ledger.db.schema import jobs
-from catchment.ledger.jobs.states import ARROWS, move
 from catchment.ledger.library import word_index
 from catchment.model import JobState
 from tests.ledger.world import PARSE_ERROR, World, note, notes

@@ -14,8 +14,8 @@ from sqlalchemy import event
 
 from catchment.errors import LedgerUnavailable, Refused
 from catchment.ledger import ConsentState, Ledger, Source
-from catchment.ledger.admin import purge as purging
-from catchment.ledger.jobs import states as job_states
+from catchment.ledger.db import job_states
+from catchment.ledger.items import purge as purging
 from catchment.model import Priority, Tombstone, Upsert
 from tests.ledger.test_crashes import _kill_at, in_child
 from tests.ledger.world import PARSE_ERROR, World, delivered, note, notes
@@ -274,7 +274,7 @@ def test_the_bytes_of_what_was_purged_are_gone_from_the_file_and_its_log(sqlite_
 def test_whoever_reads_keeps_the_log_from_being_emptied_and_it_is_said(
     sqlite_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catchment.ledger.admin.vacuum._LOG_SECONDS", 0.2)
+    monkeypatch.setattr("catchment.ledger.db.vacuum._LOG_SECONDS", 0.2)
     world = sqlite_world
     world.ingest(*notes(3))
     file = Path(str(world.ledger._store.file))

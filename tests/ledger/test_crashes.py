@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from catchment.ledger import Batch, Ledger
-from catchment.ledger.admin import purge
+from catchment.ledger.items import purge
 from tests.ledger.world import World, delivered, jobs_of, note, notes
 
 pytestmark = pytest.mark.databases

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, inspect
 
 from catchment.errors import BadInput, LedgerCorrupt, LedgerError, LedgerUnavailable, NotFound, SchemaMismatch
 from catchment.ledger import Ledger
-from catchment.ledger.db import migrations
+from catchment.ledger.admin import migrations
 from catchment.ledger.db.database import Store
 from catchment.model import Upsert
 from tests.ledger.world import Clock, World, note, notes

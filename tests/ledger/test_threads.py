@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from catchment.content.normalize.mail.threads import Envelope, threads
 from catchment.ledger.db.database import as_map
 from catchment.ledger.library import threads as kept
+from catchment.ledger.library.conversations import Envelope, threads
 from catchment.model import Tombstone
 from tests.ledger.mailbox import arrive
 from tests.ledger.world import World

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from catchment.content.normalize.mail import mail
-from catchment.content.normalize.mail.threads import Envelope, base_subject, envelope, threads
+from catchment.ledger.library.conversations import Envelope, base_subject, envelope, threads
 from tests.normalize.conversations import START, corpus, right
 
 

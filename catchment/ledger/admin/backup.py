@@ -139,7 +139,7 @@ def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
         if found is None:
             raise strange
         if is_older(found):
-            from catchment.ledger.db import migrations
+            from catchment.ledger.admin import migrations
 
             with store.write() as writing:
                 migrations.run(writing.connection)

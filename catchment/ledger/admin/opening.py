@@ -17,7 +17,7 @@ from catchment.ledger.jobs import history
 from catchment.ledger.library import word_index
 
 if TYPE_CHECKING:
-    from catchment.ledger.db.migrations import LedForward
+    from catchment.ledger.admin.migrations import LedForward
 
 _CHECKED_WHOLE = 16 * 1024 * 1024
 """Up to this size, in bytes, every page of a SQLite file is looked at when it is opened."""
@@ -40,7 +40,7 @@ def prepare(store: Store) -> LedForward | None:
         # Or a log that is damaged later would leave a file in which there never was a ledger.
         store.settle()
     elif is_older(found):
-        from catchment.ledger.db import migrations
+        from catchment.ledger.admin import migrations
 
         return migrations.forward(store)
     return None

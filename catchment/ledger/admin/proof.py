@@ -15,9 +15,9 @@ from sqlalchemy import Select, select, text, update
 
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
+from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.failures import resolve
-from catchment.ledger.jobs.states import SUPERSEDED, UNFINISHED, in_parts, move
 from catchment.ledger.library import bigrams, withdraw, word_index
 from catchment.model import Chunk, Document, Item, JobState, SkipReason
 

@@ -1,4 +1,6 @@
-"""Finding an item by what a person calls it: its locator, the end of that, or the name of its file without the ending.
+"""Finding a source by its name, and an item by what a person calls it.
+
+That is its locator, the end of that, or the name of its file without the ending.
 
 How accents are written does not matter: a disk keeps "é" as one letter or as a letter and a mark, and nobody sees which.
 """
@@ -8,11 +10,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, or_
+from sqlalchemy import ColumnElement, or_, select
 
-from catchment.ledger.db.database import Reading
+from catchment.errors import NotFound
+from catchment.ledger.db.database import AnyRow, Reading
+from catchment.ledger.db.schema import sources
 
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 
@@ -72,3 +77,14 @@ def _shape(wanted: str) -> str:
     """A pattern of LIKE with a blank for all that may be written in two ways."""
     escaped = composed(wanted).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return _FOREIGN.sub("%", escaped)
+
+
+def find_source(reading: Reading, name: str) -> AnyRow:
+    """The row of a source by name, unless it was removed. Raises NotFound."""
+    row = reading.execute(select(sources).where(sources.c.name == name, sources.c.state != "removed")).first()
+    if row is not None:
+        return row
+    names = reading.execute(select(sources.c.name).where(sources.c.state != "removed")).scalars().all()
+    close = get_close_matches(name, names, n=3)
+    remedy = f"did you mean {' or '.join(close)}?" if close else "`catchment sources list` shows those there are"
+    raise NotFound(f"There is no source {name}; {remedy}")

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from sqlalchemy import delete, func, insert, literal_column, select, update
 
 from catchment.ledger.db.database import Reading, Writing
+from catchment.ledger.db.job_states import PENDING, RETRYING, states
 from catchment.ledger.db.schema import (
     DELETED,
+    LET_GO,
     RUNNING,
     buckets,
     chain,
@@ -24,8 +26,6 @@ from catchment.ledger.db.schema import (
     timeline,
     turns,
 )
-from catchment.ledger.jobs.states import PENDING, RETRYING, states
-from catchment.ledger.library.before_images import LET_GO
 from catchment.pacing.steady import Steady, steady
 
 _SECOND = 1_000_000

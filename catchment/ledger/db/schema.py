@@ -424,6 +424,9 @@ documents = Table(
 Index("documents_by_content", documents.c.content_id)
 _partial("documents_live", documents.c.source_id, documents.c.content_id, where="removed_at IS NULL")
 
+LET_GO = 0
+"""`formers.kept_at` of a row whose sync is being let go of."""
+
 formers = Table(
     "formers",
     metadata,

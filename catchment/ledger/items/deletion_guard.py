@@ -9,11 +9,11 @@ from sqlalchemy import ColumnElement, delete, func, insert, literal_column, sele
 
 from catchment.errors import NotFound
 from catchment.ledger.db.database import Reading, Store, Writing, among, from_micros
+from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
 from catchment.ledger.db.monotonic_clock import Timeline
 from catchment.ledger.db.records import Hold, Settled
 from catchment.ledger.db.schema import DELETED, MISSING, holds, items, jobs, marks, sources, syncs
 from catchment.ledger.jobs.failures import resolve
-from catchment.ledger.jobs.states import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
 from catchment.ledger.library import withdraw
 
 _FEW = 10

@@ -10,6 +10,7 @@ from sqlalchemy import delete, select
 from catchment.errors import NotFound, Refused
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, from_micros, maybe_time
+from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.monotonic_clock import Timeline
 from catchment.ledger.db.records import Hold, IntakeCounts, ItemRow, Settled
 from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
@@ -17,7 +18,6 @@ from catchment.ledger.db.schema import marks as marks_table
 from catchment.ledger.items.deletion_guard import Deletions
 from catchment.ledger.items.known import KnownSource
 from catchment.ledger.items.recording import Recording
-from catchment.ledger.jobs.states import in_parts
 from catchment.model import Failure, JobState, Skip, Tombstone, Upsert
 
 _STATES = ("present", "missing", "kept", "deleted")

@@ -9,11 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
 from catchment.ledger.db.database import Writing, among
-from catchment.ledger.db.records import IntakeCounts
-from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
-from catchment.ledger.items.matching import FACTS, GONE, Gone, Have, facts, places_changed
-from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
-from catchment.ledger.jobs.states import (
+from catchment.ledger.db.job_states import (
     CANCELLED,
     PENDING,
     QUARANTINED,
@@ -24,11 +20,13 @@ from catchment.ledger.jobs.states import (
     in_parts,
     move,
 )
+from catchment.ledger.db.records import IntakeCounts
+from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
+from catchment.ledger.items.matching import FACTS, GONE, Gone, Have, facts, places_changed
+from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
+from catchment.ledger.jobs.queue import AGEING
 from catchment.ledger.library import withdraw
 from catchment.model import Failure, FailureClass, Item, JobState, Skip, Tombstone, Upsert
-
-AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
-"""How many microseconds later than a high one a job of this priority falls due; waiting makes up for it."""
 
 _RELIST_AFTER = 300_000_000
 """An item whose listing failed for a reason that may pass is tried again after this many microseconds."""

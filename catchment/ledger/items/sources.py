@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy import delete, insert, literal_column, select, update
 
-from catchment.errors import NotFound, Refused
-from catchment.ledger.admin.purge import Purging
-from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among
+from catchment.errors import Refused
+from catchment.ledger.db.database import AnyRow, Store, Writing, among
+from catchment.ledger.db.job_states import CANCELLED, UNFINISHED, move
+from catchment.ledger.db.lookup import find_source
 from catchment.ledger.db.records import Source, SourceState
 from catchment.ledger.db.schema import (
     FRESH,
@@ -26,7 +26,7 @@ from catchment.ledger.db.schema import (
 )
 from catchment.ledger.items import consents
 from catchment.ledger.items.matching import REMOVED
-from catchment.ledger.jobs.states import CANCELLED, UNFINISHED, move
+from catchment.ledger.items.purge import Purging
 from catchment.ledger.library import withdraw
 from catchment.ledger.limits import breakers
 from catchment.model import Priority
@@ -71,7 +71,7 @@ class Sources:
     def get(self, name: str) -> Source:
         """The source of that name. Raises NotFound, with names that are close."""
         with self._store.read() as reading:
-            return _source(find(reading, name))
+            return _source(find_source(reading, name))
 
     def all(self) -> list[Source]:
         """Every source that was not removed, by name."""
@@ -93,7 +93,7 @@ class Sources:
 
     def _set_state(self, name: str, state: SourceState, actor: str, reason: str | None, **values: Any) -> None:
         with self._store.write() as writing:
-            source = find(writing, name)
+            source = find_source(writing, name)
             writing.execute(
                 update(sources).where(sources.c.id == source.id).values(state=state, state_reason=reason, **values)
             )
@@ -117,7 +117,7 @@ class Sources:
         for _ in Purging(self._store).items(source_id, lambda _: True):
             continue
         with self._store.write() as writing:
-            source = find(writing, name)
+            source = find_source(writing, name)
             _end_sync(writing, source.id)
             move(writing, jobs.c.source_id == source.id, UNFINISHED, CANCELLED, actor=actor, reason=REMOVED)
             numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
@@ -168,17 +168,6 @@ def _end_sync(writing: Writing, source_id: int) -> None:
     open_one = (syncs.c.source_id == source_id) & syncs.c.outcome.is_(None)
     closed = {"outcome": "cancelled", "ended_at": writing.now, "error": "its source was removed"}
     writing.execute(update(syncs).where(open_one).values(closed))
-
-
-def find(reading: Reading, name: str) -> AnyRow:
-    """The row of a source by name, unless it was removed. Raises NotFound."""
-    row = reading.execute(select(sources).where(sources.c.name == name, sources.c.state != "removed")).first()
-    if row is not None:
-        return row
-    names = reading.execute(select(sources.c.name).where(sources.c.state != "removed")).scalars().all()
-    close = get_close_matches(name, names, n=3)
-    remedy = f"did you mean {' or '.join(close)}?" if close else "`catchment sources list` shows those there are"
-    raise NotFound(f"There is no source {name}; {remedy}")
 
 
 def _source(row: AnyRow) -> Source:

@@ -9,9 +9,9 @@ from sqlalchemy import insert, select, update
 
 from catchment.errors import IllegalTransition, TryAgain
 from catchment.ledger.db.database import Store, Writing, from_json, from_micros, maybe_micros, maybe_time, to_json
+from catchment.ledger.db.job_states import PENDING, RUNNING, move
 from catchment.ledger.db.records import Outcome, Sync, SyncRow
 from catchment.ledger.db.schema import jobs, sources, syncs
-from catchment.ledger.jobs.states import PENDING, RUNNING, move
 
 
 class Syncs:

@@ -20,11 +20,11 @@ from sqlalchemy import bindparam, insert, select, update
 from catchment import __version__
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, to_json
+from catchment.ledger.db.job_states import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
 from catchment.ledger.db.monotonic_clock import Timeline
 from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import formers as formers_table
 from catchment.ledger.jobs.delivery import set_hashes
-from catchment.ledger.jobs.states import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
 from catchment.runtime import process

@@ -10,11 +10,11 @@ from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
 from catchment.errors import IllegalTransition
 from catchment.ledger.db.database import AnyRow, Writing, among, maybe_micros, to_json
+from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
 from catchment.ledger.db.records import Acks, Delivered, SkippedOutcome
 from catchment.ledger.db.schema import RUNNING as IS_RUNNING
 from catchment.ledger.db.schema import contents, documents, items, jobs, quarantine
 from catchment.ledger.jobs.failures import resolve
-from catchment.ledger.jobs.states import CANCELLED, PENDING, QUARANTINED, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.ledger.library.contents import Content, put_contents, storable
 from catchment.model import JobState, SkipReason

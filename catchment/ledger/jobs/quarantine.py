@@ -12,12 +12,12 @@ from sqlalchemy import Select, delete, func, literal_column, select, update
 
 from catchment.errors import IllegalTransition, NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_json, from_micros, to_json
+from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.ledger.db.records import Cluster, QuarantineEntry
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
+from catchment.ledger.jobs.circumstances import CHANGED, Circumstances, changed
 from catchment.ledger.jobs.failures import resolve
-from catchment.ledger.jobs.states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.model import FailureClass, Reason
-from catchment.runtime.fingerprints import CHANGED, Circumstances, changed
 
 _LOGIN_AGAIN = 86_400_000_000
 """Microseconds."""

@@ -22,6 +22,18 @@ from catchment.ledger.db.database import (
     maybe_time,
     to_micros,
 )
+from catchment.ledger.db.job_states import (
+    CANCELLED,
+    PENDING,
+    QUARANTINED,
+    RETRYING,
+    RUNNING,
+    UNFINISHED,
+    in_parts,
+    move,
+    refuse,
+    states,
+)
 from catchment.ledger.db.monotonic_clock import Timeline
 from catchment.ledger.db.records import (
     Acks,
@@ -35,25 +47,15 @@ from catchment.ledger.db.records import (
     Waiting,
 )
 from catchment.ledger.db.schema import FRESH, TRIED, items, jobs, sources
-from catchment.ledger.items.recording import AGEING
 from catchment.ledger.jobs import delivery
 from catchment.ledger.jobs.failures import quarantine_rows
-from catchment.ledger.jobs.states import (
-    CANCELLED,
-    PENDING,
-    QUARANTINED,
-    RETRYING,
-    RUNNING,
-    UNFINISHED,
-    in_parts,
-    move,
-    refuse,
-    states,
-)
 from catchment.ledger.limits.throttles import Quota
 from catchment.model import FailureClass, Item, JobState, Reason
 
 LEASE = timedelta(minutes=5)
+
+AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
+"""How many microseconds later than a high one a job of this priority falls due; waiting makes up for it."""
 
 _KILLED = FailureInfo(
     Reason.PROCESS_KILLED,

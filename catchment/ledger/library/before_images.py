@@ -14,14 +14,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, exists, func, literal, select, update
 
 from catchment.ledger.db.database import Reading, Writing, among, as_map
-from catchment.ledger.db.schema import contents, documents, formers, syncs
-from catchment.ledger.jobs.states import in_parts
+from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.schema import LET_GO, contents, documents, formers, syncs
 
 SAID = ("content_id", "title", "aliases", "properties", "modified", "metadata")
 """The columns of a document that its former keeps."""
-
-LET_GO = 0
-"""In place of when it was kept: on a row of a sync that is being let go of."""
 
 
 def keep(writing: Writing, live: ColumnElement[bool]) -> None:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import func, select
 
 from catchment.ledger.db.database import Writing, among, maybe_micros, to_json
+from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.records import Delivered
 from catchment.ledger.db.schema import chunks, contents, documents, entities, links
-from catchment.ledger.jobs.states import in_parts
 from catchment.ledger.library import before_images, threads, word_index
 from catchment.model import Document, Entity, EntityKind, Extraction, Link
 

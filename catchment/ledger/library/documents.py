@@ -10,10 +10,10 @@ from sqlalchemy import Select, func, select
 from catchment.errors import NotFound
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
+from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.lookup import find_source
 from catchment.ledger.db.records import Hit, LibraryCounts, Named, Shown, Told
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, sources
-from catchment.ledger.items.sources import find as find_source
-from catchment.ledger.jobs.states import in_parts
 from catchment.ledger.library import messages, word_index
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.query import Query, likeness, parse, snippet

@@ -1,6 +1,6 @@
 """Conversations, as they are kept: each message of mail has the number of its thread, which is the least content in it.
 
-`catchment.content.normalize.mail.threads` decides which messages belong together, for all messages that a new or a
+`catchment.ledger.library.conversations` decides which messages belong together, for all messages that a new or a
 forgotten message may affect:
 those of the threads that have a name in common with it, and the replies of its subject that name nobody. So the
 threads are those that all messages together give, in whatever order they came. A thread takes messages of any source.
@@ -27,12 +27,12 @@ from catchment.ledger.db.database import (
     maybe_time,
     to_micros,
 )
+from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import ORPHAN, contents, mail_names, mails
-from catchment.ledger.jobs.states import in_parts
 from catchment.model import Document
 
 if TYPE_CHECKING:
-    from catchment.content.normalize.mail.threads import Envelope
+    from catchment.ledger.library.conversations import Envelope
 
 MAIL = "message/rfc822"
 """The media type of a message."""
@@ -56,7 +56,7 @@ def add(writing: Writing, said: Iterable[tuple[int, Document]]) -> None:
     """Give those of new contents (their ids, and what they say) that are messages their threads."""
     for part in in_parts(((number, document) for number, document in said if document.media_type == MAIL), _AT_ONCE):
         # The normalizer's part for mail takes 30 ms to load, and most processes that read the ledger need none of it.
-        from catchment.content.normalize.mail.threads import envelope
+        from catchment.ledger.library.conversations import envelope
 
         new = {number: envelope(str(number), document) for number, document in part}
         names = {number: _names(message) for number, message in new.items()}
@@ -83,7 +83,7 @@ def forget(writing: Writing, content_ids: Collection[int]) -> None:
 
 def _arrange(writing: Writing, new: Mapping[int, Envelope], near: Mapping[int, int]) -> None:
     """Find the threads of new messages, and those of the messages near them (content, thread) again."""
-    from catchment.content.normalize.mail.threads import Joined, orphans, threads
+    from catchment.ledger.library.conversations import Joined, orphans, threads
 
     known = _load(writing, near)
     fresh = {**new, **{number: one.envelope for number, one in known.items() if not one.settled}}
@@ -136,7 +136,7 @@ def _sharing(reading: Reading, names: Collection[int]) -> dict[int, int]:
 
 def _orphans_that_may_answer(reading: Reading, new: Iterable[Envelope]) -> dict[int, int]:
     """The replies that name nobody and may answer one of these, by their subject and moment; and their threads."""
-    from catchment.content.normalize.mail.threads import SKEW, WINDOW
+    from catchment.ledger.library.conversations import SKEW, WINDOW
 
     moments: defaultdict[int, list[int]] = defaultdict(list)
     for message in new:
@@ -158,7 +158,7 @@ def _orphans_that_may_answer(reading: Reading, new: Iterable[Envelope]) -> dict[
 
 def _candidates(reading: Reading, replies: Iterable[Envelope], known: Collection[int]) -> dict[int, _Known]:
     """The messages that these replies may answer, by their subject and moment, as far as they are not known."""
-    from catchment.content.normalize.mail.threads import MAX_CANDIDATES, SKEW, WINDOW
+    from catchment.ledger.library.conversations import MAX_CANDIDATES, SKEW, WINDOW
 
     moments: defaultdict[int, list[datetime]] = defaultdict(list)
     for reply in replies:
@@ -201,7 +201,7 @@ def _rows(reading: Reading, numbers: Collection[int], threads: Collection[int]) 
 
 
 def _known(row: AnyRow, *, settled: bool) -> _Known:
-    from catchment.content.normalize.mail.threads import envelope
+    from catchment.ledger.library.conversations import envelope
 
     created, properties = maybe_time(row.created), from_json(row.properties)
     said = Document("", MAIL, row.title, created=created, properties=properties)
@@ -210,13 +210,13 @@ def _known(row: AnyRow, *, settled: bool) -> _Known:
 
 def _names(message: Envelope) -> list[int]:
     """What a message is called, and then all that it names; identifiers can be longer than a database indexes."""
-    from catchment.content.normalize.mail.threads import identifiers
+    from catchment.ledger.library.conversations import identifiers
 
     return list(dict.fromkeys(map(_number, identifiers(message))))
 
 
 def _base(message: Envelope) -> int | None:
-    from catchment.content.normalize.mail.threads import base_subject
+    from catchment.ledger.library.conversations import base_subject
 
     base, _ = base_subject(message.subject)
     return _number(base) if base else None

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from sqlalchemy import ColumnElement, bindparam, delete, exists, func, select, update
 
 from catchment.ledger.db.database import Reading, Writing
+from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, jobs, links, moves, quarantine
-from catchment.ledger.jobs.states import in_parts
 from catchment.ledger.library import before_images, threads, word_index
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, select, text
 
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among, json_list
+from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chunks, contents, documents
-from catchment.ledger.jobs.states import in_parts
 from catchment.ledger.library import bigrams
 from catchment.ledger.library.query import Query, Term, plain_words
 from catchment.model import ASIDE

@@ -9,9 +9,9 @@ from datetime import datetime
 from sqlalchemy import delete, func, insert, select, update
 
 from catchment.ledger.db.database import Reading, Store, Writing, from_json, from_micros, to_json, to_micros
+from catchment.ledger.db.job_states import RUNNING
 from catchment.ledger.db.monotonic_clock import Timeline
 from catchment.ledger.db.schema import jobs, sources, throttles
-from catchment.ledger.jobs.states import RUNNING
 from catchment.pacing.bucket import HOUR
 from catchment.pacing.rules import ALL, Rule, scope, strictest, windows_of
 from catchment.pacing.windows import blocked_until as in_window

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, select, text, update
 
-from catchment.ledger.admin.vacuum import rewrite
 from catchment.ledger.db.database import Reading, Store, Writing, among
+from catchment.ledger.db.job_states import in_parts, in_small_parts
 from catchment.ledger.db.schema import (
     chunks,
     contents,
@@ -26,8 +26,8 @@ from catchment.ledger.db.schema import (
     sources,
     syncs,
 )
+from catchment.ledger.db.vacuum import rewrite
 from catchment.ledger.items import consents
-from catchment.ledger.jobs.states import in_parts, in_small_parts
 from catchment.ledger.library import bigrams, withdraw
 from catchment.ledger.library.before_images import has as was_used
 
@@ -181,7 +181,7 @@ class Purging:
             return reading.execute(statement).first() is not None
 
     def erase(self) -> None:
-        """See `catchment.ledger.admin.vacuum.rewrite`."""
+        """See `catchment.ledger.db.vacuum.rewrite`."""
         rewrite(self._store)
 
     def files(self) -> list[Path]:

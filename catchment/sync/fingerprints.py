@@ -1,51 +1,23 @@
 """Under which circumstances a sync works: the program, the source's settings, its login.
 
-What failed is tried again when they change.
-
-Of each only a fingerprint is kept. That of a secret has 16 bits: enough to see that it is another one, and too few to find
-out which.
+`catchment.ledger.jobs.circumstances` says which of them matter to a failure. Of each only a
+fingerprint is kept. That of a secret has 16 bits: enough to see that it is another one, and too few to find out which.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from catchment import __version__
 from catchment.errors import LoginFailed
-from catchment.model import Reason
+from catchment.ledger.jobs.circumstances import Circumstances
 
 if TYPE_CHECKING:
     from catchment.settings import SourceSettings
-
-Circumstances = Mapping[str, str]
-"""A fingerprint of each of `program`, `settings` and `login`."""
-
-CHANGED = {
-    "program": "the program changed",
-    "settings": "a setting of the source changed",
-    "login": "the login changed",
-}
-"""What is told when something is tried again because of it."""
-
-_ABOUT_CONTENT = ("program", "settings")
-_ABOUT_ACCESS = ("settings", "login")
-_ANY = ("program", "settings", "login")
-MATTERS: Mapping[Reason, tuple[str, ...]] = {
-    Reason.PARSE_ERROR: _ABOUT_CONTENT,
-    Reason.RESOURCE_EXHAUSTED: _ABOUT_CONTENT,
-    Reason.TIMEOUT: _ABOUT_CONTENT,
-    Reason.PROCESS_KILLED: _ABOUT_CONTENT,
-    Reason.PERMISSION_DENIED: _ABOUT_ACCESS,
-    Reason.CONNECTOR_ERROR: _ANY,
-    Reason.INVALID_STATE: _ANY,
-    Reason.DEPENDENCY_FAILURE: _ANY,
-    Reason.UNKNOWN: _ANY,
-}
-"""What has to change for an item that failed for this reason to be worth another try."""
 
 _REFERENCE = re.compile(r"(env|file|keyring|block):.+")
 _PARSERS = ("xberg", "selectolax")
@@ -64,11 +36,6 @@ def circumstances(settings: SourceSettings) -> Circumstances:
         "settings": hashlib.sha256(said.encode()).hexdigest()[:12],
         "login": " ".join(map(_fingerprint, _references(settings))),
     }
-
-
-def changed(reason: Reason, before: Circumstances, now: Circumstances) -> str | None:
-    """The first thing that matters to a failure and is not as it was then; None where all of it is."""
-    return next((what for what in MATTERS[reason] if what in before and before[what] != now.get(what)), None)
 
 
 def _versions(packages: Iterable[str]) -> Iterable[str]:
