@@ -12,15 +12,14 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pathspec import GitIgnoreSpec
-
 from connectors.folders import patterns
+from connectors.folders.patterns import Patterns
 
 _LARGEST_IGNORE_FILE = 200_000
 _MOST_LINES = 5_000
-"""An ignore file of so many patterns takes one to two seconds to compile, and 5 ms for each path that it is matched against."""
+"""An ignore file of this many patterns takes 0.3 s to compile, and 20 µs for each path that is matched against it."""
 _LONGEST_LINE = 4_096
-"""No path is longer on Linux; a pattern of 200 000 characters takes up to 50 s to compile."""
+"""No path is longer on Linux; a pattern of 200 000 characters takes up to 3 s to compile."""
 _TOO_LARGE = (
     f"file too large: more than {_MOST_LINES:,} lines, {_LARGEST_IGNORE_FILE // 1_000} kB, "
     f"or {_LONGEST_LINE:,} characters in a line"
@@ -69,8 +68,8 @@ class Layer:
 
     rules: IgnoreRules
     key: str
-    include: GitIgnoreSpec | None
-    exclude: GitIgnoreSpec | None
+    include: Patterns | None
+    exclude: Patterns | None
     files: tuple[_IgnoreFile, ...] = field(default=())
 
     @property
@@ -86,8 +85,8 @@ class Layer:
         layer = self
         for name in self.rules.ignore_files:
             text = _text(f"{path}/{name}")
-            if text is not None and (spec := _compiled(patterns.lines_of(text), lenient=True)):
-                file = _IgnoreFile(len(folder) + 1 if folder else 0, f"{folder}/{name}" if folder else name, spec)
+            if text is not None and (found := _compiled(patterns.lines_of(text), lenient=True)):
+                file = _IgnoreFile(len(folder) + 1 if folder else 0, f"{folder}/{name}" if folder else name, found)
                 key = hashlib.blake2b(f"{layer.key}\0{file.name}\0{text}".encode(errors="replace"), digest_size=8)
                 layer = Layer(self.rules, key.hexdigest(), self.include, self.exclude, (file, *layer.files))
         return layer
@@ -103,16 +102,15 @@ class Layer:
         """
         if self.hides(path.rpartition("/")[2]):
             return "hidden"
-        asked = f"{path}/" if folder else path
-        if self.exclude and self.exclude.check_file(asked).include:
+        if self.exclude and self.exclude.decides(path, folder=folder):
             return "excluded by the source's settings"
         for file in self.files:
-            decision = file.spec.check_file(asked[file.start :]).include
+            decision = file.patterns.decides(path[file.start :], folder=folder)
             if decision:
                 return f"excluded by {file.name}"
             if decision is False:
                 break
-        if self.include and not folder and not self.include.check_file(asked).include:
+        if self.include and not folder and not self.include.covers(path):
             return "not included by the source's settings"
         return None
 
@@ -123,13 +121,12 @@ class _IgnoreFile:
 
     start: int
     name: str
-    spec: GitIgnoreSpec
+    patterns: Patterns
 
 
-def _compiled(lines: Iterable[str], *, lenient: bool = False) -> GitIgnoreSpec | None:
+def _compiled(lines: Iterable[str], *, lenient: bool = False) -> Patterns | None:
     """The patterns, None if there are none. Lenient leaves out a line that is no pattern, as git does."""
-    spec = (patterns.those_in if lenient else patterns.compiled)(lines)
-    return spec if spec.patterns else None
+    return (patterns.those_in if lenient else patterns.compiled)(lines) or None
 
 
 def _text(path: str) -> str | None:

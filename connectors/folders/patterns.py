@@ -1,32 +1,110 @@
-"""Patterns as in a `.gitignore`, of the settings and of files that anybody may have written.
+"""Patterns as in a `.gitignore`, matched byte for byte as `git check-ignore` matches them.
 
-Matched in time that does not run away: as a regular expression, every `*` would be tried against every other, and a line of
-ten of them would hold a listing up for years.
+All patterns of a list become two regular expressions, one for names and one for paths. Each star but the last of a segment,
+and each `**/` but the last, is bound to its first match: the later ones have most room then, and a hostile line of many stars
+takes no longer than a plain one.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
-from pathspec import GitIgnoreSpec
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+EDITION = 2
+"""Changes with the answers: a commit that was listed under another edition is listed again."""
 
-_STAR, _ANY, _DEEP = "\x00s", "\x00a", "\x00d"
-_SPELLED = {_DEEP: "(?:/.+)?/", _STAR: "[^/]*", _ANY: "[^/]"}
-_TOP = "^(?:.+/)?"
-_BETWEEN_STARS = re.compile(rf"{_STAR}((?:{_ANY}|[^/\x00])*)(?={_STAR})")
-_CLASS = re.compile(r"\[:([a-z]{1,8}):\]")
 _CLASSES = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "digit": "0-9",
-    "lower": "a-z",
-    "space": " \t",
-    "upper": "A-Z",
-    "xdigit": "0-9A-Fa-f",
+    "alnum": r"0-9A-Za-z",
+    "alpha": r"A-Za-z",
+    "blank": r" \t",
+    "cntrl": r"\x01-\x1f\x7f",
+    "digit": r"0-9",
+    "graph": r"!-~",
+    "lower": r"a-z",
+    "print": r" -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r" \t\n\r",
+    "upper": r"A-Z",
+    "xdigit": r"0-9A-Fa-f",
 }
+_FOLDER = r"\x00"
+"""Marks the end of a folder's path: no wildcard matches it, and no name contains it."""
+_ANY, _STAR, _REST = r"[^/\x00]", r"[^/\x00]*", r"[^\x00]*"
+_UNITS = re.compile(r"\\(?P<escaped>.)|(?P<stars>\*+)|(?P<any>\?)|(?P<set>\[)|(?P<plain>[^\\])", re.DOTALL)
+_WILD = re.compile(r"[*?\[\\]")
+
+
+class _Line(NamedTuple):
+    """One pattern: its sign, whether it contains a slash and so is matched against whole paths, and its expression."""
+
+    ignores: bool
+    whole_path: bool
+    regex: str
+
+
+class Patterns:
+    """A list of patterns; the last one that matches decides. Paths are relative to the place of the list.
+
+    Surrogate escapes stand for the bytes of a path that are not UTF-8, as in `os.fsdecode`.
+    """
+
+    def __init__(self, lines: Sequence[_Line]) -> None:
+        self._lines = lines
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def decides(self, path: str, *, folder: bool) -> bool | None:
+        """Return whether the path itself is ignored; None if no pattern matches it. Its folders are not looked at."""
+        number = self._last(os.fsencode(path), folder=folder)
+        return None if number < 0 else self._lines[number].ignores
+
+    def ignores(self, file: str) -> bool:
+        """Return what `git check-ignore` says of a file: an ignored folder hides all that is in it."""
+        return any(number >= 0 and self._lines[number].ignores for number in self._down_to(file))
+
+    def covers(self, file: str) -> bool:
+        """Return whether the last pattern that matches a file, or a folder above it, is a positive one."""
+        number = max(self._down_to(file))
+        return number >= 0 and self._lines[number].ignores
+
+    def _down_to(self, file: str) -> Iterator[int]:
+        """The last matching pattern of each folder above a file, from the top, and of the file itself."""
+        path = os.fsencode(file)
+        end = path.find(b"/")
+        while end >= 0:
+            yield self._last(path[:end], folder=True)
+            end = path.find(b"/", end + 1)
+        yield self._last(path, folder=False)
+
+    def _last(self, path: bytes, *, folder: bool) -> int:
+        """The number of the last pattern that matches; -1 if none does."""
+        subject = path + b"\0" if folder else path
+        last = -1
+        for regex, numbers, text in (
+            (*self._of_names, subject[path.rfind(b"/") + 1 :]),
+            (*self._of_paths, subject),
+        ):
+            if numbers and (found := regex.fullmatch(text)) and found.lastindex:
+                last = max(last, numbers[found.lastindex - 1])
+        return last
+
+    @cached_property
+    def _of_names(self) -> tuple[re.Pattern[bytes], Sequence[int]]:
+        return self._joined(whole_path=False)
+
+    @cached_property
+    def _of_paths(self) -> tuple[re.Pattern[bytes], Sequence[int]]:
+        return self._joined(whole_path=True)
+
+    def _joined(self, *, whole_path: bool) -> tuple[re.Pattern[bytes], Sequence[int]]:
+        """One expression of all patterns, the last first, each followed by an empty group; and their numbers, by group."""
+        numbers = [number for number, line in enumerate(self._lines) if line.whole_path == whole_path][::-1]
+        joined = "|".join(f"{self._lines[number].regex}()" for number in numbers)
+        return re.compile(joined.encode("latin-1"), re.DOTALL), numbers
 
 
 def lines_of(text: str) -> list[str]:
@@ -34,64 +112,129 @@ def lines_of(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
-def compiled(lines: Iterable[str]) -> GitIgnoreSpec:
-    """The patterns. Raises ValueError for one that is none."""
-    return GitIgnoreSpec([pattern for line in lines if (pattern := _pattern(line))])
+def compiled(lines: Iterable[str]) -> Patterns:
+    """The patterns of the settings. Raises ValueError for a line that can match nothing."""
+    return Patterns([pattern for line in lines if (pattern := _pattern(line))])
 
 
-def those_in(lines: Iterable[str]) -> GitIgnoreSpec:
-    """The patterns among these lines; one that is none is left out, as git does."""
+def those_in(lines: Iterable[str]) -> Patterns:
+    """The patterns of an ignore file. Like git, it ignores a line that can match nothing, and what follows a NUL."""
     kept = []
     for line in lines:
         try:
-            pattern = _pattern(line)
+            pattern = _pattern(line.partition("\0")[0])
         except ValueError:
             continue
         kept += [pattern] if pattern else []
-    return GitIgnoreSpec(kept)
+    return Patterns(kept)
 
 
-def _pattern(line: str) -> _Pattern | None:
+def _pattern(line: str) -> _Line | None:
     """Return the pattern of a line; None for a comment or an empty line. Raises ValueError for any other line."""
-    if "\x00" in line:
-        raise ValueError("no name has a NUL in it")
-    try:
-        pattern = _Pattern(line)
-        return None if pattern.include is None else pattern
-    except re.error as error:
-        raise ValueError("its brackets are not in order") from error
+    if "\0" in line:
+        raise ValueError("no name contains a NUL")
+    text = _trimmed(line)
+    if not text or text.startswith("#"):
+        return None
+    glob = os.fsencode(text).decode("latin-1").removeprefix("!")
+    only_folders = glob.endswith("/")
+    glob = glob.removesuffix("/")
+    if not glob:
+        raise ValueError("it names no file")
+    whole_path = "/" in glob
+    regex = _translated(glob.removeprefix("/"), whole_path=whole_path)
+    return _Line(not text.startswith("!"), whole_path, f"{regex}{_FOLDER}" if only_folders else f"{regex}{_FOLDER}?")
 
 
-class _Pattern(GitIgnoreSpecPattern):
-    """A pattern whose expression never goes back over what one of its stars has matched."""
-
-    @classmethod
-    def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
-        """As the library's, with the classes of letters that it lacks."""
-        known = _CLASS.sub(lambda found: _CLASSES.get(found[1], found[0]), pattern)
-        regex, include = super().pattern_to_regex(known)
-        return (None if regex is None else _straight(regex)), include
+def _trimmed(line: str) -> str:
+    """The line without the spaces at its end; one after a backslash is part of a name."""
+    kept = line.rstrip(" ")
+    backslashes = len(kept) - len(kept.rstrip("\\"))
+    return line[: len(kept) + backslashes % 2]
 
 
-def _straight(regex: str) -> str:
-    """The expression with each star but the last of its name, and each `**` but the last, bound to its first match.
+def _translated(glob: str, *, whole_path: bool) -> str:
+    """Return the expression of a pattern. Raises ValueError for brackets or a backslash that are never closed."""
+    wild = _WILD.search(glob)
+    first_wild = wild.start() if wild else len(glob)
+    parts, segment = [""], _Segment()
+    place = 0
+    while place < len(glob):
+        unit = _UNITS.match(glob, place)
+        if unit is None:
+            raise ValueError("nothing follows its last backslash")
+        start, place = unit.span()
+        if unit["set"]:
+            regex, place = _set(glob, place)
+            segment.add(regex)
+        elif unit["stars"]:
+            # Git takes `**` for any number of folders after a slash, at the start, and after a name without wildcards.
+            deep = whole_path and len(unit["stars"]) > 1 and (start == first_wild or glob[start - 1] == "/")
+            if deep and place == len(glob):
+                segment.add(_REST)
+            elif deep and (slash := re.compile(r"\\?/").match(glob, place)):
+                parts[-1] += segment.end()
+                parts.append("(?:.*?/)" if slash[0] == "\\/" else "(?:.*?/)??")
+                place = slash.end()
+            else:
+                segment.star()
+        elif (char := unit["escaped"] or unit["plain"]) == "/":
+            parts[-1] += f"{segment.end()}/"
+        else:
+            segment.add(_ANY if unit["any"] else re.escape(char))
+    first, *others = (*parts[:-1], parts[-1] + segment.end())
+    return first + "".join(f"(?>{part})" for part in others[:-1]) + "".join(others[-1:])
 
-    The first is as good as any later one: it leaves the most for what comes after.
-    """
-    if regex.count(_SPELLED[_STAR]) < 2 and regex.count(_SPELLED[_DEEP]) + regex.startswith(_TOP) < 2:
-        return regex
-    top = _TOP if regex.startswith(_TOP) else "^"
-    rest = regex.removeprefix(top)
-    for sign, spelled in _SPELLED.items():
-        rest = rest.replace(spelled, sign)
-    rest = _BETWEEN_STARS.sub(rf"(?>{_STAR}?\1)", rest)
-    first, *others = rest.split(_DEEP)
-    if others:
-        between = "".join(f"(?>(?:/.+?)??/{unit}(?=/))" for unit in others[:-1])
-        begin = f"^(?>(?:.+?/)??{first}(?=/))" if top == _TOP else f"^{first}"
-        straight = f"{begin}{between}{_SPELLED[_DEEP]}{others[-1]}"
-    else:
-        straight = top + rest
-    for sign, spelled in _SPELLED.items():
-        straight = straight.replace(sign, spelled)
-    return straight
+
+class _Segment:
+    """The expression of one segment of a path, in the making: what stands between its stars."""
+
+    def __init__(self) -> None:
+        self._pieces = [""]
+
+    def add(self, regex: str) -> None:
+        self._pieces[-1] += regex
+
+    def star(self) -> None:
+        self._pieces.append("")
+
+    def end(self) -> str:
+        """Return the expression, and begin with the next segment."""
+        first, *others = self._pieces
+        self._pieces = [""]
+        bound = "".join(f"(?>{_STAR}?{piece})" for piece in others[:-1])
+        return first + bound + "".join(_STAR + piece for piece in others[-1:])
+
+
+def _set(glob: str, place: int) -> tuple[str, int]:
+    """Return the expression of the brackets that open before a place, and the place after them. Raises ValueError."""
+    negated = glob[place : place + 1] in ("!", "^")
+    place += negated
+    items, before, first = "", "", True
+    while first or glob[place : place + 1] != "]":
+        first = False
+        char, after = glob[place : place + 1], glob[place + 1 : place + 2]
+        if char == "-" and before and after not in ("", "]"):
+            place += 2 if after == "\\" else 1
+            char = glob[place : place + 1]
+            # A range that runs backwards is empty; its first character was added before.
+            items += f"{_byte(before)}-{_byte(char)}" if char and before <= char else ""
+            before = ""
+        elif char == "[" and after == ":" and (name := re.compile(r"\[:([^\]]*):\]").match(glob, place)):
+            if name[1] not in _CLASSES:
+                raise ValueError(f"there is no class [:{name[1]}:]")
+            items += _CLASSES[name[1]]
+            place = name.end() - 1
+            before = ""
+        else:
+            place += char == "\\"
+            before = char = glob[place : place + 1]
+            items += _byte(char) if char else ""
+        if not char:
+            raise ValueError("its brackets are never closed")
+        place += 1
+    return (rf"[^/\x00{items}]" if negated else f"(?!/)[{items}]"), place + 1
+
+
+def _byte(char: str) -> str:
+    return f"\\x{ord(char):02x}"

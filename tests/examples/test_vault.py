@@ -15,9 +15,10 @@ from posixpath import basename, dirname, join, normpath, splitext
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import pathspec
 import pytest
 import yaml
+
+from connectors.folders import patterns
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -351,5 +352,5 @@ def test_nothing_in_the_vault_names_a_real_address() -> None:
 
 def test_git_keeps_the_bytes_and_hides_no_file() -> None:
     assert "examples/vault/** -text" in (ROOT / ".gitattributes").read_text(encoding="utf-8").splitlines()
-    ignored = pathspec.GitIgnoreSpec.from_lines((ROOT / ".gitignore").read_text(encoding="utf-8").splitlines())
-    assert not [path for path in VAULT.rglob("*") if ignored.match_file(path.relative_to(ROOT).as_posix())]
+    ignored = patterns.those_in(patterns.lines_of((ROOT / ".gitignore").read_text(encoding="utf-8")))
+    assert not [path for path in VAULT.rglob("*") if ignored.ignores(path.relative_to(ROOT).as_posix())]

@@ -15,7 +15,7 @@ from random import Random
 import atheris
 
 PACKAGES = ["catchment", "connectors", "console", "deployments"]
-_READERS = ["imapclient", "pathspec", "email", "quopri", "html"]
+_READERS = ["imapclient", "email", "quopri", "html"]
 """Parsers of others in Python that ours lean on."""
 _SLOW = 60
 _MOST_BYTES = 4_096

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pathspec import GitIgnoreSpec
-
 from catchment.model import SkipReason
 from connectors.folders import patterns
 from connectors.folders.file import to_path
+from connectors.folders.patterns import Patterns
 from connectors.github.git.git import Objects, TreeEntry
 
 _LARGEST_ATTRIBUTES = 100_000
@@ -41,14 +40,17 @@ class FileRules:
         self._exclude = patterns.compiled(exclude) if exclude else None
         self.leaves_out_generated = not generated
         self._max_bytes = max_bytes
-        said = repr((tuple(paths), tuple(exclude), generated, max_bytes, _MADE_BY_PROGRAMS, _FROM_ELSEWHERE))
+        said = repr(
+            (patterns.EDITION, tuple(paths), tuple(exclude), generated, max_bytes, _MADE_BY_PROGRAMS, _FROM_ELSEWHERE)
+        )
         self.digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=6).hexdigest()
 
     def selects(self, path: str) -> bool:
         """Whether the patterns want a file; one that they do not is passed over in silence."""
-        if self._exclude is not None and self._exclude.match_file(path):
+        place = to_path(path)
+        if self._exclude is not None and self._exclude.ignores(place):
             return False
-        return self._paths is None or self._paths.match_file(path)
+        return self._paths is None or self._paths.covers(place)
 
     def unwanted(self, entry: TreeEntry, attributes: Attributes) -> Unwanted | None:
         """Why a file that the patterns want is not read all the same."""
@@ -73,31 +75,32 @@ class Attributes:
     def __init__(self, objects: Objects, commit: str) -> None:
         self._objects = objects
         self._commit = commit
-        self._folders: dict[str, dict[str, GitIgnoreSpec]] = {}
+        self._folders: dict[str, dict[str, Patterns]] = {}
 
     def origin(self, path: str) -> str | None:
         """What a file is that nobody wrote here: `generated` or `vendored`; None for any other."""
-        for what, spec in _DEFAULTS.items():
+        for what, usual in _DEFAULTS.items():
             said = self._said(path, what)
-            if said or (said is None and spec.match_file(path)):
+            if said or (said is None and usual.covers(to_path(path))):
                 return what
         return None
 
     def _said(self, path: str, what: str) -> bool | None:
         """What the nearest file says; None where none does."""
         for folder in _above(path):
-            spec = self._of(folder).get(what)
-            if spec is not None:
-                found = spec.check_file(path.removeprefix(folder).lstrip("/")).include
-                if found is not None:
-                    return found
+            stated = self._of(folder).get(what)
+            if stated is not None:
+                # Unlike an ignore file, a line about a folder says nothing of the files in it.
+                decision = stated.decides(to_path(path.removeprefix(folder).lstrip("/")), folder=False)
+                if decision is not None:
+                    return decision
         return None
 
-    def _of(self, folder: str) -> dict[str, GitIgnoreSpec]:
+    def _of(self, folder: str) -> dict[str, Patterns]:
         if folder not in self._folders:
             place = to_path(f"{folder}/.gitattributes" if folder else ".gitattributes")
             data = self._objects.read(f"{self._commit}:{place}", _LARGEST_ATTRIBUTES)
-            self._folders[folder] = _specs(data.decode("utf-8", "replace")) if data else {}
+            self._folders[folder] = _specs(data.decode("utf-8", "surrogateescape")) if data else {}
         return self._folders[folder]
 
 
@@ -109,12 +112,12 @@ def _above(path: str) -> Iterator[str]:
         yield folder
 
 
-def _specs(text: str) -> dict[str, GitIgnoreSpec]:
+def _specs(text: str) -> dict[str, Patterns]:
     """The patterns of an attributes file, for each thing that a file can be; one that is unset is taken out again."""
     found: dict[str, list[str]] = {}
     for line in patterns.lines_of(text):
         pattern, *attributes = _WORDS.findall(line)[:20] or [""]
-        if not pattern or pattern[0] in '#!"[':
+        if not pattern or pattern[0] in '#!"' or pattern.startswith("[attr]"):
             continue
         for attribute in attributes:
             name, _, value = attribute.lstrip("-!").partition("=")
