@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from catchment.errors import BadInput, SourceUnavailable
 from catchment.model import Reason
-from connectors.folders.file import to_locator
+from connectors.folders.file import to_locator, to_path
 
 SAFE: Mapping[str, str] = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -57,6 +57,8 @@ MOST_FILES = 1_000_000
 _PIECE = 1 << 16
 _COMMIT = re.compile(rb"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 _SHORT = 40
+_LONGEST_COMMAND = 250_000
+"""Of the names that a command line may hold; Linux takes 2 MB in all, macOS 1 MB."""
 _PLAIN = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n"
 _LONG = "[extensions]\n\tobjectFormat = sha256\n"
 _NO_GIT = "git is not installed; install it (apt install git), and try again"
@@ -100,10 +102,14 @@ class TreeEntry(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What became of a file between two commits: `was` is where it is not any more, `entry` what is there now."""
+    """What became of a file between two commits: `was` is where it is not any more, `entry` what is there now.
+
+    `lost` is the hash of the content of a file that is in neither place.
+    """
 
     was: str | None
     entry: TreeEntry | None
+    lost: str = ""
 
 
 def store_of(directory: Path, seconds: float = SECONDS) -> Path:
@@ -172,10 +178,11 @@ class Objects:
         for _ in self._records("ls-tree", "-r", "-z", "--name-only", "--full-tree", new):
             pass
         try:
-            found = list(self._differences(old, new, "-M", "-l2000"))
-        except (Damaged, Stalled):
-            # Files that were changed on the way are compared by their contents: some may not be here, or be too many.
-            found = list(self._differences(old, new, "-M100%"))
+            found = self._differences(old, new, "-M", "-l2000")
+        except (Damaged, Stalled) as error:
+            # Git compares contents to find files that were renamed and edited: some may be missing, or they may be too many.
+            exact = self._differences(old, new, "-M100%")
+            found = exact if isinstance(error, Stalled) else self._without_missing(old, new, exact)
         sizes = self._sizes(one.entry.blob for one in found if one.entry is not None and not one.entry.is_submodule)
         return [
             one if one.entry is None else one._replace(entry=one.entry._replace(size=sizes.get(one.entry.blob)))
@@ -215,18 +222,33 @@ class Objects:
         """Make the empty repository, which has to know how long hashes are."""
         make_empty(self._empty, long_hashes=len(name.partition(":")[0]) > _SHORT)
 
-    def _differences(self, old: str, new: str, *renames: str) -> Iterator[Difference]:
-        asked = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", *renames, old, new)
+    def _without_missing(self, old: str, new: str, exact: list[Difference]) -> list[Difference]:
+        """Compare contents again, without the files whose content is missing: `exact` says what became of those."""
+        unmatched = {one: one.entry.blob if one.entry else one.lost for one in exact if not (one.was and one.entry)}
+        present = self._sizes(unmatched.values())
+        missing = [one for one, blob in unmatched.items() if blob not in present]
+        excluded = [f":(exclude,literal){to_path(one.entry.path if one.entry else one.was or '')}" for one in missing]
+        if not missing or sum(map(len, excluded)) > _LONGEST_COMMAND:
+            return exact
+        try:
+            return [*self._differences(old, new, "-M", "-l2000", paths=excluded), *missing]
+        except (Damaged, Stalled):
+            return exact
+
+    def _differences(self, old: str, new: str, *renames: str, paths: Sequence[str] = ()) -> list[Difference]:
+        asked = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", *renames, old, new, "--", *paths)
         records = self._records(*asked)
+        found = []
         for record in records:
-            _, mode, _, blob, status = record.decode("ascii").split()
+            _, mode, before, blob, status = record.decode("ascii").split()
             path = _path(next(records))
             if status == "D":
-                yield Difference(path, None)
+                found.append(Difference(path, None, before))
             elif status.startswith("R"):
-                yield Difference(path, TreeEntry(_path(next(records)), mode, blob, None))
+                found.append(Difference(path, TreeEntry(_path(next(records)), mode, blob, None)))
             else:
-                yield Difference(None, TreeEntry(path, mode, blob, None))
+                found.append(Difference(None, TreeEntry(path, mode, blob, None)))
+        return found
 
     def _sizes(self, blobs: Iterable[str]) -> dict[str, int]:
         """The sizes of those that are here."""

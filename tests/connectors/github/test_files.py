@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -79,6 +80,42 @@ def test_a_file_that_is_renamed_and_changed_is_the_same_item(
     assert report.moved == {"project:a/two.md": "project:deux.md"}
     assert report.fetched == {"project:deux.md"}
     assert ledger.rows["project:deux.md"].number == number
+
+
+def test_missing_contents_leave_the_other_renames_as_they_are(
+    work: Repository, github: GitHub, ledger: MemoryLedger
+) -> None:
+    large = random.Random(1).randbytes(4_000_000)
+    for name in ("large", "[k]ept", "leaving"):
+        work.put(f"{name}.bin", name.encode() + large)
+    before = work.commit()
+    work.git("mv", "a/two.md", "deux.md")
+    work.put("deux.md", "# Two\n" * 20 + "and more\n")
+    work.git("mv", "[k]ept.bin", "renamed.bin")
+    work.git("rm", "--quiet", "leaving.bin")
+    work.put("large.bin", b"edited" + large)
+    work.put("new [1].bin", b"another" + large)
+    after = work.commit()
+    # As in a partial clone: no content of the large files is in the store.
+    for commit, name in (
+        (before, "large"),
+        (before, "leaving"),
+        (after, "large"),
+        (after, "renamed"),
+        (after, "new [1]"),
+    ):
+        blob = work.git("rev-parse", f"{commit}:{name}.bin")
+        (work.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    work.git("update-ref", "refs/heads/main", before)
+    assert set(ledger.sync(github).skipped.values()) == {SkipReason.TOO_LARGE}
+    number = ledger.rows["project:a/two.md"].number
+    work.git("update-ref", "refs/heads/main", after)
+    report = ledger.sync(github)
+    assert report.moved["project:a/two.md"] == "project:deux.md"
+    assert report.fetched == {"project:deux.md"}
+    assert ledger.rows["project:deux.md"].number == number
+    assert set(report.skipped) == {f"project:{name}.bin" for name in ("large", "renamed", "new [1]")}
+    assert {"project:leaving.bin", "project:[k]ept.bin"}.isdisjoint(ledger.present())
 
 
 def test_renamed_empty_files_are_not_taken_for_one_another(
