@@ -1,9 +1,8 @@
-"""What the syncs of this process are doing: the current step of each, for heartbeats, blame and stuck runs."""
+"""The steps that the syncs of this process execute, for heartbeats, stuck runs and abandoned threads."""
 
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,12 +34,10 @@ class CountingExecutor(ThreadPoolExecutor):
 
 @dataclass(frozen=True, slots=True)
 class SyncStatus:
-    """A sync at one moment. `seconds` is the age of its current step, 0 between steps."""
+    """A sync at one moment. `step` is empty between steps. `is_stuck`: it made no progress within its time limit."""
 
     run: str
-    source: str
     step: str
-    seconds: float
     is_stuck: bool
 
 
@@ -48,22 +45,20 @@ class Steps:
     """The steps that a sync runs at the moment. For one event loop."""
 
     def __init__(self) -> None:
-        self._running: dict[int, tuple[str, float]] = {}
+        self._running: dict[int, str] = {}
         self._numbers = itertools.count()
 
     @contextmanager
     def running(self, name: str) -> Iterator[None]:
         """Record that a step of this name runs."""
         number = next(self._numbers)
-        self._running[number] = name, time.monotonic()
+        self._running[number] = name
         try:
             yield
         finally:
             del self._running[number]
 
-    def longest(self) -> tuple[str, float]:
-        """The step that has been running longest, and for how many seconds; an empty name between steps."""
-        if not self._running:
-            return "", 0.0
-        name, since = min(self._running.values(), key=lambda step: step[1])
-        return name, time.monotonic() - since
+    @property
+    def oldest(self) -> str:
+        """The step that has been running longest; empty between steps."""
+        return next(iter(self._running.values()), "")

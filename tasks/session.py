@@ -40,7 +40,6 @@ class Session:
         """How many slices have begun."""
         self.batches: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
         """From `normalize` to `extract`: the number and the token of each batch of the slice; None after the last."""
-        self._name = name
         self._threads = CountingExecutor(_THREADS, f"sync of {name}")
         _executors.add(self._threads)
         self._steps = Steps()
@@ -72,8 +71,7 @@ class Session:
 
     def status(self) -> SyncStatus:
         """The step that has been running longest, and whether the sync has made no progress for too long."""
-        step, seconds = self._steps.longest()
-        return SyncStatus(str(self.run), self._name, step, seconds, self._is_open and self.sync.is_overdue)
+        return SyncStatus(str(self.run), self._steps.oldest, self._is_open and self.sync.is_overdue)
 
     def stop(self, reason: str) -> None:
         """Ask the sync to stop, also while it is being opened. From the event loop only; may be called again."""
@@ -84,13 +82,15 @@ class Session:
 
     async def open(self, sync: AbstractContextManager[SourceSync]) -> None:
         """Open the sync. Raises as `open_sync` does."""
-        await self._outside(self._enter, sync)
+        with self._steps.running("open"):
+            await self._outside(self._enter, sync)
 
     async def close(self) -> None:
         """Close the sync, and leave a step that hangs to itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         try:
-            await self._outside(self._resources.close)
+            with self._steps.running("close"):
+                await self._outside(self._resources.close)
         finally:
             self._opening.shutdown(wait=False)
 

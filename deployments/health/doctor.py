@@ -39,7 +39,7 @@ def mend(home: Home) -> None:
     """Clear away what is left over, where that can do no harm; may be called again. Raises TryAgain."""
     leftovers.remove_files(home)
     if state := running(home):
-        leftovers.correct(home, state)
+        leftovers.release_slots(state)
 
 
 def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:

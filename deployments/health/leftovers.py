@@ -13,17 +13,16 @@ from typing import Any
 
 import psutil
 
-from catchment.places import Places, live_runs
+from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.status import Finding, Verdict
-from deployments.runs.recovery import settle
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, starting, state_file
 from deployments.watch import status
 
-STILL_FOR = 60.0
-"""Seconds after which a run without a process is no longer one that is about to begin or has just ended."""
+_STILL_FOR = timedelta(minutes=1)
+"""After this time in its state, a run without a process is neither starting nor just finished."""
 
 _MEND = "catchment doctor --mend"
 _ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
@@ -92,14 +91,8 @@ def by_home() -> dict[Path, list[int]]:
 def in_prefect(home: Home, state: Running) -> list[Finding]:
     """Whether the server counts runs that no process executes, or slots that no run holds. Raises TryAgain."""
     with api(state) as client:
-        lost, leaks = _lost(home, client), _leaks(client)
-    found = []
-    if lost:
-        states = Counter(run["state_name"] for run in lost)
-        said = f"no process executes {', '.join(f'{number} {name}' for name, number in states.items())}"
-        found.append(Finding("runs", Verdict.FAIL, f"{said}; they are corrected within a minute", _MEND))
-    else:
-        found.append(Finding("runs", Verdict.OK, "every run that seems active has its process"))
+        active, leaks = _active(client), _leaks(client)
+    found = [_runs(Places.read(home), active)]
     if leaks:
         slots = "slot is" if len(leaks) == 1 else "slots are"
         said = f"{len(leaks)} concurrency {slots} held by no run: what needs it waits for ever"
@@ -109,24 +102,35 @@ def in_prefect(home: Home, state: Running) -> list[Finding]:
     return found
 
 
-def correct(home: Home, state: Running) -> None:
-    """End what no process executes, and give back the slots that no run holds; may be called again. Raises TryAgain."""
-    settle(home, state, still_for=STILL_FOR)
+def release_slots(state: Running) -> None:
+    """Release the concurrency slots that no run holds; may be called again. Raises TryAgain."""
     with api(state) as client:
         for leak in _leaks(client):
             client.patch(f"/v2/concurrency_limits/{leak.id}", json={"active_slots": leak.used}).raise_for_status()
 
 
-def _lost(home: Home, client: Client) -> list[dict[str, Any]]:
-    executing = live_runs(home)
-    before = datetime.now(UTC) - timedelta(seconds=STILL_FOR)
+def _runs(places: Places | None, active: list[dict[str, Any]]) -> Finding:
+    """Whether the worker executes every run that the server has believed active for a while."""
+    now = datetime.now(UTC)
+    if places is not None and not places.is_current(now):
+        said = "the worker cannot write down which runs it executes, so nobody else can tell whether one is dead"
+        return Finding("runs", Verdict.WARN, said, "make room on the disk of the home folder")
+    executing = places.runs if places is not None else ()
+    lost = Counter(
+        run["state_name"]
+        for run in active
+        if run["id"] not in executing and now - datetime.fromisoformat(run["state"]["timestamp"]) > _STILL_FOR
+    )
+    if not lost:
+        return Finding("runs", Verdict.OK, "the worker executes every run that seems active")
+    said = f"no worker executes {', '.join(f'{number} {name}' for name, number in lost.items())}"
+    restart = "wait a minute, the worker corrects them; else catchment down, then catchment up --detach"
+    return Finding("runs", Verdict.FAIL, said, restart)
+
+
+def _active(client: Client) -> list[dict[str, Any]]:
     waiting = {"operator": "or_", "type": {"any_": list(_ACTIVE)}, "name": {"any_": ["AwaitingRetry"]}}
-    query = {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}}
-    return [
-        run
-        for run in everything(client, "flow_runs", query)
-        if run["id"] not in executing and datetime.fromisoformat(run["state"]["timestamp"]) < before
-    ]
+    return everything(client, "flow_runs", {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}})
 
 
 def _leaks(client: Client) -> list[Leak]:

@@ -5,6 +5,7 @@ A closed connection means that the other side is gone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -49,20 +50,14 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
-    """The current step of a sync. `seconds`: how long the step has been running; 0 between steps."""
-
-    run: UUID
-    source: str
-    step: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Runner to worker, every second from the runs' event loop: what each sync does, and how many threads never returned."""
+    """Runner to worker, every second from the runs' event loop.
 
-    syncs: tuple[Activity, ...]
+    `steps`: the current step of the sync of each run; empty between steps. A run that is not a sync is missing.
+    `abandoned_threads`: how many threads never returned.
+    """
+
+    steps: Mapping[UUID, str]
     abandoned_threads: int
 
 

@@ -26,7 +26,6 @@ from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
 
 from deployments.runner.messages import (
-    Activity,
     Cancel,
     CodeChanged,
     Finished,
@@ -141,14 +140,13 @@ class Runner:
 
     async def _report(self) -> None:
         while True:
-            syncs = tuple(
-                Activity(UUID(status.run), status.source, status.step, status.seconds) for status in session.statuses()
-            )
-            for status in session.statuses():
+            statuses = session.statuses()
+            for status in statuses:
                 if status.is_stuck and (stuck := self._runs.get(UUID(status.run))):
                     stuck.problem = "made no progress within its time limit"
                     self._obey(Cancel(UUID(status.run)))
-            self._outbox.put(Heartbeat(syncs, self._abandoned_threads()))
+            steps = {UUID(status.run): status.step for status in statuses}
+            self._outbox.put(Heartbeat(steps, self._abandoned_threads()))
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     def _abandoned_threads(self) -> int:

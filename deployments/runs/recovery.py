@@ -1,289 +1,292 @@
-"""The runs that the Prefect server remembers, made true: by the processes that live, and not by what was said last."""
+"""Correct the flow runs on the Prefect server. The worker calls this: it alone knows which runs live.
+
+Only this module sets the state of a run that has started and did not set its own final state.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Set
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote
+from uuid import UUID
 
-from catchment.errors import TryAgain
-from catchment.places import live_runs
-from catchment.runtime.home import Home
-from deployments.server.client import Client, ServerUnreachable, api, everything
-from deployments.server.environment import POOL
-from deployments.server.running import Running, running
+import httpx
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter, TaskRunFilter, WorkPoolFilter
+from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelled, Completed, Scheduled
 
+INTERRUPTED = "Interrupted"
+"""The name of the state, of type CRASHED, of a run that was lost through no fault of its source."""
+HELD = "Quarantined"
+"""The name of the state, of type FAILED, of a run whose source is held from now on; flows use the same name."""
 GIVEN_UP_AFTER = 3
-"""A source whose runs crashed so often in a row is left to its schedule, or to a person."""
+"""A source whose runs crashed this often in a row is left to its schedule and to the operator."""
 
 _PAGE = 200
-_ACTIVE = ["PENDING", "RUNNING", "CANCELLING"]
-_FINAL = ["COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
-# A retry of a flow waits in the process of the run; without it, nothing ever takes the run up again.
-_NEEDS_PROCESS = {"operator": "or_", "type": {"any_": _ACTIVE}, "name": {"any_": ["AwaitingRetry"]}}
-_OUR_POOL = {"work_pools": {"name": {"any_": [POOL]}}}
-_SOON_SECONDS = 60
-_CLOCK_SET = timedelta(seconds=10)
-"""A difference that no slow correction of the clock makes."""
-_TOLD_SECONDS = 10
-"""So long after a run has ended the server has heard of the end of its tasks, if it ever will."""
-_NO_PROCESS = "The process of its run is gone"
+_OPEN = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
+_FINAL = (StateType.COMPLETED, StateType.FAILED, StateType.CANCELLED, StateType.CRASHED)
+# A retry of a flow waits in the process of the run; without it, no worker ever starts the run again.
+_WAITS_IN_PROCESS = "AwaitingRetry"
+_NEEDS_PROCESS = {"operator": "or_", "type": {"any_": _OPEN}, "name": {"any_": [_WAITS_IN_PROCESS]}}
+_SOON = timedelta(minutes=1)
+_REPORTED_AFTER = timedelta(seconds=10)
+"""The server has received the end of each task of a run by then, if ever."""
+_PATIENCE_SECONDS = 3.0
+"""Time for one correction. The server drops the connection while the lease of a slot that the run held has not expired."""
+_NO_PROCESS = "the process of the run is gone"
 
 
 @dataclass(frozen=True, slots=True)
-class SettledRuns:
-    """How many runs, and parts of runs, were corrected, and how many the server would not correct now."""
+class Ending:
+    """How a run ended, as its worker saw it. `problem` is empty if the flow set its own final state.
 
-    corrected: int
+    `name`: the state of a run with a problem. `may_restart`: a run that had not started is scheduled again.
+    """
+
+    problem: str = ""
+    remedy: str = "the next sync resumes"
+    name: str = "Crashed"
+    was_cancelled: bool = False
+    may_restart: bool = False
+
+    def state_for(self, run: FlowRun) -> State[Any] | None:
+        """The state that the run is to have; None if its own is right."""
+        state = run.state
+        if state is None:
+            return None
+        was_cancelled = self.was_cancelled or state.type is StateType.CANCELLING
+        # The engine calls a cancelled task a crash, without the reason.
+        is_unexplained = state.type is StateType.CRASHED and (bool(self.problem) or was_cancelled)
+        if not (state.type in _OPEN or state.name == _WAITS_IN_PROCESS or is_unexplained):
+            return None
+        if was_cancelled:
+            return Cancelled(message=f"Cancelled: {self.problem}" if self.problem else "Cancelled")
+        if state.type is StateType.PENDING and run.run_count == 0 and self.may_restart:
+            return Scheduled(message="Its start was interrupted; scheduled again")
+        kind = StateType.FAILED if self.name == HELD else StateType.CRASHED
+        problem = self.problem or "the run ended without a result"
+        return State(type=kind, name=self.name, message=f"{problem[0].upper()}{problem[1:]}; {self.remedy}")
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """How many runs, subflows and tasks were corrected, and how many corrections the server refused for now."""
+
+    made: int
     refused: int
 
 
 @dataclass(frozen=True, slots=True)
-class Crashed:
-    """A source whose latest run crashed: the run, and whether another was asked for."""
+class CrashedSource:
+    """A source whose latest run crashed: its deployment's name, the run, and whether another run was requested."""
 
-    source: str
-    run: str
-    resumed: bool
+    name: str
+    run: UUID
+    is_resumed: bool
+
+    def __str__(self) -> str:
+        if self.is_resumed:
+            return f"{self.name}: the sync crashed; it resumes in a new run"
+        return (
+            f"{self.name}: the sync crashed {GIVEN_UP_AFTER} times in a row and waits for its schedule; "
+            f"run: catchment sync {self.name}"
+        )
 
 
-def settle(home: Home, state: Running, *, still_for: float = 0) -> SettledRuns:
-    """Correct every run of our pool that the server believes active and that no process executes; may be called again.
+async def finish(client: PrefectClient, run: UUID, ending: Ending) -> State[Any] | None:
+    """Correct the state of a run that has ended, and those of its subflows; its final state. May be called again."""
+    try:
+        flow_run = await client.read_flow_run(run)
+    except ObjectNotFound:
+        return None
+    if (state := ending.state_for(flow_run)) is not None:
+        await client.set_flow_run_state(run, state, force=True)
+    state = state or flow_run.state
+    was_cancelled = ending.was_cancelled or (state is not None and state.type is StateType.CANCELLED)
+    if ending.problem or was_cancelled:
+        with_it = replace(ending, was_cancelled=was_cancelled)
+        for subflow in await _runs(client, {"parent_flow_run_id": {"any_": [run]}}):
+            if (corrected := with_it.state_for(subflow)) is not None:
+                await client.set_flow_run_state(subflow.id, corrected, force=True)
+    return state
 
-    One that had begun is marked crashed; one that had not is scheduled again, for nothing of it happened. Its subflows
-    and tasks end with it. Left alone is what changed its state less than `still_for` seconds ago: a run that is about to
-    start has no process yet.
+
+async def correct(client: PrefectClient, pool: str, live: Callable[[], Set[UUID]]) -> Corrections:
+    """Correct every run of the pool that the server believes active and that is not `live`. May be called again.
+
+    A run that had started is marked crashed, and one that had not is scheduled again. Its subflows and tasks end with it.
     """
-    executing = live_runs(home)
-    with api(state) as client:
-        lost = [
-            (run, _true_state(run))
-            for run in _runs(client, {"state": _NEEDS_PROCESS})
-            if run["id"] not in executing and _stands(run, still_for)
-        ]
-        parts = _runs(client, {"state": _NEEDS_PROCESS, "parent_task_run_id": {"is_null_": False}}, {})
-        lost += [(part, _crashed(_NO_PROCESS)) for part in parts if _is_lost(client, part, executing)]
-        done = [_set_state(client, "flow_runs", run, true) for run, true in lost]
-        # Of these all tasks have ended; of others the server may not have heard yet.
-        if lost:
-            done += _settle_tasks(client, {"id": {"any_": [run["id"] for run, _ in lost]}})
-        told_before = datetime.now(UTC) - timedelta(seconds=min(still_for, _TOLD_SECONDS))
-        done += _settle_tasks(client, {"end_time": {"before_": told_before.isoformat()}})
-    return SettledRuns(done.count(True), done.count(False))
+    # A run that ends meanwhile is live before the question, and one that starts is live after it.
+    executing = set(live())
+    open_runs = await _runs(client, {"state": _NEEDS_PROCESS}, pool=pool)
+    subflows = await _runs(client, {"state": _NEEDS_PROCESS, "parent_task_run_id": {"is_null_": False}})
+    executing |= live()
+    lost = [run for run in open_runs if run.id not in executing]
+    lost += [part for part in subflows if await _is_lost(client, part, pool, executing)]
+    ending = Ending(_NO_PROCESS, may_restart=True)
+    done = [
+        await _corrected(client.set_flow_run_state(run.id, state, force=True))
+        for run in lost
+        if (state := ending.state_for(run)) is not None
+    ]
+    if lost:
+        done += await _finish_tasks(client, {"id": {"any_": [run.id for run in lost]}})
+    done += await _finish_tasks(client, {"end_time": {"before_": datetime.now(UTC) - _REPORTED_AFTER}})
+    return Corrections(done.count(True), done.count(False))
 
 
-def resume(state: Running, *, since: float | None = None) -> list[Crashed]:
-    """Ask for a run of every source whose latest run crashed, unless one is coming or it crashed too often in a row.
+async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | None:
+    """Request a run of a source whose latest run crashed, unless one is due soon or it crashed too often in a row.
 
-    Looks at what crashed in the last `since` seconds, or ever. May be called again: what was asked for is not asked for twice.
+    None if nothing crashed, if the deployment is paused, or if it is not of a source. May be called again: a crash is
+    answered by one run.
     """
-    crashed: dict[str, Any] = {"state": {"type": {"any_": ["CRASHED"]}}}
+    of_source = {"id": {"any_": [deployment]}, "tags": {"all_": ["source"]}}
+    # Before the clock was set back, some may have ended at a time that is the future again.
+    ended: dict[str, Any] = {"state": {"type": {"any_": _FINAL}}, "end_time": {"before_": datetime.now(UTC)}}
+    latest = await _runs(client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=1)
+    if not latest or latest[0].state_type is not StateType.CRASHED or await _is_coming(client, of_source):
+        return None
+    (crashed,) = latest
+    found = await client.read_deployment(deployment)
+    if found.paused:
+        return None
+    if crashed.state_name != INTERRUPTED:
+        ended["state"]["name"] = {"not_any_": [INTERRUPTED]}
+        in_a_row = await _runs(
+            client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=GIVEN_UP_AFTER
+        )
+        if [run.state_type for run in in_a_row] == [StateType.CRASHED] * GIVEN_UP_AFTER:
+            return CrashedSource(found.name, crashed.id, is_resumed=False)
+    await client.create_flow_run_from_deployment(
+        deployment,
+        parameters={name: crashed.parameters[name] for name in ("deep", "plan") if name in crashed.parameters},
+        state=Scheduled(message="The last run crashed; this one resumes"),
+        # Another caller that sees the same crash requests the same run.
+        idempotency_key=f"goes on for {crashed.id}",
+    )
+    return CrashedSource(found.name, crashed.id, is_resumed=True)
+
+
+async def resume_all(client: PrefectClient, pool: str, since: timedelta | None) -> list[CrashedSource]:
+    """As `resume`, for each source of the pool with a run that crashed within `since`, or ever. May be called again."""
+    crashed: dict[str, Any] = {"state": {"type": {"any_": [StateType.CRASHED]}}}
     if since is not None:
-        crashed["end_time"] = {"after_": (datetime.now(UTC) - timedelta(seconds=since)).isoformat()}
-    found = []
-    with api(state) as client:
-        deployments = {run["deployment_id"] for run in _runs(client, crashed)} - {None}
-        for deployment in deployments:
-            if (one := _resume(client, deployment)) is not None:
-                found.append(one)
-    return found
+        crashed["end_time"] = {"after_": datetime.now(UTC) - since}
+    deployments = {run.deployment_id for run in await _runs(client, crashed, pool=pool)}
+    resumed = []
+    for deployment in deployments:
+        if deployment is not None and (source := await resume(client, deployment)) is not None:
+            resumed.append(source)
+    return resumed
 
 
-def resume_now(home: Home) -> None:
-    """As `resume`, for the worker whose runner was lost. The next sweep does the same if the server does not answer."""
-    if state := running(home):
-        with contextlib.suppress(TryAgain):
-            resume(state, since=_SOON_SECONDS)
+async def drop_overdue(client: PrefectClient, pool: str, live: Set[UUID]) -> None:
+    """Of the runs that a schedule planned and that did not start in time, keep the latest of each deployment.
 
-
-def drop_overdue(home: Home, state: Running) -> None:
-    """Of the runs that a schedule planned and that did not begin in time, keep the latest of each deployment."""
+    The worker must start no run meanwhile.
+    """
     overdue = {
-        "state": {"type": {"any_": ["SCHEDULED"]}},
-        "expected_start_time": {"before_": datetime.now(UTC).isoformat()},
+        "state": {"type": {"any_": [StateType.SCHEDULED]}},
+        "expected_start_time": {"before_": datetime.now(UTC)},
     }
-    kept: set[str] = set()
-    with api(state) as client:
-        planned = [run for run in _runs(client, overdue) if run["auto_scheduled"]]
-        executing = live_runs(home) if planned else frozenset()
-        for run in planned:
-            if run["id"] in executing:
-                # It has just begun, and the server is yet to hear of it.
-                continue
-            if run["deployment_id"] in kept:
-                client.delete(f"/flow_runs/{run['id']}").raise_for_status()
-            kept.add(run["deployment_id"])
+    kept: set[UUID | None] = set()
+    for run in await _runs(client, overdue, pool=pool):
+        # The server does not know yet that a live run has started.
+        if run.auto_scheduled and run.id not in live:
+            if run.deployment_id in kept:
+                await client.delete_flow_run(run.id)
+            kept.add(run.deployment_id)
 
 
-def replan(state: Running, back: float) -> None:
-    """Bring the runs that are still to begin into a time that is `back` seconds earlier: the clock was set back by that.
-
-    What a schedule planned is dropped, and planned anew by the server; what was asked for begins as soon as it was to.
-    What ended in the future is forgotten: the server never plans a time again of which it has a run.
-    """
-    future = {"after_": datetime.now(UTC).isoformat()}
-    with api(state) as client:
-        for run in _runs(client, {"state": {"type": {"any_": _FINAL}}, "start_time": future}):
-            if run["auto_scheduled"]:
-                client.delete(f"/flow_runs/{run['id']}").raise_for_status()
-        for run in _runs(client, {"state": {"type": {"any_": ["SCHEDULED"]}}}):
-            planned = datetime.fromisoformat(run["next_scheduled_start_time"] or run["expected_start_time"])
-            if planned <= datetime.now(UTC):
-                continue
-            if run["auto_scheduled"]:
-                client.delete(f"/flow_runs/{run['id']}").raise_for_status()
-                continue
-            sooner = {"scheduled_time": (planned - timedelta(seconds=back)).isoformat()}
-            _set_state(client, "flow_runs", run, {"type": "SCHEDULED", "state_details": sooner})
-
-
-def follow_clock(state: Running) -> float:
-    """See whether the clock was set back while nothing ran, and `replan` if it was; by how many seconds at least.
-
-    The worker's last sign of life says what time it was. It is forgotten, for it is no sign of life now.
-    """
-    now = datetime.now(UTC)
-    seen_later = {"workers": {"last_heartbeat_time": {"after_": (now + _CLOCK_SET).isoformat()}}}
-    with api(state) as client:
-        workers = client.post(f"/work_pools/{POOL}/workers/filter", json=seen_later).raise_for_status().json()
-        back = max(
-            (datetime.fromisoformat(worker["last_heartbeat_time"]) - now for worker in workers), default=timedelta()
-        ).total_seconds()
-        if back:
-            replan(state, back)
-        for worker in workers:
-            client.delete(f"/work_pools/{POOL}/workers/{quote(worker['name'], safe='')}").raise_for_status()
-    return back
-
-
-def cancel_active(home: Home, state: Running, *, patience: float, hurry: Callable[[], bool]) -> bool:
-    """Ask every active run of our pool to end; whether there were any.
-
-    Waits until each has ended, for `patience` seconds at most, or until `hurry`.
-    """
-    deadline = time.monotonic() + patience
-    found = False
-    with api(state) as client:
-        while active := _runs(client, {"state": {"type": {"any_": _ACTIVE}}}):
-            found = True
-            for run in active:
-                if run["state_type"] != "CANCELLING":
-                    asked = {"type": "CANCELLING", "message": "Catchment is shutting down"}
-                    _set_state(client, "flow_runs", run, asked)
-            given_up = hurry() or time.monotonic() > deadline
-            if given_up or not live_runs(home) & {run["id"] for run in active}:
-                break
-            time.sleep(0.2)
-    return found
-
-
-def _true_state(run: dict[str, Any]) -> dict[str, str]:
-    if run["state_type"] == "PENDING" and run["run_count"] == 0:
-        return {"type": "SCHEDULED", "message": "Its start was interrupted; scheduled again"}
-    if run["state_type"] == "CANCELLING":
-        return {"type": "CANCELLED", "message": "Cancelled, and its process is gone"}
-    return _crashed("Its process is gone; the next sync goes on")
-
-
-def _crashed(message: str) -> dict[str, str]:
-    return {"type": "CRASHED", "message": message}
-
-
-def _is_lost(client: Client, part: dict[str, Any], executing: Collection[str]) -> bool:
-    """Whether a subflow belongs to a run of our pool that no process executes, or to one that was deleted."""
+async def _is_lost(client: PrefectClient, part: FlowRun, pool: str, executing: Collection[UUID]) -> bool:
+    """Whether a subflow belongs to a run of the pool that nobody executes, or to one that was deleted."""
     run = part
-    while run["parent_task_run_id"] is not None:
-        of_part = {"task_runs": {"id": {"any_": [run["parent_task_run_id"]]}}}
-        above = client.post("/flow_runs/filter", json=of_part).raise_for_status().json()
+    while run.parent_task_run_id is not None:
+        above = await _runs(client, {}, task={"id": {"any_": [run.parent_task_run_id]}})
         if not above:
             return True
         run = above[0]
-    return run["work_pool_name"] == POOL and run["id"] not in executing
+    return run.work_pool_name == pool and run.id not in executing
 
 
-def _settle_tasks(client: Client, which: dict[str, Any]) -> list[bool]:
-    """End the tasks that seem to go on in runs that have ended. What became of them was never told, or was lost on the way."""
-    query = {
-        "task_runs": {"state": {"type": {"any_": ["SCHEDULED", *_ACTIVE]}}},
-        "flow_runs": {"state": {"type": {"any_": _FINAL}}, **which},
-        "limit": _PAGE,
-    }
+async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list[bool]:
+    """End the open tasks of runs that have ended. Their own end was never reported, or the report was lost."""
+    is_open = TaskRunFilter.model_validate({"state": {"type": {"any_": [StateType.SCHEDULED, *_OPEN]}}})
+    of_ended = FlowRunFilter.model_validate({"state": {"type": {"any_": _FINAL}}, **which})
     done: list[bool] = []
-    while tasks := client.post("/task_runs/filter", json=query).raise_for_status().json():
-        ids = list({task["flow_run_id"] for task in tasks})
-        above = client.post("/flow_runs/filter", json={"flow_runs": {"id": {"any_": ids}}}).raise_for_status().json()
-        how = {run["id"]: run["state_type"] for run in above}
-        now = [_set_state(client, "task_runs", task, _end_of_task(how.get(task["flow_run_id"]))) for task in tasks]
+    while tasks := await client.read_task_runs(task_run_filter=is_open, flow_run_filter=of_ended, limit=_PAGE):
+        above = await _runs(client, {"id": {"any_": {task.flow_run_id for task in tasks}}})
+        states = {run.id: run.state_type for run in above}
+        now = [
+            await _corrected(client.set_task_run_state(task.id, _end_of_task(task, states), force=True))
+            for task in tasks
+        ]
         done += now
         if not all(now) or len(tasks) < _PAGE:
             break
     return done
 
 
-def _end_of_task(run_ended: str | None) -> dict[str, str]:
-    if run_ended == "COMPLETED":
-        return {"type": "COMPLETED", "message": "Its end was not told; the run that it is a part of completed"}
-    if run_ended == "CANCELLED":
-        return {"type": "CANCELLED", "message": "The run that it is a part of was cancelled"}
-    return _crashed(_NO_PROCESS)
+def _end_of_task(task: TaskRun, states: Mapping[UUID, StateType | None]) -> State[Any]:
+    match states.get(task.flow_run_id) if task.flow_run_id else None:
+        case StateType.COMPLETED:
+            return Completed(message="Its end was not reported; its run completed")
+        case StateType.CANCELLED:
+            return Cancelled(message="Its run was cancelled")
+        case _:
+            return State(type=StateType.CRASHED, message="The process of its run is gone")
 
 
-def _resume(client: Client, deployment: str) -> Crashed | None:
-    of_source = {"deployments": {"id": {"any_": [deployment]}, "tags": {"all_": ["source"]}}}
-    # Before the clock was set back, some may have ended in what is the future again.
-    until_now = {"state": {"type": {"any_": _FINAL}}, "end_time": {"before_": datetime.now(UTC).isoformat()}}
-    last = {**of_source, "flow_runs": until_now, "sort": "END_TIME_DESC"}
-    ended = client.post("/flow_runs/filter", json={**last, "limit": GIVEN_UP_AFTER}).raise_for_status().json()
-    if not ended or ended[0]["state_type"] != "CRASHED" or _is_coming(client, of_source):
-        return None
-    there = client.get(f"/deployments/{deployment}").raise_for_status().json()
-    if there["paused"]:
-        return None
-    if len(ended) == GIVEN_UP_AFTER and {run["state_type"] for run in ended} == {"CRASHED"}:
-        return Crashed(there["name"], ended[0]["id"], resumed=False)
-    body: dict[str, Any] = {
-        "state": {"type": "SCHEDULED", "message": "The last run crashed; this one goes on"},
-        # Whoever else has seen the same crash asks for the same run.
-        "idempotency_key": f"goes on for {ended[0]['id']}",
+async def _is_coming(client: PrefectClient, of_source: Mapping[str, Any]) -> bool:
+    """Whether a run of the source is active or due soon."""
+    soon = {
+        "state": {"type": {"any_": [StateType.SCHEDULED]}},
+        "expected_start_time": {"before_": datetime.now(UTC) + _SOON},
     }
-    if asked := {name: ended[0]["parameters"][name] for name in ("deep", "plan") if name in ended[0]["parameters"]}:
-        body["parameters"] = asked
-    client.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
-    return Crashed(there["name"], ended[0]["id"], resumed=True)
+    active = {"state": {"type": {"any_": _OPEN}}}
+    return any([await _runs(client, which, deployment=of_source, limit=1) for which in (active, soon)])
 
 
-def _is_coming(client: Client, of_source: dict[str, Any]) -> bool:
-    """Whether a run of the source goes on or is about to begin."""
-    soon = datetime.now(UTC) + timedelta(seconds=_SOON_SECONDS)
-    coming = (
-        {"state": {"type": {"any_": _ACTIVE}}},
-        {"state": {"type": {"any_": ["SCHEDULED"]}}, "expected_start_time": {"before_": soon.isoformat()}},
-    )
-    queries = ({**of_source, "flow_runs": flow_runs, "limit": 1} for flow_runs in coming)
-    return any(client.post("/flow_runs/filter", json=query).raise_for_status().json() for query in queries)
+async def _runs(
+    client: PrefectClient,
+    runs: Mapping[str, Any],
+    *,
+    pool: str | None = None,
+    deployment: Mapping[str, Any] | None = None,
+    task: Mapping[str, Any] | None = None,
+    sort: FlowRunSort = FlowRunSort.EXPECTED_START_TIME_DESC,
+    limit: int | None = None,
+) -> list[FlowRun]:
+    """The runs that match the filters, the latest first; all, or the first `limit`. Subflows are in no pool."""
+    found: list[FlowRun] = []
+    while True:
+        page = await client.read_flow_runs(
+            flow_run_filter=FlowRunFilter.model_validate(runs),
+            work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": [pool]}}) if pool else None,
+            deployment_filter=DeploymentFilter.model_validate(deployment) if deployment else None,
+            task_run_filter=TaskRunFilter.model_validate(task) if task else None,
+            sort=sort,
+            limit=limit or _PAGE,
+            offset=len(found),
+        )
+        found += page
+        if limit or len(page) < _PAGE:
+            return found
 
 
-def _stands(run: dict[str, Any], seconds: float) -> bool:
-    """Whether a run has been in its state for so long; a state of the future is one from before the clock was set back."""
-    age = (datetime.now(UTC) - datetime.fromisoformat(run["state"]["timestamp"])).total_seconds()
-    return age >= seconds or age < -_SOON_SECONDS
-
-
-def _runs(client: Client, flow_runs: dict[str, Any], where: dict[str, Any] = _OUR_POOL) -> list[dict[str, Any]]:
-    """The matching runs of our pool, or of elsewhere, the latest first. Subflows are in no pool."""
-    return everything(client, "flow_runs", {"flow_runs": flow_runs, **where, "sort": "EXPECTED_START_TIME_DESC"})
-
-
-def _set_state(client: Client, kind: str, run: dict[str, Any], state: dict[str, Any]) -> bool:
-    """Whether the run is as it should be now: so is one that was deleted meanwhile."""
-    # The server drops the connection, or fails, where a slot that the run held is in the way; the next sweep tries again.
-    # A connection that it is about to drop must not be the one of the next question.
-    last = {"Connection": "close"}
-    with contextlib.suppress(ServerUnreachable):
-        answer = client.post(f"/{kind}/{run['id']}/set_state", json={"state": state, "force": True}, headers=last)
-        return answer.is_success or answer.is_missing
-    return False
+async def _corrected(correction: Awaitable[object]) -> bool:
+    """Whether a run is as it should be now; so is a run that was deleted meanwhile."""
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await correction
+    except ObjectNotFound:
+        return True
+    except (httpx.HTTPError, TimeoutError):
+        return False
+    return True

@@ -6,7 +6,8 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 
 import psutil
 
@@ -43,13 +44,14 @@ def descendants(pid: int) -> list[psutil.Process]:
         return []
 
 
-def end(process: subprocess.Popen[bytes], *, grace: float) -> None:
-    """End a child that leads its own group: asked with SIGTERM, and after `grace` seconds killed with all below it."""
+def end(process: subprocess.Popen[bytes], *, grace: float, hurry: Callable[[], bool] = lambda: False) -> None:
+    """End a child that leads its own group: SIGTERM, and after `grace` seconds or on `hurry` SIGKILL to all below it."""
     below = descendants(process.pid)
     if process.poll() is None:
         process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(grace)
+        deadline = time.monotonic() + grace
+        while process.poll() is None and time.monotonic() < deadline and not hurry():
+            time.sleep(0.02)
     below += descendants(process.pid)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from catchment.errors import TryAgain
@@ -68,18 +67,11 @@ class Service:
         self._put_off()
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
-    def end(self, grace: float) -> None:
-        """Terminate the child, and kill it and its descendants after `grace` seconds. May be called again."""
+    def end(self, grace: float, hurry: Callable[[], bool] = lambda: False) -> None:
+        """Terminate the child, and kill it and its descendants after `grace` seconds or on `hurry`. May be called again."""
         if self.process:
-            end(self.process, grace=grace)
+            end(self.process, grace=grace, hurry=hurry)
             self.process = None
-
-    def finish(self, patience: float) -> None:
-        """Give the child `patience` seconds to finish, then kill it."""
-        if self.process:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(patience)
-            self.end(grace=0)
 
     def _put_off(self) -> None:
         lived = time.monotonic() - self.started

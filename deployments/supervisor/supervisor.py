@@ -15,7 +15,7 @@ from pathlib import Path
 from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, pid_of
-from deployments.runs.recovery import cancel_active, drop_overdue, follow_clock, replan, settle
+from deployments.runs.clock import follow_clock, replan
 from deployments.runs.work_pool import ensure_pool, worker_online
 from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
@@ -34,6 +34,8 @@ __all__ = ["Running", "down", "running", "ui_login", "up"]
 
 _SHIPPED = Path(__file__).parents[2] / "prefect.yaml"
 _STOP_SECONDS = 35.0
+_RUNS_END_SECONDS = 18.0
+"""Time for the worker to end: it gives its runs 12 s, and then records their states."""
 _AWAY_SECONDS = 3.0
 _LOOK_SECONDS = 0.25
 _READY_SECONDS = 120.0
@@ -41,7 +43,6 @@ _READY_SECONDS = 120.0
 
 _SERVER = ("-m", "deployments.server.app")
 _WORKER = ("-m", "deployments.worker")
-_RECLAIM = ("-m", "deployments.supervisor.reclaim")
 _HEALTH = ("-m", "deployments.health.page")
 _HEALTHY_SECONDS = 300.0
 _UNHEALTHY_SECONDS = 60.0
@@ -144,11 +145,10 @@ class _Supervisor:
 
         self._server = service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()])
         self._worker = service("worker", *_WORKER)
-        self._reclaiming = service("reclaim", *_RECLAIM)
         self._health = service("health", *_HEALTH)
         self._health_due = 0.0
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
-        self._sweep = Sweep(home, announce, self._reclaim)
+        self._sweep = Sweep(home)
         self._clock = WallClock()
         self._silence = Silence(self._answers)
         self._orphans = Orphans()
@@ -158,14 +158,13 @@ class _Supervisor:
             self._announce(line)
         try:
             self._start_server()
-            self._reclaim()
             self._open()
             while not self._end.is_wanted() and not self._is_homeless():
                 self._revive()
                 self._end_silence()
                 if set_by := self._clock.set_by():
                     self._follow_clock(set_by)
-                self._sweep.now_and_then(self._state)
+                self._sweep.now_and_then()
                 self._refresh_health()
                 self._orphans.reap({service.pid for service in self._services})
                 time.sleep(_LOOK_SECONDS)
@@ -174,7 +173,7 @@ class _Supervisor:
 
     @property
     def _services(self) -> tuple[Service, ...]:
-        return self._server, self._worker, self._reclaiming, self._health
+        return self._server, self._worker, self._health
 
     def _is_homeless(self) -> bool:
         """Whether the home was removed, or moved, and does not come back: nothing could be written down any more."""
@@ -184,7 +183,7 @@ class _Supervisor:
         return True
 
     def _open(self) -> None:
-        """Wait for the server, make what it remembers true, and only then let the worker take runs."""
+        """Wait for the server, then start the worker, which corrects the runs before it takes any."""
         self._await_service(self._answers, "the Prefect server", self._server)
         if self._end.is_wanted():
             return
@@ -192,14 +191,11 @@ class _Supervisor:
         ensure_pool(self._state)
         if back := follow_clock(self._state):
             self._announce(f"the clock was set back by {back:.0f} s or more while nothing ran")
-        self._sweep.settle(self._state)
-        drop_overdue(self._home, self._state)
         self._worker.start()
         self._await_service(lambda: worker_online(self._state), "the worker", self._worker)
         if not self._end.is_wanted():
             self._deploy()
             self._announce(f"Catchment is running: {self._state.url}")
-            self._sweep.resume(self._state)
             self._record()
 
     def _deploy(self) -> None:
@@ -233,7 +229,6 @@ class _Supervisor:
             return False
 
     def _revive(self) -> None:
-        self._reclaiming.died()
         for child in (self._server, self._worker):
             if how := child.died():
                 self._announce(f"the {child.role} stopped ({how}); starting it again in {child.delay:.0f} s")
@@ -251,9 +246,7 @@ class _Supervisor:
             self._start_server()
             self._await_service(self._answers, "the Prefect server", child)
         else:
-            self._sweep.settle(self._state)
             child.start()
-            self._sweep.resume(self._state)
         # On a full disk others have the pids of before; whatever runs goes on.
         with contextlib.suppress(OSError):
             self._record()
@@ -268,7 +261,6 @@ class _Supervisor:
     def _follow_clock(self, seconds: float) -> None:
         """Make good what Prefect does not bear: the clock was set by so many seconds, back when negative."""
         self._announce(f"the clock was set {'forward' if seconds > 0 else 'back'} by {abs(seconds):.0f} s")
-        self._sweep.soon()
         if seconds < 0:
             # The server's own services sleep until the old time is reached again.
             self._server.end(grace=4)
@@ -281,14 +273,6 @@ class _Supervisor:
         # A server that was killed may have left it, and its pid may be another's by now: then nobody could ever take it.
         (self._home.prefect / "concurrency_leases" / "expirations.lock").unlink(missing_ok=True)
         self._server.start()
-
-    def _reclaim(self) -> None:
-        """Have the ledger hand back what dead processes hold, unless that is going on."""
-        if self._reclaiming.process is None:
-            try:
-                self._reclaiming.start()
-            except TryAgain as error:
-                self._announce(str(error))
 
     def _refresh_health(self) -> None:
         """Refresh the health page in the UI every five minutes, and every minute while something is wrong."""
@@ -305,29 +289,17 @@ class _Supervisor:
         record(self._home, self._state)
 
     def _close(self) -> None:
-        """Hand back what runs, then end the worker, then the server; what does not end is killed."""
+        """Stop the worker, which stops its runs and records that, then the server; what does not end is killed."""
         # Others can wait for the end without knowing that it has begun, should the disk be full.
         with contextlib.suppress(OSError):
             if state_file(self._home).exists():
                 self._state = replace(self._state, stopping=True)
                 self._record()
-        self._reclaiming.end(grace=2)
         self._health.end(grace=0)
-        # A server that does not answer, because it is starting for one, has nothing to write down and is not waited for.
+        # A server that does not answer (it may be starting) records nothing, so the runs need no time for it.
         answers = self._server.process is not None and self._answers()
-        was_idle = False
-        with contextlib.suppress(CatchmentError):
-            if answers and self._worker.process:
-                was_idle = not cancel_active(self._home, self._state, patience=12, hurry=self._end.is_urgent)
-        self._worker.end(grace=0 if self._end.is_urgent() else 4)
-        if not was_idle:
-            # A run that had to be killed could hand nothing back.
-            self._reclaim()
-        with contextlib.suppress(CatchmentError):
-            if answers:
-                settle(self._home, self._state)
+        self._worker.end(grace=_RUNS_END_SECONDS if answers else 4, hurry=self._end.is_urgent)
         self._server.end(grace=6 if answers else 0)
-        self._reclaiming.finish(patience=0 if self._end.is_urgent() else 4)
         state_file(self._home).unlink(missing_ok=True)
 
 

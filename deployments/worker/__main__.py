@@ -26,11 +26,12 @@ async def _serve() -> None:
     # On SIGINT Prefect's worker stops its runs; on SIGTERM it would kill them.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     worker = WarmWorker(work_pool_name=POOL, name=POOL, create_pool_if_not_found=False)
+    worker.home = Home.default()
     if sys.platform.startswith("linux"):
         # The watcher uses inotify. Elsewhere the schedules find the changes.
         from deployments.watch.thread import WatcherThread
 
-        worker.watcher = WatcherThread(Home.default(), get_logger("watcher"))
+        worker.watcher = WatcherThread(worker.home, get_logger("watcher"))
     await worker.start()
 
 

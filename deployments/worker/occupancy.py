@@ -1,4 +1,4 @@
-"""Who has a place on this machine and who waits for one; told to others by `catchment.places`."""
+"""The run slots of a worker: how many there are, which run gets the next one, and how many runs wait."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from prefect.client.schemas.responses import WorkerFlowRunResponse
 from prefect.exceptions import ObjectNotFound
 
 from catchment.places import Places
+from catchment.runtime.home import Home
 from catchment.runtime.process import identity
-from catchment.settings import Home
 from deployments.worker.admission import Limit, MachineReading, WaitingRun, admit
 from deployments.worker.machine import RUNS_AT_ONCE, Gauge
 from deployments.worker.profile import Profile, profile
@@ -33,18 +33,24 @@ READING_SECONDS = 2.0
 _TELL_SECONDS = 10.0
 """How old what was told may become while nothing changes."""
 _FOR_ITS_OWN_SOURCE = "AwaitingConcurrencySlot"
+_SUSPECTS = "suspects"
+"""The kind of all runs that may have caused the loss of a runner."""
 
 
 class Occupancy:
-    """The places of one worker: how many there are now, who gets the next one, and how many wait.
+    """The run slots of one worker. `home`: where to write the status file (`catchment.places`); None writes none.
 
-    `most` is what the worker was started with; else the limit of its pool counts, else `RUNS_AT_ONCE`.
+    `most` is what the worker was started with; else the limit of its pool counts, else `RUNS_AT_ONCE`. Runs of sources for
+    which `is_suspect` start one at a time.
     """
 
-    def __init__(self, most: int | None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, most: int | None, home: Home | None, is_suspect: Callable[[str], bool], say: Callable[[str], None]
+    ) -> None:
         self._most = most
+        self._home = home.make() if home is not None else None
+        self._is_suspect = is_suspect
         self._say = say
-        self._home = Home.default().make()
         self._worker = identity()
         self._gauge = Gauge()
         self._limit = Limit(most or RUNS_AT_ONCE)
@@ -119,7 +125,10 @@ class Occupancy:
             return Profile("")
         of_deployment = self._variables[run.deployment_id] if run.deployment_id is not None else {}
         variables = {**_defaults(pool), **of_deployment, **(run.job_variables or {})}
-        return profile(self._flows[run.flow_id], run.parameters, variables)
+        found = profile(self._flows[run.flow_id], run.parameters, variables)
+        if (source := source_of(run)) is not None and self._is_suspect(source):
+            return replace(found, kind=_SUSPECTS, at_once=1)
+        return found
 
     def _forget(self, those_left: Set[UUID]) -> None:
         for known in (self._profiles, self._deployments):
@@ -127,6 +136,8 @@ class Occupancy:
                 del known[run]
 
     def _tell(self) -> None:
+        if self._home is None:
+            return
         places = Places(
             self._worker,
             datetime.now(UTC),
@@ -134,7 +145,6 @@ class Occupancy:
             self._limit.cap,
             round(self._reading.cpu, 2),
             round(self._reading.memory, 2),
-            len(self._live),
             self._waiting,
             self._runner,
             tuple(sorted(self._live)),
@@ -144,6 +154,12 @@ class Occupancy:
             with suppress(OSError):
                 places.write(self._home)
                 self._told = places
+
+
+def source_of(run: FlowRun) -> str | None:
+    """The source that a run syncs; None for other flows."""
+    name = run.parameters.get("name")
+    return name if isinstance(name, str) else None
 
 
 def due_at(run: FlowRun) -> datetime:

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 from uuid import UUID
@@ -36,6 +37,16 @@ _SILENT_SECONDS = 60.0
 """A runner whose event loop reports nothing for so long hangs."""
 _MOST_MEMORY = 2_000_000_000
 """Bytes of resident memory at which the runner is restarted. The parsers have limits of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The end of a runner that executed runs. `cause` completes "the runner …"; `steps` as in its last `Heartbeat`."""
+
+    runner: str
+    cause: str
+    runs: tuple[UUID, ...]
+    steps: Mapping[UUID, str]
 
 
 class RunnerProcess:
@@ -64,7 +75,9 @@ class RunnerProcess:
             current = self._current
         await asyncio.shield(current.ready)
 
-    async def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[Finished]:
+    async def start(
+        self, run: UUID, entrypoint: str, changed: frozenset[str] | None
+    ) -> asyncio.Future[Finished | Loss]:
         """Hand over a run as in `Start`; the future of its end. Raises TryAgain if no runner can be started."""
         await self.prepare()
         assert self._current is not None
@@ -103,11 +116,12 @@ class _Process:
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = self._loop.create_future()
         self.is_gone = False
-        self.heartbeat = Heartbeat((), 0)
+        self.heartbeat = Heartbeat({}, 0)
         self._heard = time.monotonic()
         self._is_stale = False
+        self._is_reported = False
         self._cause = ""
-        self._runs: dict[UUID, asyncio.Future[Finished]] = {}
+        self._runs: dict[UUID, asyncio.Future[Finished | Loss]] = {}
         ours, theirs = socket.socketpair()
         with theirs:
             # In the worker's process group: whoever ends the group of a dead worker ends the runner, too.
@@ -126,7 +140,7 @@ class _Process:
         with contextlib.suppress(OSError):
             self._link.send(message)
 
-    def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[Finished]:
+    def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[Finished | Loss]:
         self._runs[run] = finished = self._loop.create_future()
         self.send(Start(run, entrypoint, changed))
         return finished
@@ -139,9 +153,13 @@ class _Process:
         """Kill the process if its event loop hangs or it takes too much memory."""
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self._popen.pid)
+            is_silent = self.ready.done() and time.monotonic() - self._heard > _SILENT_SECONDS
             if process.status() == psutil.STATUS_DISK_SLEEP:
-                return
-            if self.ready.done() and time.monotonic() - self._heard > _SILENT_SECONDS:
+                # A kill takes effect only when the disk answers.
+                if is_silent and not self._is_reported:
+                    self._is_reported = True
+                    self._warn("The runner waits for a disk that does not answer; runs continue when it does")
+            elif is_silent:
                 self.kill(f"reported nothing for {_SILENT_SECONDS:.0f} s")
             elif (memory := process.memory_info().rss) > _MOST_MEMORY:
                 self.kill(f"used {memory / 1e6:.0f} MB of {_MOST_MEMORY / 1e6:.0f} MB allowed")
@@ -185,11 +203,9 @@ class _Process:
         self.is_gone = True
         self._link.close()
         _resolve(self.ready, None)
-        cause = self._cause or _in_words(code)
-        for run, waiting in self._runs.items():
-            _resolve(waiting, Finished(run, f"was executed by a runner that {cause}"))
-        if self._runs:
-            self._warn(f"The runner {cause}; {len(self._runs)} runs were interrupted")
+        loss = Loss(self.identity, self._cause or _in_words(code), tuple(self._runs), self.heartbeat.steps)
+        for waiting in self._runs.values():
+            _resolve(waiting, loss)
         self._runs.clear()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -22,15 +23,19 @@ from prefect.exceptions import InfrastructureNotFound, ObjectNotFound
 from prefect.settings import get_current_settings
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
-from catchment.settings import Home
+from catchment.errors import CatchmentError
+from catchment.runtime.home import Home
 from deployments.runner.messages import Finished
-from deployments.runs.recovery import resume_now
+from deployments.runs import recovery
+from deployments.runs.recovery import HELD, INTERRUPTED, Ending
 from deployments.runs.work_pool import base_job_template
+from deployments.worker.blame import Blame, Verdict
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
-from deployments.worker.occupancy import READING_SECONDS, Occupancy, due_at
-from deployments.worker.runner_process import RunnerProcess
-from deployments.worker.settle import settle
+from deployments.worker.occupancy import READING_SECONDS, Occupancy, due_at, source_of
+from deployments.worker.reclaim import give_back
+from deployments.worker.rounds import RecoveryRounds
+from deployments.worker.runner_process import Loss, RunnerProcess
 
 if TYPE_CHECKING:
     from deployments.watch.thread import WatcherThread
@@ -62,12 +67,18 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._bell = Bell()
         self._looking = asyncio.Lock()
         self._listening = False
-        self._running: dict[UUID, asyncio.Future[Finished]] = {}
+        self._running: dict[UUID, asyncio.Future[Finished | Loss]] = {}
+        self._names: dict[UUID, str] = {}
+        """For each live run its source, or the name of a run that syncs none."""
         self._cancelled: set[UUID] = set()
-        self._home = Home.default()
-        self._occupancy = Occupancy(self._limit, self._logger.info)
+        self._blame = Blame()
+        self._judgement: tuple[Loss, asyncio.Task[Verdict]] | None = None
+        self._occupancy: Occupancy
+        self._rounds: RecoveryRounds | None = None
         self._seen: set[UUID] = set()
         self._duties: set[asyncio.Task[None]] = set()
+        self.home: Home | None = None
+        """The home whose own worker this is: it writes the status file and corrects the runs and syncs that died."""
         self.watcher: WatcherThread | None = None
         """Starts after the set-up and stops with the worker; only the worker of a home's own pool has one."""
 
@@ -78,8 +89,15 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
 
     async def setup(self) -> None:
         """Start the runner while the worker reports to the Prefect server."""
+        self._occupancy = Occupancy(self._limit, self.home, self._blame.is_suspect, self._logger.info)
         self._duty(self._start_runner())
         await super().setup()
+        if self.home is not None:
+            self._rounds = RecoveryRounds(
+                self.home, self._work_pool_name, self._live, self._has_ended, self._looking, self._logger.warning
+            )
+            await self._rounds.first(self.client)
+            self._duty(self._rounds.run(self.client))
         self._duty(self._look_when_rung())
         self._duty(self._runner.supervise())
         self._duty(self._adapt())
@@ -98,6 +116,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         finally:
             with anyio.CancelScope(shield=True):
                 await self._runner.close()
+                if self._rounds is not None:
+                    await self._rounds.reclaim()
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
         """Poll for runs to start and runs to cancel that no event reported."""
@@ -133,38 +153,77 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Execute the run; whether it completed."""
         ending = await self._runner.start(flow_run.id, entrypoint, changed)
         self._running[flow_run.id] = ending
+        self._names[flow_run.id] = source_of(flow_run) or flow_run.name
         self._tell()
         if task_status:
             task_status.started(f"{_IDENTIFIER}{flow_run.id}")
         try:
-            finished = await self._until_finished(flow_run.id, ending)
+            ended = await self._until_finished(flow_run.id, ending)
             with anyio.CancelScope(shield=True):
-                cancelled = flow_run.id in self._cancelled
-                completed = await settle(self.client, flow_run.id, finished.problem, was_cancelled=cancelled)
-                if finished.problem and not cancelled:
-                    self._duty(asyncio.to_thread(resume_now, self._home))
+                completed = await self._finish(flow_run, ended)
         finally:
             del self._running[flow_run.id]
+            del self._names[flow_run.id]
             self._cancelled.discard(flow_run.id)
             self._tell()
             self._bell.ring()
         return completed
 
+    async def _finish(self, flow_run: FlowRun, ended: Finished | Loss) -> bool:
+        """Correct the states that a run left open, and resume it if it crashed; whether it completed."""
+        ending = await self._ending(flow_run.id, ended)
+        state = await recovery.finish(self.client, flow_run.id, ending)
+        if flow_run.id in self._cancelled and state is not None and state.type is StateType.CRASHED:
+            # It was cancelled while its crash was recorded.
+            state = await recovery.finish(self.client, flow_run.id, replace(ending, was_cancelled=True))
+        if state is not None and state.name == "Completed":
+            self._blame.absolve(self._names[flow_run.id])
+            return True
+        if state is not None and state.type is StateType.CRASHED and flow_run.deployment_id is not None:
+            # If the server does not answer now, a recovery round resumes the source.
+            with contextlib.suppress(httpx.HTTPError):
+                if source := await recovery.resume(self.client, flow_run.deployment_id):
+                    self._logger.warning(str(source))
+        return False
+
+    async def _ending(self, run: UUID, ended: Finished | Loss) -> Ending:
+        was_cancelled = run in self._cancelled
+        if isinstance(ended, Finished):
+            return Ending(f"the run {ended.problem}" if ended.problem else "", was_cancelled=was_cancelled)
+        if self._judgement is None or self._judgement[0] is not ended:
+            self._judgement = ended, asyncio.create_task(self._judge(ended))
+        verdict = await asyncio.shield(self._judgement[1])
+        if run != verdict.culprit:
+            return Ending(verdict.reason, name=INTERRUPTED, was_cancelled=was_cancelled, may_restart=True)
+        if verdict.is_held:
+            remedy = f"held until: catchment sources resume {self._names[run]}"
+            return Ending(verdict.reason, remedy, HELD, was_cancelled)
+        return Ending(verdict.reason, was_cancelled=was_cancelled)
+
+    async def _judge(self, loss: Loss) -> Verdict:
+        """Blame a run for the loss of its runner, once for all its runs; until then none of them resumes."""
+        names = {run: self._names[run] for run in loss.runs}
+        verdict = self._blame.judge(loss.cause, names, loss.steps)
+        culprit = names[verdict.culprit] if verdict.culprit is not None else None
+        self._logger.warning("%s; %d runs were interrupted", verdict.reason, len(names))
+        hold_because = verdict.reason if verdict.is_held else None
+        try:
+            await asyncio.to_thread(give_back, Home.default(), loss.runner, culprit, hold_because)
+        except CatchmentError as error:
+            self._logger.warning("The ledger could not take back the jobs of the runner: %s", error)
+            return replace(verdict, is_held=False)
+        return verdict
+
     def _take_changes(self, flow_run: FlowRun) -> frozenset[str] | None:
         """Take the changed paths of the run's source, and return them if its sync is to compare only those."""
-        source = self._source_of(flow_run)
+        source = _compared(flow_run)
         changed = self.watcher.changes.take(source) if self.watcher and source else None
         return changed if flow_run.parameters.get("changed_only") else None
 
     def _lose_changes(self, flow_run: FlowRun) -> None:
         """Have the next sync of the source compare everything: this run may not have seen the changes that it took."""
-        if self.watcher and (source := self._source_of(flow_run)):
+        if self.watcher and (source := _compared(flow_run)):
             self.watcher.changes.add_all(source)
-
-    def _source_of(self, flow_run: FlowRun) -> str | None:
-        """The source that a run syncs; None for other flows, and for a sync by a plan, which does not look for changes."""
-        source = flow_run.parameters.get("name")
-        return source if isinstance(source, str) and not flow_run.parameters.get("plan") else None
 
     async def kill_infrastructure(
         self,
@@ -258,15 +317,19 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             self._cancelled.add(run)
             self._runner.cancel(run)
 
-    async def _until_finished(self, run: UUID, ending: asyncio.Future[Finished]) -> Finished:
+    async def _until_finished(self, run: UUID, ending: asyncio.Future[Finished | Loss]) -> Finished | Loss:
         try:
             return await asyncio.shield(ending)
         except asyncio.CancelledError:
             # The worker is stopping. What does not stop in time ends with the runner.
-            self._runner.cancel(run)
+            self._cancel(run)
             with anyio.CancelScope(shield=True), contextlib.suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(ending), _STOP_SECONDS)
             return Finished(run, "did not stop when its worker stopped")
+
+    def _has_ended(self, owner: str, run: str | None) -> bool:
+        """Whether a sync in the ledger belongs to the runner, which does not execute its run any more."""
+        return owner == self._runner.identity and run is not None and UUID(run) not in self._running
 
     def _tell(self) -> None:
         self._occupancy.tell(set(self._running), self._runner.identity)
@@ -281,3 +344,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         if not duty.cancelled() and (error := duty.exception()) is not None:
             # The slow look and the rest go on without it.
             self._logger.error("A part of the worker ended by a defect; restart the worker", exc_info=error)
+
+
+def _compared(flow_run: FlowRun) -> str | None:
+    """The source that a run compares with the library; None for other flows, and for a sync by a plan."""
+    return None if flow_run.parameters.get("plan") else source_of(flow_run)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +171,7 @@ def test_a_port_that_another_program_took_is_told(home: Home, tmp_path: Path) ->
 
 def test_files_of_dead_processes_are_found_and_removed(cli: Cli, home: Home) -> None:
     record(home, Running(1, 1, datetime.now(UTC), 1, 1, ""))
-    Places(DEAD, datetime.now(UTC), 1, 1, 0, 0, 0, 0).write(home)
+    Places(DEAD, datetime.now(UTC), 1, 1, 0, 0, 0).write(home)
     status.report_file(home).write_text('{"watcher": "00000000:1:1", "sources": {}}')
     found = leftovers.files(home)
     assert (found.verdict, found.remedy) == (WARN, "catchment doctor --mend")
@@ -186,7 +186,7 @@ def test_files_of_dead_processes_are_found_and_removed(cli: Cli, home: Home) -> 
 
 
 def test_files_of_living_processes_stay(home: Home) -> None:
-    Places(identity(), datetime.now(UTC), 1, 1, 0, 0, 0, 0).write(home)
+    Places(identity(), datetime.now(UTC), 1, 1, 0, 0, 0).write(home)
     doctor.mend(home)
     assert (home.run / "worker.json").exists()
 
@@ -214,18 +214,28 @@ def test_a_process_that_lives_on_is_told_with_the_command_that_ends_it(home: Hom
     assert of("processes", doctor.examine(home)).verdict is OK
 
 
-def test_a_run_without_a_process_fails_and_is_ended(cli: Cli, server: Standin) -> None:
-    lost = run(
-        "notes", -300, state="Running", state_type="RUNNING", parent_task_run_id=None, work_pool_name="catchment"
-    )
-    server.answers["/flow_runs/filter"] = lambda body: [lost] if "parent_task_run_id" not in body["flow_runs"] else []
-    server.answers["/task_runs/filter"] = []
-    said = cli("doctor", "--json")
-    assert (said.code, told("runs", said)["remedy"]) == (1, "catchment doctor --mend")
-    server.answers["/flow_runs/run-of-notes/set_state"] = {}
+def test_a_run_that_no_worker_executes_fails_and_is_not_touched(cli: Cli, server: Standin) -> None:
+    lost = run("notes", -300, state="Running", state_type="RUNNING", work_pool_name="catchment")
+    server.answers["/flow_runs/filter"] = [lost]
+
+    said = told("runs", cli("doctor", "--json"))
     cli("doctor", "--mend")
-    [state] = [body["state"] for _, path, body in server.asked if path.endswith("/set_state")]
-    assert state["type"] == "CRASHED"
+
+    assert (said["verdict"], said["said"]) == ("fail", "no worker executes 1 Running")
+    assert [path for _, path, _ in server.asked if path.endswith("/set_state")] == []
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(0, "ok"), (40, "warn")])
+def test_a_run_is_not_called_dead_because_the_status_file_is_old(
+    cli: Cli, server: Standin, filled: Path, seconds: int, verdict: str
+) -> None:
+    live = run("notes", -300, state="Running", state_type="RUNNING", work_pool_name="catchment")
+    server.answers["/flow_runs/filter"] = [live]
+    written = datetime.now(UTC) - timedelta(seconds=seconds)
+    runs = (live["id"],) if verdict == "ok" else ()
+    Places(identity(), written, 1, 1, 0, 0, 0, identity(), runs).write(Home(filled))
+
+    assert told("runs", cli("doctor", "--json"))["verdict"] == verdict
 
 
 def test_a_run_that_is_about_to_begin_is_no_finding(cli: Cli, server: Standin) -> None:

@@ -67,7 +67,7 @@ def test_status_says_how_a_source_is_watched(cli: Cli, server: Standin, filled: 
 
 
 def test_status_says_how_many_runs_the_worker_lets_live(cli: Cli, server: Standin, filled: Path) -> None:
-    Places(identity(), datetime.now(UTC), 1, 4, 0.91, 0.4, 1, 3).write(Home(filled))
+    Places(identity(), datetime.now(UTC), 1, 4, 0.91, 0.4, 3, runs=("run",)).write(Home(filled))
     assert cli("status", "--json").json["worker"] == {
         "running": 1,
         "waiting": 3,

@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from contextlib import closing
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,14 +60,21 @@ def test_child_learns_its_parents_pid_and_ends_with_another_parent(home: Home) -
     assert [(one.returncode, one.stdout) for one in said] == [(0, "lives\n"), (1, "")]
 
 
-def test_a_worker_goes_on_where_it_cannot_say_how_many_places_there_are(home: Home) -> None:
-    occupancy = Occupancy(2, print)
+def test_worker_continues_while_its_status_file_cannot_be_written(home: Home) -> None:
+    occupancy = Occupancy(2, home, lambda _: False, print)
     (home.run / "worker.new").mkdir()
     occupancy.adapt()
     occupancy.tell(set(), None)
     (home.run / "worker.new").rmdir()
     occupancy.tell(set(), None)
     assert json.loads((home.run / "worker.json").read_text())["cap"] == 2
+
+
+def test_worker_of_another_pool_writes_no_status_file(home: Home) -> None:
+    occupancy = Occupancy(2, None, lambda _: False, print)
+    occupancy.adapt()
+    occupancy.tell(set(), None)
+    assert list(home.run.iterdir()) == []
 
 
 def test_a_database_that_is_damaged_meanwhile_is_left_to_the_server(home: Home) -> None:
@@ -146,7 +152,5 @@ def test_a_service_is_started_again_also_where_its_pid_cannot_be_written_down(ho
         living.process = living
         one._server, one._worker = living, worker
         one._answers = lambda: True  # type: ignore[method-assign]
-        sweep: Any = SimpleNamespace(settle=lambda _: None, resume=lambda _: None)
-        one._sweep = sweep
         one._revive()
     assert worker.starts == 1

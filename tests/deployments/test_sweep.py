@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import psutil
 import pytest
 
 from catchment.settings import Home
-from deployments.server.running import Running
 from deployments.supervisor.sweep import Sweep
 from tests.waiting import PATIENCE
-
-_NOBODY_THERE = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "user:password")
 
 
 @pytest.fixture
@@ -32,24 +27,24 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 def sweep(home: Home, monkeypatch: pytest.MonkeyPatch) -> Sweep:
     """One that is due at every look."""
     monkeypatch.setattr("deployments.supervisor.sweep._SECONDS", 0.0)
-    return Sweep(home, announce=lambda line: None, reclaim=lambda: None)
+    return Sweep(home)
 
 
 def test_what_was_stopped_at_two_looks_is_killed(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
     stop(child)
-    sweep.now_and_then(_NOBODY_THERE)
+    sweep.now_and_then()
     assert child.poll() is None
-    sweep.now_and_then(_NOBODY_THERE)
+    sweep.now_and_then()
     assert child.wait(PATIENCE) == -signal.SIGKILL
 
 
 def test_what_goes_on_in_between_is_left_alone(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
     stop(child)
-    sweep.now_and_then(_NOBODY_THERE)
+    sweep.now_and_then()
     child.send_signal(signal.SIGCONT)
-    sweep.now_and_then(_NOBODY_THERE)
+    sweep.now_and_then()
     stop(child)
-    sweep.now_and_then(_NOBODY_THERE)
+    sweep.now_and_then()
     assert child.poll() is None
 
 

@@ -95,7 +95,7 @@ def test_a_worker_that_is_silent_for_90_seconds_fails(heard: datetime | None, ve
 
 
 def test_the_worker_tells_how_many_runs_it_lets_live() -> None:
-    fewer = Places("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, running=1, waiting=2)
+    fewer = Places("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, waiting=2, runs=("run",))
     said = "online; 1 running, 2 waiting, 1 at once (of 4: processor 90%, memory 50% in use)"
     assert status.worker(NOW, fewer, NOW).said == said
 

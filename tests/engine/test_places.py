@@ -15,7 +15,7 @@ from catchment.settings import Home
 
 
 def _places(worker: str) -> Places:
-    return Places(worker, datetime(2026, 1, 1, tzinfo=UTC), limit=1, cap=2, cpu=0.5, memory=0.25, running=1, waiting=3)
+    return Places(worker, datetime(2026, 1, 1, tzinfo=UTC), limit=1, cap=2, cpu=0.5, memory=0.25, waiting=3)
 
 
 def test_what_the_worker_said_last_is_read_again(home: Home) -> None:

@@ -61,12 +61,19 @@ class Syncs:
             )
             return Sync(number, source_id, from_micros(writing.now))
 
-    def close_dead(self, alive: Callable[[str], bool]) -> int:
-        """Close as crashed every open sync whose owner is gone, and let its jobs wait again; how many. May be called again."""
+    def close_dead(
+        self, alive: Callable[[str], bool], has_ended: Callable[[str, str | None], bool] = lambda *_: False
+    ) -> int:
+        """Close as crashed every open sync whose owner is gone, and let its jobs wait again; how many. May be called again.
+
+        `has_ended(owner, run)`: whether the owner, though alive, does not execute the run any more.
+        """
         is_open = syncs.c.outcome.is_(None)
         with self._store.read() as reading:
-            found = reading.execute(select(syncs.c.id, syncs.c.source_id, syncs.c.owner).where(is_open)).all()
-        dead = [row for row in found if not alive(row.owner)]
+            found = reading.execute(
+                select(syncs.c.id, syncs.c.source_id, syncs.c.owner, syncs.c.run).where(is_open)
+            ).all()
+        dead = [row for row in found if not alive(row.owner) or has_ended(row.owner, row.run)]
         if dead:
             with self._store.write() as writing:
                 for row in dead:
@@ -74,7 +81,10 @@ class Syncs:
         return len(dead)
 
     def _close_crashed(self, writing: Writing, source_id: int, sync_id: int, owner: str) -> None:
-        writing.execute(update(syncs).where(syncs.c.id == sync_id).values(outcome="crashed", ended_at=writing.now))
+        is_open = (syncs.c.id == sync_id) & syncs.c.outcome.is_(None)
+        if not writing.execute(update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now)).rowcount:
+            # It ended meanwhile; its owner may have jobs of the next sync of the source.
+            return
         mine = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)
         move(
             writing,

@@ -228,13 +228,15 @@ class Queue:
         They wait again. A job that was claimed alone is quarantined when its attempts (in all, or by kind of source) are
         used up; of a batch nobody can tell which job it was.
         """
+        mine = true() if source_id is None else _jobs.source_id == source_id
         with self._store.read() as reading:
-            owners = reading.execute(select(_jobs.owner).where(literal_column(schema.RUNNING)).distinct()).scalars()
-            dead = [owner for owner in owners if not alive(owner or "")]
+            running = select(_jobs.owner, func.min(_jobs.lease_until).label("lease_until"))
+            owners = reading.execute(running.where(mine, literal_column(schema.RUNNING)).group_by(_jobs.owner)).all()
+            dead = [row.owner for row in owners if not alive(row.owner or "")]
+            if not dead and all(row.lease_until > reading.now for row in owners):
+                return Recovered(0, 0)
         with self._store.write() as writing:
-            lost = (_jobs.owner.in_(dead)) | (_jobs.lease_until <= writing.now)
-            if source_id is not None:
-                lost &= _jobs.source_id == source_id
+            lost = mine & (_jobs.owner.in_(dead) | (_jobs.lease_until <= writing.now))
             alone = (
                 select(_jobs.token)
                 .where(literal_column(schema.RUNNING))
@@ -255,6 +257,16 @@ class Queue:
             _quarantine(writing, [row.id for row in failed], _KILLED)
             freed = move(writing, lost, {RUNNING}, PENDING, actor="recovery", reason="its worker died")
             return Recovered(len(freed), len(failed))
+
+    def give_back(self, owner: str, culprit: str | None) -> int:
+        """Release the running jobs of a dead owner without counting the attempt, but not those of `culprit`; how many."""
+        with self._store.write() as writing:
+            lost = _jobs.owner == owner
+            if culprit is not None:
+                lost &= _jobs.source_id.not_in(select(sources.c.id).where(sources.c.name == culprit))
+            uncounted = _jobs.attempt - 1
+            freed = move(writing, lost, {RUNNING}, PENDING, actor="recovery", reason="runner lost", attempt=uncounted)
+            return len(freed)
 
     def job(self, job_id: int) -> JobRow:
         """One job. Raises NotFound."""

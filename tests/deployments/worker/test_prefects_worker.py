@@ -33,6 +33,7 @@ USED = {
     "_logger": None,
     "_prefetch_seconds": None,
     "_submitting_flow_run_ids": None,
+    "_work_pool_name": None,
 }
 """What is read, written or called though its name says that it is Prefect's own; None for what is no method."""
 CALLED_BY_PREFECT = {

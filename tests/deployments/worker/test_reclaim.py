@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -17,9 +18,14 @@ from catchment.runtime.process import alive, identity
 from catchment.settings import Home
 from connectors.obsidian import ObsidianSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.supervisor.reclaim import main, reclaim
+from deployments.worker import reclaim as reclaiming
+from deployments.worker.reclaim import give_back
 
 _JOBS = 5
+
+
+def reclaim(home: Home) -> int:
+    return reclaiming.reclaim(home, lambda owner, run: False)
 
 
 @pytest.fixture
@@ -38,7 +44,8 @@ def process() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
 
 
 def test_a_home_without_a_ledger_has_nothing_to_hand_back(home: Home) -> None:
-    main()
+    assert reclaim(home) == 0
+    give_back(home, "gone:1:1", None, None)
     assert not (home.path / "ledger.db").exists()
 
 
@@ -89,11 +96,44 @@ def test_a_job_that_was_alone_with_its_dead_process_is_tried_as_often_as_its_sou
     assert jobs(home, source) == {JobState.PENDING: _JOBS - 1} | {state: _JOBS if attempts == 2 else 1}
 
 
+def test_sync_that_its_living_owner_no_longer_executes_is_closed(home: Home) -> None:
+    executed, ended = (at_work(home, name, identity(), batch=_JOBS) for name in ("executed", "ended"))
+
+    reclaiming.reclaim(home, lambda owner, run: owner == identity() and run == "run of ended")
+
+    assert (outcome(home, executed), jobs(home, executed)) == (None, {JobState.RUNNING: _JOBS})
+    assert (outcome(home, ended), jobs(home, ended)) == ("crashed", {JobState.PENDING: _JOBS})
+
+
+def test_attempts_are_given_back_except_those_of_the_culprit(home: Home) -> None:
+    culprit, innocent = (at_work(home, name, "gone:1:1", batch=1) for name in ("culprit", "innocent"))
+    alive_elsewhere = at_work(home, "elsewhere", identity(), batch=1)
+
+    give_back(home, "gone:1:1", "culprit", None)
+    reclaim(home)
+
+    assert attempts(home, culprit) == {0: _JOBS - 1, 1: 1}
+    assert attempts(home, innocent) == {0: _JOBS}
+    assert jobs(home, alive_elsewhere)[JobState.RUNNING] == 1
+    assert (outcome(home, culprit), outcome(home, innocent)) == ("crashed", "crashed")
+
+
+def test_culprit_is_held_with_the_reason(home: Home) -> None:
+    at_work(home, "notes", "gone:1:1", batch=1)
+
+    give_back(home, "gone:1:1", "notes", "the runner was killed")
+
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        found = ledger.sources.get("notes")
+        assert (found.state, found.state_reason) == ("held", "the runner was killed")
+        assert ledger.check() == []
+
+
 def at_work(home: Home, name: str, owner: str, *, batch: int, lease: timedelta = timedelta(hours=1)) -> Source:
     """A source in the middle of a sync by this process: some jobs, of which it works on a batch."""
     with closing(Ledger.open(home.database_url)) as ledger:
         source = ledger.sources.put(name, "obsidian", Priority.NORMAL)
-        sync = ledger.syncs.begin(source.id, run=None, owner=owner, code_version="1", alive=alive)
+        sync = ledger.syncs.begin(source.id, run=f"run of {name}", owner=owner, code_version="1", alive=alive)
         items = [Item(f"{number}.md", "", "1") for number in range(_JOBS)]
         ledger.intake.record(sync.id, [Upsert(item) for item in items], {})
         assert len(ledger.queue.claim(source.id, batch, owner=owner, lease=lease).jobs) == batch
@@ -111,3 +151,8 @@ def outcome(home: Home, source: Source) -> str | None:
         last = ledger.syncs.last(source.id)
         assert last is not None
         return last.outcome
+
+
+def attempts(home: Home, source: Source) -> dict[int, int]:
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        return dict(Counter(job.attempt for job in ledger.queue.jobs(source=source.name)))

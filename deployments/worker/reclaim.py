@@ -1,0 +1,70 @@
+"""Release what dead syncs hold in the ledger. Every function opens the ledger and may wait for it: call it in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+from catchment.errors import CatchmentError, NotFound
+from catchment.ledger import Ledger
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive
+from connectors import connector_class, kinds
+from deployments.sources.sources_file import SourcesFile
+
+
+def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:
+    """Close the syncs that nobody executes and release their jobs; how many jobs. May be called again.
+
+    A sync is lost if its process is gone, or if `has_ended(owner, run)`. Raises LedgerError.
+    """
+    attempts = _attempts(home)
+    jobs = 0
+    with _opened(home) as ledger:
+        if ledger is None:
+            return jobs
+        for source in ledger.sources.all():
+            last = ledger.syncs.last(source.id)
+            if last is not None and last.outcome is None and alive(last.owner) and not has_ended(last.owner, last.run):
+                continue
+            # First, because closing a sync releases its jobs however often they were tried.
+            most = attempts.get(source.name) or connector_class(source.kind).policy.retry.attempts
+            recovered = ledger.queue.recover(source.id, alive, most)
+            jobs += recovered.released + recovered.quarantined
+        ledger.syncs.close_dead(alive, has_ended)
+        return jobs
+
+
+def give_back(home: Home, runner: str, culprit: str | None, hold_because: str | None) -> None:
+    """Release the jobs of a lost runner without counting the attempt, except those of the source that caused the loss.
+
+    `hold_because`: hold the culprit, for this reason. Raises LedgerError, NotFound if the culprit is not a source.
+    """
+    with _opened(home) as ledger:
+        if ledger is None:
+            return
+        ledger.queue.give_back(runner, culprit)
+        if culprit is not None and hold_because is not None:
+            ledger.sources.hold(culprit, "worker", hold_because)
+
+
+@contextmanager
+def _opened(home: Home) -> Iterator[Ledger | None]:
+    """The ledger; None if no source was ever synced."""
+    try:
+        ledger = Ledger.inspect(home.database_url)
+    except NotFound:
+        yield None
+    else:
+        with closing(ledger):
+            yield ledger
+
+
+def _attempts(home: Home) -> dict[str, int]:
+    """How often a job of each source may be tried, by the source's own policy; empty if the sources file is invalid."""
+    try:
+        entries = SourcesFile.load(home.sources_file).entries
+    except CatchmentError:
+        return {}
+    policies = {kind: connector_class(kind).policy for kind in kinds()}
+    return {entry.name: entry.settings.policy(policies[entry.kind]).retry.attempts for entry in entries}

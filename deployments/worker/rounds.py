@@ -1,0 +1,100 @@
+"""The recovery rounds of a home's own worker: every half minute they correct the runs and syncs that died unseen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Set
+from datetime import timedelta
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient
+
+from catchment.errors import CatchmentError
+from catchment.runtime.home import Home
+from deployments.runs import recovery
+from deployments.server.running import running
+from deployments.worker.reclaim import reclaim
+
+_SECONDS = 30.0
+_SOON_SECONDS = 3.0
+"""Time to the next round after one that was not complete."""
+_FIRST_SECONDS = 10.0
+"""Time for the first round, during which no run starts."""
+_LOOK_BACK = timedelta(minutes=10)
+"""How old a crash may be to be answered. The first round answers every crash."""
+
+
+class RecoveryRounds:
+    """Corrects what the worker does not execute. `live` are its runs, also those that are being started.
+
+    While `looking` is held the worker starts no run. `has_ended(owner, run)`: whether the owner of a sync in the ledger is
+    the worker's runner and does not execute the run any more; called in a thread.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        pool: str,
+        live: Callable[[], Set[UUID]],
+        has_ended: Callable[[str, str | None], bool],
+        looking: asyncio.Lock,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._home = home
+        self._pool = pool
+        self._live = live
+        self._has_ended = has_ended
+        self._looking = looking
+        self._warn = warn
+        self._since: timedelta | None = None
+
+    async def first(self, client: PrefectClient) -> None:
+        """Correct the states of runs before the worker takes any: no run that the server believes active can be alive."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_SECONDS):
+                await self._correct(client)
+
+    async def run(self, client: PrefectClient) -> None:
+        """Do a round every half minute, sooner after an incomplete one, until cancelled."""
+        while True:
+            is_correct = await self._correct(client)
+            await self.reclaim()
+            is_resumed = await self._resume(client)
+            await asyncio.sleep(_SECONDS if is_correct and is_resumed else _SOON_SECONDS)
+
+    async def reclaim(self) -> None:
+        """Close the syncs in the ledger that nobody executes any more."""
+        try:
+            await asyncio.to_thread(reclaim, self._home, self._has_ended)
+        except CatchmentError as error:
+            self._put_off(error)
+
+    async def _correct(self, client: PrefectClient) -> bool:
+        """Correct the states of runs and drop overdue runs; whether all that was possible."""
+        try:
+            async with self._looking:
+                await recovery.drop_overdue(client, self._pool, self._live())
+            return (await recovery.correct(client, self._pool, self._live)).refused == 0
+        except httpx.HTTPError as error:
+            self._put_off(error)
+            return False
+
+    async def _resume(self, client: PrefectClient) -> bool:
+        """Resume the sources that crashed; whether that was possible."""
+        # Before Catchment has started, the deployments may not be those of the sources file yet.
+        if running(self._home) is None:
+            return False
+        try:
+            for source in await recovery.resume_all(client, self._pool, self._since):
+                if source.is_resumed:
+                    self._warn(str(source))
+        except httpx.HTTPError as error:
+            self._put_off(error)
+            return False
+        self._since = _LOOK_BACK
+        return True
+
+    def _put_off(self, error: Exception) -> None:
+        self._warn(f"Recovery was put off ({type(error).__name__}: {error})")
