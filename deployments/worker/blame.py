@@ -17,7 +17,7 @@ HELD_AFTER = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BlameDecision:
     """The run that caused a loss, None if nobody is blamed; why; and whether its source is to be held."""
 
     culprit: UUID | None
@@ -41,14 +41,16 @@ class Blame:
         self._suspects.discard(name)
         del self._restarts[name]
 
-    def judge(self, cause: str, names: Mapping[UUID, str], steps: Mapping[UUID, str]) -> Verdict:
+    def judge(self, cause: str, names: Mapping[UUID, str], steps: Mapping[UUID, str]) -> BlameDecision:
         """Blame one of the runs that a runner executed when it was lost. `cause` completes "the runner …"."""
         possible = [run for run in names if steps.get(run, "unknown")] or list(names)
         possible = [run for run in possible if names[run] in self._suspects] or possible
         if len(possible) > 1:
             self._suspects = {names[run] for run in possible}
             listed = ", ".join(sorted(self._suspects))
-            return Verdict(None, f"the runner {cause}; the cause is one of {listed}, which continue one at a time")
+            return BlameDecision(
+                None, f"the runner {cause}; the cause is one of {listed}, which continue one at a time"
+            )
         (culprit,) = possible
         name = names[culprit]
         self._suspects.clear()
@@ -56,5 +58,5 @@ class Blame:
         step = steps.get(culprit)
         reason = f"the runner {cause} while {name} {f'was in the step {step}' if step else 'was executed'}"
         if self._restarts[name] < HELD_AFTER:
-            return Verdict(culprit, reason)
-        return Verdict(culprit, f"{reason}, as it did before", is_held=True)
+            return BlameDecision(culprit, reason)
+        return BlameDecision(culprit, f"{reason}, as it did before", is_held=True)

@@ -29,7 +29,7 @@ from deployments.runner.messages import Finished
 from deployments.runs import recovery
 from deployments.runs.recovery import HELD, INTERRUPTED, Ending
 from deployments.runs.work_pool import base_job_template
-from deployments.worker.blame import Blame, Verdict
+from deployments.worker.blame import Blame, BlameDecision
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
 from deployments.worker.occupancy import READING_SECONDS, Occupancy, due_at, source_of
@@ -72,7 +72,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """For each live run its source, or the name of a run that syncs none."""
         self._cancelled: set[UUID] = set()
         self._blame = Blame()
-        self._judgement: tuple[Loss, asyncio.Task[Verdict]] | None = None
+        self._judgement: tuple[Loss, asyncio.Task[BlameDecision]] | None = None
         self._occupancy: Occupancy
         self._rounds: RecoveryRounds | None = None
         self._seen: set[UUID] = set()
@@ -200,7 +200,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             return Ending(verdict.reason, remedy, HELD, was_cancelled)
         return Ending(verdict.reason, was_cancelled=was_cancelled)
 
-    async def _judge(self, loss: Loss) -> Verdict:
+    async def _judge(self, loss: Loss) -> BlameDecision:
         """Blame a run for the loss of its runner, once for all its runs; until then none of them resumes."""
         names = {run: self._names[run] for run in loss.runs}
         verdict = self._blame.judge(loss.cause, names, loss.steps)

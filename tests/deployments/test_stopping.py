@@ -75,7 +75,7 @@ def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
     process = start()
     state = _running(home)
     assert state.port > 0
-    assert runs.view(state, run).state_type == "CRASHED"
+    until(lambda: runs.view(state, run).state_type == "CRASHED")
 
     run = runs.start_sync(state, "standin", "long")
     until(lambda: runs.view(state, run).state_type == "RUNNING")

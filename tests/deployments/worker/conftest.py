@@ -1,4 +1,4 @@
-"""A work pool of type `warm`, its worker started by Prefect's own command, and the deployments of the stand-in flows."""
+"""A work pool of type `warm`, its worker, and the deployments of the stand-in flows."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ from tests.waiting import PATIENCE, until
 _FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 _PREFECT = str(Path(sys.executable).with_name("prefect"))
 T = TypeVar("T")
-_WATCHING_WORKER = """
-import asyncio, logging, sys
-from catchment.settings import Home
+_WORKER = """
+import asyncio, logging, signal, sys
+from catchment.runtime.home import Home
 from deployments.watch.thread import WatcherThread
 from deployments.worker.worker import WarmWorker
 
 async def work():
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     worker = WarmWorker(work_pool_name=sys.argv[1], name=sys.argv[1])
-    worker.watcher = WatcherThread(Home.default(), logging.getLogger("watcher"))
+    worker.home = Home.default()
+    if len(sys.argv) > 2:
+        worker.watcher = WatcherThread(worker.home, logging.getLogger("watcher"))
     for path in sys.argv[3:]:
         worker.watcher.changes.add(sys.argv[2], path)
     await worker.start()
@@ -57,14 +60,18 @@ class Pool:
     def prefect(self, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([_PREFECT, *words], env=self.environment, cwd=self.flows.parent, start_new_session=True)
 
-    def start_worker(self, kind: str = "warm") -> None:
-        self.worker = self.prefect("worker", "start", "--pool", self.name, "--type", kind, "--name", self.name)
+    def start_worker(self) -> None:
+        """Start the worker of the home as `deployments.worker` does, without a watcher."""
+        self._start_worker()
         online = {"workers": {"status": {"any_": ["ONLINE"]}}}
         until(lambda: self._post(f"/work_pools/{self.name}/workers/filter", online))
 
     def start_watching_worker(self, source: str, *paths: str) -> None:
         """Start a worker as `deployments.worker` does, whose watcher has recorded these paths."""
-        command = [sys.executable, "-c", _WATCHING_WORKER, self.name, source, *paths]
+        self._start_worker(source, *paths)
+
+    def _start_worker(self, *watched: str) -> None:
+        command = [sys.executable, "-c", _WORKER, self.name, *watched]
         self.worker = subprocess.Popen(command, env=self.environment, cwd=self.flows.parent, start_new_session=True)
 
     def stop_worker(self) -> None:
@@ -144,7 +151,7 @@ def _pool(name: str, server: Running, home: Home, folders: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """The pool of the whole session, made and served by Prefect's own commands."""
+    """The pool of the whole session, made by Prefect's own command."""
     with _pool("warm-tests", server, server_home, tmp_path_factory) as pool:
         assert pool.prefect("work-pool", "create", pool.name, "--type", "warm").wait(PATIENCE) == 0
         pool.start_worker()

@@ -6,12 +6,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from deployments.worker.blame import Blame, Verdict
+from deployments.worker.blame import Blame, BlameDecision
 
 CAUSE = "was killed by SIGKILL"
 
 
-def judge(blame: Blame, **steps: str | None) -> tuple[str | None, Verdict]:
+def judge(blame: Blame, **steps: str | None) -> tuple[str | None, BlameDecision]:
     """The source that is blamed, and the verdict. `steps` by source; None if they are unknown."""
     names: dict[UUID, str] = {uuid4(): name for name in steps}
     known = {run: step for run, name in names.items() if (step := steps[name]) is not None}

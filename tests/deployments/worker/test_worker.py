@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from catchment.places import Places, live_runs
+from catchment.places import Places
 from catchment.runtime.process import pid_of
 from deployments.server.environment import POOL
 from tests.deployments.worker.conftest import Pool
@@ -39,6 +39,11 @@ def runner_of(pool: Pool) -> psutil.Process:
 def _places(pool: Pool, figure: str) -> int | None:
     places = Places.read(pool.home)
     return None if places is None else int(getattr(places, figure))
+
+
+def _live(pool: Pool) -> set[str]:
+    places = Places.read(pool.home)
+    return set() if places is None else set(places.runs)
 
 
 def _marked(mark: str) -> list[psutil.Process]:
@@ -119,14 +124,14 @@ def test_run_with_hanging_thread_is_cancelled_and_runner_replaced(other_pool: Po
 
 def test_runs_go_on_side_by_side(pool: Pool) -> None:
     first, second = lasting(pool), lasting(pool)
-    until(lambda: {first, second} <= live_runs(pool.home))
+    until(lambda: {first, second} <= _live(pool))
 
     pool.cancel(first)
     pool.await_state(first, "CANCELLED")
     assert pool.read(second)["state_type"] == "RUNNING"
     pool.cancel(second)
     pool.await_state(second, "CANCELLED")
-    until(lambda: not {first, second} & live_runs(pool.home))
+    until(lambda: not {first, second} & _live(pool))
 
 
 def test_full_pool_starts_the_next_run_when_one_ends(pool: Pool) -> None:
@@ -228,7 +233,7 @@ def test_killed_worker_leaves_no_process(other_pool: Pool) -> None:
 
     until(lambda: gone(runner))
     until(lambda: not _marked(mark))
-    assert run not in live_runs(other_pool.home)
+    assert run not in _live(other_pool)
 
 
 def test_killed_runner_is_replaced(pool: Pool) -> None:
