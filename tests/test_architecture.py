@@ -53,7 +53,7 @@ ROOMS = {
         "contracts": _BASICS | {"settings", "pacing"},
         "parser_pool": _BASICS | {"settings"},
         "content": _BASICS | {"runtime", "contracts"},
-        "ledger": _BASICS | {"runtime", "pacing", "content"},
+        "ledger": _BASICS | {"runtime", "pacing"},
         "sync": _BELOW_SYNC,
         "places": _BASICS | {"runtime"},
         "resting": _BELOW_SYNC,

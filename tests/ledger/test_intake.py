@@ -118,6 +118,23 @@ def test_a_moved_item_that_was_not_finished_is_done_at_its_new_place(world: Worl
     assert locators(world.claim()) == ["b.md"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "is_read_again"),
+    [
+        ("a.md", "x/b.MD", False),
+        ("a.txt", "a.md", True),
+        ("a.csv.gz", "a.json.gz", True),
+        ("a.2025.csv.gz", "b.csv.gz", False),
+        ("INBOX;UIDVALIDITY=1;UID=16", "Archive.2026;UIDVALIDITY=1;UID=2", False),
+    ],
+)
+def test_a_moved_file_is_read_again_if_its_name_says_another_type(
+    world: World, old: str, new: str, is_read_again: bool
+) -> None:
+    world.ingest(note(old, identity="i1"))
+    assert world.record(Tombstone(old), Upsert(note(new, identity="i1"))).enqueued == is_read_again
+
+
 def test_a_file_that_was_moved_and_edited_is_read_again_and_keeps_its_document(world: World) -> None:
     world.ingest(note("a.md", "v1", "i1", size=10, modified=world.clock.moment))
     document = world.ledger.library.show("a.md").document

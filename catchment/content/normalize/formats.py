@@ -216,14 +216,6 @@ def media_type(data: bytes, name: str) -> str:
     return "text/plain" if claimed == UNKNOWN or _SHARED_ENDING.match(claimed) else claimed
 
 
-def alike(name: str, other: str) -> bool:
-    """Whether a file, whatever it holds, is read the same way under both names."""
-    claimed = _claimed(name)
-    if claimed != _claimed(other):
-        return False
-    return claimed != "application/gzip" or alike(uncompressed(name), uncompressed(other))
-
-
 def uncompressed(name: str) -> str:
     """The name of what a gzip file of this name holds."""
     stem, dot, ending = name.rpartition(".")
