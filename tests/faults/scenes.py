@@ -175,6 +175,16 @@ def died_with_it(desk: Desk) -> None:
         ledger.queue.recover(source.id, lambda owner: owner != "gone", 1)
 
 
+def runner_lost(desk: Desk) -> None:
+    """The runner is gone, through no fault of its sources; they get the attempt back."""
+    for n in range(2):
+        desk.write(f"unlucky {n}.md", f"Paper {n} was being read when the runner was killed, it speaks of nu{n}")
+    _list(desk)
+    with desk.ledger() as ledger:
+        ledger.queue.claim(desk.source(ledger).id, 2, owner="gone")
+        ledger.queue.give_back("gone", None)
+
+
 # The quarantine
 
 
@@ -496,6 +506,7 @@ SCENES = (
         ),
         folder,
     ),
+    Scene("a lost runner", (papers, sync), (runner_lost, sync), folder),
     Scene("a newer program", (papers, sync), (led_forward, sync), folder),
     Scene("plan", (papers, sync, changes), (planned, followed), folder),
     Scene("proof", (papers, sync, damaged, changes), (repaired, sync, proved), folder, unsound=True),

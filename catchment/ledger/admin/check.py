@@ -13,6 +13,7 @@ from catchment.ledger.db.damage import is_cut
 from catchment.ledger.db.database import Reading, Store, as_map, from_json
 from catchment.ledger.db.schema import COUNTED, counters, metadata
 from catchment.ledger.jobs import history
+from catchment.ledger.jobs.queue import RUNNER_LOST
 from catchment.ledger.library import word_index
 from catchment.ledger.library.threads import MAIL
 
@@ -118,8 +119,9 @@ _INVARIANTS = (
 
 _ATTEMPTS_FALL = (
     "Job {} was counted fewer attempts later than earlier",
-    "SELECT job_id AS id FROM (SELECT job_id, attempt, lag(attempt) OVER (PARTITION BY job_id ORDER BY id) AS earlier"
-    " FROM history WHERE attempt IS NOT NULL) AS steps WHERE attempt < earlier",
+    "SELECT job_id AS id FROM (SELECT job_id, attempt, lag(attempt) OVER (PARTITION BY job_id ORDER BY id) AS earlier,"
+    f" CASE WHEN reason = '{RUNNER_LOST}' THEN 1 ELSE 0 END AS given_back"
+    " FROM history WHERE attempt IS NOT NULL) AS steps WHERE attempt < earlier - given_back",
 )
 
 

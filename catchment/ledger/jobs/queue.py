@@ -53,6 +53,8 @@ from catchment.ledger.limits.throttles import Quota
 from catchment.model import FailureClass, Item, JobState, Reason
 
 LEASE = timedelta(minutes=5)
+RUNNER_LOST = "runner lost"
+"""Why the attempt of a job was not counted. It is written into the history."""
 
 AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
 """How many microseconds later than a high one a job of this priority falls due; waiting makes up for it."""
@@ -265,7 +267,7 @@ class Queue:
             if culprit is not None:
                 lost &= _jobs.source_id.not_in(select(sources.c.id).where(sources.c.name == culprit))
             uncounted = _jobs.attempt - 1
-            freed = move(writing, lost, {RUNNING}, PENDING, actor="recovery", reason="runner lost", attempt=uncounted)
+            freed = move(writing, lost, {RUNNING}, PENDING, actor="recovery", reason=RUNNER_LOST, attempt=uncounted)
             return len(freed)
 
     def job(self, job_id: int) -> JobRow:

@@ -116,6 +116,8 @@ def test_attempts_are_given_back_except_those_of_the_culprit(home: Home) -> None
     assert attempts(home, innocent) == {0: _JOBS}
     assert jobs(home, alive_elsewhere)[JobState.RUNNING] == 1
     assert (outcome(home, culprit), outcome(home, innocent)) == ("crashed", "crashed")
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        assert ledger.check(deep=True) == []
 
 
 def test_culprit_is_held_with_the_reason(home: Home) -> None:
