@@ -113,10 +113,19 @@ def running() -> Running | None:
     return running(home())
 
 
+def is_starting() -> bool:
+    """Whether `catchment up` is at work and not ready yet."""
+    from deployments.server.running import starting
+
+    return starting(home()) is not None
+
+
 def needs_server() -> Running:
-    """As `running`, but raises TryAgain when nothing runs."""
+    """As `running`, but raises TryAgain when nothing runs, or is not ready yet."""
     if server := running():
         return server
+    if is_starting():
+        raise TryAgain("Catchment is starting; try again in a minute")
     raise TryAgain("no server is running; start it with `catchment up --detach`")
 
 

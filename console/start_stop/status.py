@@ -156,6 +156,8 @@ def _print(
             f"The server at {server['url']} does not answer at the moment; when that lasts it is started again by itself, "
             "and syncs go on"
         )
+    elif session.is_starting():
+        render.say("Catchment is starting; check again in a minute")
     else:
         render.say("No server is running; start it with `catchment up --detach`")
     if places:

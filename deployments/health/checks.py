@@ -21,7 +21,7 @@ from catchment.sync.preflight import scopes_of
 from deployments.server.blocks import read_blocks_of
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
-from deployments.server.running import Running, running
+from deployments.server.running import Running, running, starting
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import status as watch_status
 from deployments.watch.status import Watching, WatchState
@@ -41,7 +41,9 @@ def examine(home: Home) -> list[Finding]:
     now = datetime.now(UTC)
     findings = [status.disk(home.path), status.ledger(home.database_url, status.last_check(home), now)]
     state = running(home)
-    findings += _served(home, state, now) if state else [status.server(False, False)]
+    findings += (
+        _served(home, state, now) if state else [status.server(False, False, starting=starting(home) is not None)]
+    )
     try:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError as error:
