@@ -17,6 +17,7 @@ _RELATIONS = (
     "{entries}</Relationships>"
 )
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_EXTERNAL = ' TargetMode="External"'
 _CORE = (
     '<?xml version="1.0"?><cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties"'
     ' xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/"'
@@ -83,6 +84,61 @@ def xlsx() -> bytes:
             '<row r="2"><c r="A2" t="inlineStr"><is><t>North</t></is></c><c r="B2"><v>12.5</v></c></row>'
             "</sheetData></worksheet>",
         }
+    )
+
+
+def opc(main: str, content_type: str, members: dict[str, str | bytes]) -> bytes:
+    """An OPC package whose main part has this name and content type; `members` are its parts and relationships."""
+    return zipped(
+        {
+            "[Content_Types].xml": _DOCX_TYPES.format(
+                overrides=f'<Override PartName="/{main}" ContentType="{content_type}"/>'
+            ),
+            "_rels/.rels": _RELATIONS.format(
+                entries=f'<Relationship Id="r1" Type="{_OFFICE}/officeDocument" Target="{main}"/>'
+            ),
+            **members,
+        },
+        stored=tuple(name for name in members if not name.endswith((".xml", ".rels"))),
+    )
+
+
+def relations(*targets: tuple[str, str]) -> str:
+    """A part with relationships from pairs of type and target; their IDs are r1, r2 and so on."""
+    return _RELATIONS.format(
+        entries="".join(
+            f'<Relationship Id="r{number}" Type="{_OFFICE}/{kind}" Target="{target}"{_EXTERNAL if "://" in target else ""}/>'
+            for number, (kind, target) in enumerate(targets, 1)
+        )
+    )
+
+
+def pptx(
+    slide: str = "Flow at the weir",
+    related: tuple[tuple[str, str], ...] = (),
+    extra: dict[str, str | bytes] | None = None,
+) -> bytes:
+    """One slide with one text; `related` are relationships of the slide, `extra` further parts."""
+    names = (
+        'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+        f'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" xmlns:r="{_OFFICE}"'
+    )
+    shape = (
+        '<p:sp><p:nvSpPr><p:cNvPr id="2" name="Box"/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/><p:txBody><a:bodyPr/>'
+        "<a:p><a:r><a:t>{}</a:t></a:r></a:p></p:txBody></p:sp>"
+    )
+    return opc(
+        "ppt/presentation.xml",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml",
+        {
+            "ppt/presentation.xml": f'<?xml version="1.0"?><p:presentation {names}><p:sldIdLst>'
+            '<p:sldId id="256" r:id="r1"/></p:sldIdLst></p:presentation>',
+            "ppt/_rels/presentation.xml.rels": relations(("slide", "slides/slide1.xml")),
+            "ppt/slides/slide1.xml": f'<?xml version="1.0"?><p:sld {names}><p:cSld><p:spTree>{shape.format(slide)}'
+            "</p:spTree></p:cSld></p:sld>",
+            "ppt/slides/_rels/slide1.xml.rels": relations(*related),
+            **(extra or {}),
+        },
     )
 
 

@@ -50,7 +50,7 @@ def test_more_than_sixty_formats_have_a_reader() -> None:
     [
         (samples.pdf(), "letter.txt", "application/pdf"),
         (samples.docx(), "file", f"{_OOXML}.wordprocessingml.document"),
-        (samples.docx(), "template.dotx", f"{_OOXML}.wordprocessingml.template"),
+        (samples.docx(), "template.dotx", f"{_OOXML}.wordprocessingml.document"),
         (samples.xlsx(), "sheet.zip", f"{_OOXML}.spreadsheetml.sheet"),
         (samples.odt(), "file", "application/vnd.oasis.opendocument.text"),
         (samples.epub(), "book.zip", "application/epub+zip"),

@@ -21,12 +21,16 @@ _RATIO, _RATIO_FROM = 200, 10 * 1024 * 1024
 _DIRECTORY_ENTRY = 46
 _GZIP = b"\x1f\x8b"
 _PIECE = 65_536
-_TOO_LARGE = "it unpacks to far more than its size; unpack it by hand if you trust it"
+_TOO_LARGE = (
+    f"it unpacks to more than {_RATIO} times its size, or than {MAX_BYTES >> 20} MB (fixed limits); "
+    "if you trust it, unpack it or save a smaller copy"
+)
+_TOO_LONG = f"it unpacks to more than {MAX_INFLATED >> 20} MB (a fixed limit); unpack it by hand if you trust it"
 
 
 def refuse_bomb(data: bytes) -> None:
     """Raise ResourceExhausted for a zip file that would unpack to too much, ParseError for a damaged one."""
-    members = _directory(data)
+    members = opened(data).infolist()
     total = sum(member.file_size for member in members)
     if total > MAX_BYTES or (total > _RATIO_FROM and total > _RATIO * len(data)):
         raise ResourceExhausted(_TOO_LARGE)
@@ -35,7 +39,7 @@ def refuse_bomb(data: bytes) -> None:
 def archive(data: bytes, media_type: str) -> Document:
     """The names of what is in a zip or tar file, as a list."""
     if media_type == "application/zip":
-        names: Iterable[str] = (member.filename for member in _directory(data))
+        names: Iterable[str] = (member.filename for member in opened(data).infolist())
     else:
         names = _tar_names(data)
     return _listing(names, media_type)
@@ -61,13 +65,16 @@ def inflated(data: bytes) -> bytes:
                 raise ParseError("the compressed file is damaged; fetch it again") from error
             room -= len(parts[-1])
             if room < 0:
-                raise ResourceExhausted(_TOO_LARGE)
+                raise ResourceExhausted(_TOO_LONG)
             at += len(piece) - len(machine.unused_data)
     return b"".join(parts)
 
 
-def _directory(data: bytes) -> list[zipfile.ZipInfo]:
-    """The entries of a zip file; the number is checked before they are read into memory."""
+def opened(data: bytes) -> zipfile.ZipFile:
+    """Open a zip file; the number of its entries is checked before they are read into memory.
+
+    Raises ParseError for a damaged file, ResourceExhausted for more than 10 000 entries.
+    """
     end = data.rfind(b"PK\x05\x06")
     declared = int.from_bytes(data[end + 12 : end + 16], "little") if end >= 0 else 0
     if declared // _DIRECTORY_ENTRY > MAX_MEMBERS:
@@ -75,8 +82,7 @@ def _directory(data: bytes) -> list[zipfile.ZipInfo]:
         if named > MAX_MEMBERS:
             raise ResourceExhausted(f"it holds more than {MAX_MEMBERS} files; unpack it by hand if you want them read")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as opened:
-            return opened.infolist()
+        return zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, UnicodeDecodeError) as error:
         raise ParseError("the zip file is damaged; fetch or save it again") from error
 
@@ -84,8 +90,8 @@ def _directory(data: bytes) -> list[zipfile.ZipInfo]:
 def _tar_names(data: bytes) -> list[str]:
     names: list[str] = []
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as opened:
-            for member in opened:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as held:
+            for member in held:
                 if len(names) >= MAX_MEMBERS:
                     raise ResourceExhausted(
                         f"it holds more than {MAX_MEMBERS} files; unpack it by hand if you want them read"

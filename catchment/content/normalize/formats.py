@@ -119,17 +119,24 @@ _TABLE: dict[Reader, str] = {
         {_OOXML}.wordprocessingml.document docx
         {_OOXML}.wordprocessingml.template dotx
         application/vnd.ms-word.document.macroEnabled.12 docm
+        application/vnd.ms-word.template.macroEnabled.12 dotm
         {_OOXML}.spreadsheetml.sheet xlsx
         {_OOXML}.spreadsheetml.template xltx
         application/vnd.ms-excel.sheet.macroEnabled.12 xlsm
+        application/vnd.ms-excel.template.macroEnabled.12 xltm
         application/vnd.ms-excel.sheet.binary.macroEnabled.12 xlsb
         {_OOXML}.presentationml.presentation pptx
         {_OOXML}.presentationml.slideshow ppsx
         {_OOXML}.presentationml.template potx
         application/vnd.ms-powerpoint.presentation.macroEnabled.12 pptm
+        application/vnd.ms-powerpoint.slideshow.macroEnabled.12 ppsm
+        application/vnd.ms-powerpoint.template.macroEnabled.12 potm
         {_ODF}.text odt
+        {_ODF}.text-template ott
         {_ODF}.spreadsheet ods
+        {_ODF}.spreadsheet-template ots
         {_ODF}.presentation odp
+        {_ODF}.presentation-template otp
         application/x-iwork-pages-sffpages pages
         application/x-iwork-numbers-sffnumbers numbers
         application/x-iwork-keynote-sffkey key""",
@@ -173,11 +180,6 @@ _PACKED = {"gz": "", "tgz": ".tar", "svgz": ".svg"}
 _ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _EMPTY_ZIP = b"PK\x05\x06"
 _ISO_BRANDS = {b"heic": "image/heic", b"heix": "image/heic", b"mif1": "image/heic", b"avif": "image/avif"}
-_OOXML_PARTS = (
-    (b"word/", f"{_OOXML}.wordprocessingml.document"),
-    (b"xl/", f"{_OOXML}.spreadsheetml.sheet"),
-    (b"ppt/", f"{_OOXML}.presentationml.presentation"),
-)
 _OLE_PARTS = (
     ("__substg1.0_", "application/vnd.ms-outlook"),
     ("WordDocument", "application/msword"),
@@ -253,17 +255,10 @@ def _signed(data: bytes, claimed: str) -> str | None:
 
 
 def _zipped(data: bytes, claimed: str) -> str:
-    if (
-        data[30:38] == b"mimetype"
-        and (declared := data[38:138].partition(b"PK")[0].decode("ascii", "replace")) in READERS
-    ):
+    from catchment.content.normalize.packages import declared_type
+
+    if (declared := declared_type(data)) in READERS:
         return declared
-    if b"[Content_Types].xml" in data[:4096] or b"[Content_Types].xml" in data[-65_536:]:
-        directory = data[-65_536:]
-        for part, kind in _OOXML_PARTS:
-            if part in directory:
-                same_family = claimed.startswith(kind.rpartition(".")[0]) or claimed.endswith(".12")
-                return claimed if same_family and _ZIPPED.match(claimed) else kind
     return claimed if _ZIPPED.match(claimed) else "application/zip"
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from catchment.content.normalize import archives
 from catchment.content.normalize.language import language
 from catchment.content.normalize.markdown import iso_moment
-from catchment.errors import ParseError
+from catchment.content.normalize.packages import Package
+from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document
 
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -26,16 +27,28 @@ _RTF_PAGE = re.compile(rb"\\ansicpg(\d{3,5})")
 _RTF_LETTER = re.compile(r"\\u(-?\d{1,6}) ?(?:\\'[0-9A-Fa-f]{2}|[^\\])?|((?:\\'[0-9A-Fa-f]{2})+)")
 _LOCKED = "it is encrypted; save a copy without a password"
 _DAMAGED = "cannot be read as {}; open it in its own program and save it again"
+_CELL_LIMIT, _LIMIT = "max_table_cells", "Security violation"
+_PASSWORD = re.compile(r"is encrypted|password", re.IGNORECASE)
+_OOXML = "application/vnd.openxmlformats-officedocument"
+_DOCX, _XLSX, _PPTX = (
+    f"{_OOXML}.{kind}" for kind in ("wordprocessingml.document", "spreadsheetml.sheet", "presentationml.presentation")
+)
+_XLSB = "application/vnd.ms-excel.sheet.binary.macroEnabled.12"
+_MAIN_PARTS = {_DOCX: "word/document.xml", _XLSX: "xl/workbook.xml", _PPTX: "ppt/presentation.xml"}
+MAX_CELLS = 1_000_000
+"""Cells of a spreadsheet; xberg takes 600 bytes for each."""
 _ENCRYPTED_OOXML = "EncryptedPackage".encode("utf-16-le")
 
 
 def office(data: bytes, media_type: str) -> Document:
     """A document of an office format. Raises ParseError for a damaged or encrypted one, ResourceExhausted for a bomb."""
-    if data.startswith(b"PK"):
-        archives.refuse_bomb(data)
     if _ENCRYPTED_OOXML in data[:65_536]:
         raise ParseError(_LOCKED)
-    found = _extracted(data, media_type)
+    kind = _basic_type(media_type)
+    if data.startswith(b"PK"):
+        archives.refuse_bomb(data)
+        data = _arranged(data, kind)
+    found = _extracted(data, kind)
     text = _tidy(found.content)
     if not text and media_type == "application/pdf" and b"%%EOF" not in data[-_PDF_TAIL:]:
         raise ParseError("the PDF ends too early; fetch or export it again")
@@ -63,8 +76,32 @@ def _configuration() -> Any:
     import xberg
 
     return xberg.ExtractionConfig(
-        use_cache=False, disable_ocr=True, enable_quality_processing=False, output_format=xberg.OutputFormat("markdown")
+        use_cache=False,
+        disable_ocr=True,
+        enable_quality_processing=False,
+        output_format=xberg.OutputFormat("markdown"),
+        # Bombs are refused before; xberg's own ratio of 100 refuses plain spreadsheets.
+        security_limits=xberg.SecurityLimits(max_table_cells=MAX_CELLS, max_compression_ratio=10_000),
     )
+
+
+def _basic_type(media_type: str) -> str:
+    """Return the type whose format is the same: that of documents for templates, slideshows and files with macros."""
+    if media_type == _XLSB:
+        return media_type
+    for kind, family in ((_DOCX, "word"), (_XLSX, "excel"), (_PPTX, "powerpoint")):
+        if media_type.startswith((kind.rpartition(".")[0], f"application/vnd.ms-{family}.")):
+            return kind
+    return media_type.removesuffix("-template")
+
+
+def _arranged(data: bytes, media_type: str) -> bytes:
+    """Return the package with its main part where xberg looks for it; any other name is allowed, and rare."""
+    expected = _MAIN_PARTS.get(media_type)
+    if expected is None:
+        return data
+    package = Package(data)
+    return package.with_main_part(expected) if package.main_part and not package.has_main_part_at(expected) else data
 
 
 def _extracted(data: bytes, media_type: str) -> Any:
@@ -73,12 +110,25 @@ def _extracted(data: bytes, media_type: str) -> Any:
     source = xberg.ExtractInput(kind="bytes", bytes=data, mime_type=media_type)
     try:
         outcome = asyncio.run(xberg.extract(source, _configuration()))
-    except RuntimeError as error:
-        locked = media_type == "application/pdf" and b"/Encrypt" in data
-        raise ParseError(_LOCKED if locked else _DAMAGED.format(media_type)) from error
+    except Exception as error:  # a panic of xberg is no RuntimeError
+        raise _refusal(str(error), data, media_type) from error
     if outcome.errors or len(outcome.results) != 1:
         raise ParseError(_DAMAGED.format(media_type))
     return outcome.results[0]
+
+
+def _refusal(message: str, data: bytes, media_type: str) -> ParseError | ResourceExhausted:
+    """The error that a failure of xberg stands for; its message is the only thing that differs between causes."""
+    if _CELL_LIMIT in message:
+        return ResourceExhausted(f"it has more than {MAX_CELLS:,} cells (a fixed limit); split it or save it as CSV")
+    if _LIMIT in message:
+        return ResourceExhausted("it exceeds a fixed limit of its format's reader; split it or save it as PDF or text")
+    is_locked = media_type == "application/pdf" and b"/Encrypt" in data
+    if is_locked or _PASSWORD.search(message):
+        return ParseError(_LOCKED)
+    if media_type == _XLSB:
+        return ParseError("this binary workbook (.xlsb) cannot be read; save it as .xlsx")
+    return ParseError(_DAMAGED.format(media_type))
 
 
 def _tidy(text: str) -> str:

@@ -1,0 +1,221 @@
+"""Zip-based office files: which type a package declares, and its parts, read within fixed bounds.
+
+OPC (ECMA-376 part 2) declares its type in `[Content_Types].xml` and the relationships of the package; ODF and EPUB declare
+it in a member called `mimetype`. Names of parts are compared without regard to case, as OPC prescribes.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element, TreeBuilder, XMLParser
+from xml.etree.ElementTree import ParseError as XMLError
+
+from catchment.content.normalize import archives
+from catchment.errors import ParseError, ResourceExhausted
+
+MAX_PART = 32 * 1024 * 1024
+"""Bytes of one part."""
+_MAX_ELEMENTS = 500_000
+"""Elements of one part: a tree of them takes up to 100 MB."""
+_MAX_DEPTH = 500
+_TYPES, _RELATIONSHIPS = "[content_types].xml", "/relationships"
+_MAIN = re.compile(
+    r"(application/(?:vnd\.openxmlformats-officedocument\.\w+\.\w+|vnd\.ms-(?:word|excel|powerpoint)\.[\w.]+?))"
+    r"(Template)?\.main(?:\+xml)?\Z"
+)
+"""The content types of main parts: those of their files with `.main` or `.main+xml`."""
+_TOO_MANY = f"a part of it has more than {_MAX_ELEMENTS} elements, or {_MAX_DEPTH} nested ones (fixed limits)"
+_NOT_READ = "a part of the package cannot be read; open it in its own program and save it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relationship of a part: its ID, the last word of its type, and the name of the part or the address it leads to."""
+
+    id: str
+    kind: str
+    target: str
+    is_external: bool
+
+
+class Package:
+    """The parts of a zip-based office file.
+
+    Every method raises ParseError for a damaged part and ResourceExhausted for one beyond the bounds of this module.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._zip = archives.opened(data)
+        self._members = {_part_name(member.filename): member for member in self._zip.infolist()}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all parts in lower case, in the order of the package."""
+        return list(self._members)
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._members
+
+    def has_main_part_at(self, path: str) -> bool:
+        """Return whether the main part is stored under exactly this name."""
+        return self.main_part == path.lower() and self._members[self.main_part].filename == path
+
+    def read(self, name: str) -> bytes:
+        """Return a part's bytes. Raises ParseError if it is missing, damaged or encrypted."""
+        member = self._members.get(name.lower())
+        if member is None:
+            raise ParseError("the package lacks a part that it names; open it in its own program and save it again")
+        if member.file_size > MAX_PART:
+            raise ResourceExhausted(f"a part of it is larger than {MAX_PART >> 20} MB (a fixed limit)")
+        try:
+            return self._zip.read(member)
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            NotImplementedError,
+            RuntimeError,
+            EOFError,
+            ValueError,
+            OSError,
+        ) as error:
+            raise ParseError(_NOT_READ) from error
+
+    def tree(self, name: str) -> Element:
+        """Return a part as a tree; names are local names, and attributes that are relationship IDs begin with `r:`."""
+        return tree(self.read(name))
+
+    def relations(self, part: str = "") -> list[Relation]:
+        """Return the relationships of a part, or of the package."""
+        folder, name = posixpath.split(part)
+        source = posixpath.join(folder, "_rels", f"{name}.rels")
+        if not self.has(source):
+            return []
+        return [relation for each in self.tree(source).iter("Relationship") if (relation := _relation(each, folder))]
+
+    @cached_property
+    def declared_type(self) -> str | None:
+        """The media type that the package declares; None if it declares none."""
+        if self.has("mimetype"):
+            return self.read("mimetype")[:200].decode("ascii", "replace").strip()
+        return _media_type(self._content_types[self.main_part]) if self.main_part else None
+
+    @cached_property
+    def main_part(self) -> str | None:
+        """The name of an OPC package's main part, in lower case; None if no part has the content type of one."""
+        if not self.has(_TYPES):
+            return None
+        related = [relation.target for relation in self.relations() if relation.kind == "officeDocument"]
+        return next(
+            (name for name in (*related, *self._content_types) if _media_type(self._content_types.get(name, ""))), None
+        )
+
+    def with_main_part(self, path: str) -> bytes:
+        """Return the package with its main part at this path and the parts beside it in the same folder.
+
+        Raises ResourceExhausted for a package that unpacks to more than 64 MB.
+        """
+        if sum(member.file_size for member in self._members.values()) > archives.MAX_INFLATED:
+            raise ResourceExhausted(
+                f"its main part has an unusual name, and it unpacks to more than {archives.MAX_INFLATED >> 20} MB (a fixed "
+                "limit); save it again with another program"
+            )
+        (folder, main), (new_folder, new_main) = posixpath.split(self.main_part or ""), posixpath.split(path)
+        renamed = {f"{folder}/{main}": path, f"{folder}/_rels/{main}.rels": f"{new_folder}/_rels/{new_main}.rels"}
+        absolute = re.compile(rb'(Target\s*=\s*")/' + re.escape(folder.encode()) + rb"/", re.IGNORECASE)
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as written:
+            for name, member in self._members.items():
+                content = self.read(name)
+                if name.endswith(".rels"):
+                    content = absolute.sub(rb"\g<1>/%s/" % new_folder.encode(), content)
+                beside = new_folder + "/" + member.filename[len(folder) + 1 :]
+                same_place = beside if name.startswith(f"{folder}/") else member.filename
+                written.writestr(zipfile.ZipInfo(renamed.get(name, same_place)), content)
+        return out.getvalue()
+
+    @cached_property
+    def _content_types(self) -> dict[str, str]:
+        """The content type of each part by name."""
+        listed = self.tree(_TYPES)
+        by_ending = {each.get("Extension", "").lower(): each.get("ContentType", "") for each in listed.iter("Default")}
+        types = {name: by_ending.get(posixpath.splitext(name)[1][1:], "") for name in self._members}
+        for each in listed.iter("Override"):
+            if (name := _part_name(each.get("PartName", ""))) in types:
+                types[name] = each.get("ContentType", "")
+        return types
+
+
+def declared_type(data: bytes) -> str | None:
+    """Return the media type that a zip file declares as a package; None if it declares none or is damaged."""
+    try:
+        return Package(data).declared_type
+    except (ParseError, ResourceExhausted):
+        return None
+
+
+def tree(data: bytes) -> Element:
+    """Parse XML into a tree of local names. Raises ParseError for damage or a document type definition."""
+    parser = XMLParser(target=_Builder())
+    try:
+        parser.feed(data)
+        root: Element = parser.close()
+    except (XMLError, LookupError, ValueError) as error:
+        raise ParseError(_NOT_READ) from error
+    return root
+
+
+class _Builder(TreeBuilder):
+    """Builds a tree with local names and refuses what could make it swell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth = self._elements = 0
+
+    def start(self, tag: str, attributes: dict[str, str], /) -> Element:
+        self._depth += 1
+        self._elements += 1
+        if self._depth > _MAX_DEPTH or self._elements > _MAX_ELEMENTS:
+            raise ResourceExhausted(_TOO_MANY)
+        return super().start(_local(tag), {_attribute(name): value for name, value in attributes.items()})
+
+    def end(self, tag: str, /) -> Element:
+        self._depth -= 1
+        return super().end(_local(tag))
+
+    def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
+        raise ParseError(_NOT_READ)
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _attribute(name: str) -> str:
+    space, _, local = name.rpartition("}")
+    return f"r:{local}" if space.endswith(_RELATIONSHIPS) else local
+
+
+def _part_name(name: str) -> str:
+    return name.replace("\\", "/").lstrip("/").lower()
+
+
+def _relation(element: Element, folder: str) -> Relation | None:
+    target, kind = element.get("Target", ""), element.get("Type", "").rpartition("/")[2]
+    if element.get("TargetMode") == "External":
+        return Relation(element.get("Id", ""), kind, target, is_external=True)
+    path = unquote(target.partition("#")[0])
+    name = path if path.startswith("/") else posixpath.join(folder, path)
+    return Relation(element.get("Id", ""), kind, _part_name(posixpath.normpath(name)), is_external=False)
+
+
+def _media_type(content_type: str) -> str | None:
+    """Return the media type of files whose main part has this content type; None for other content types."""
+    main = _MAIN.match(content_type)
+    return None if main is None else f"{main[1]}.12" if main[1].endswith("macroEnabled") else main[1]

@@ -1,0 +1,165 @@
+"""Office files: the type that a package declares, large spreadsheets, and files that are laid out unusually."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from catchment.content.normalize import media_type, normalize
+from catchment.errors import ParseError, ResourceExhausted
+from catchment.model import Document, RawContent
+from tests.normalize import samples
+
+_OOXML = "application/vnd.openxmlformats-officedocument"
+_SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+def _read(data: bytes, name: str = "file") -> Document:
+    return normalize(RawContent(data, name))
+
+
+def _changed(data: bytes, members: dict[str, str | bytes]) -> bytes:
+    """A package with some members replaced or added."""
+    with zipfile.ZipFile(io.BytesIO(data)) as package:
+        kept = {name: package.read(name) for name in package.namelist()}
+    return samples.zipped(kept | members)
+
+
+def _renamed(data: bytes, *pairs: tuple[str, str]) -> bytes:
+    """A package in which part names, and all references to them, are different."""
+    members = {}
+    with zipfile.ZipFile(io.BytesIO(data)) as package:
+        for name in package.namelist():
+            content = package.read(name)
+            new_name = name
+            for before, after in pairs:
+                content = content.replace(before.encode(), after.encode())
+                new_name = new_name.replace(before, after)
+            members[new_name] = content
+    return samples.zipped(members)
+
+
+def _large_sheet(rows: int, columns: int, sheets: int = 1) -> bytes:
+    cells = "".join(f'<c r="{chr(65 + column)}{{0}}"><v>{column}</v></c>' for column in range(columns))
+    part = "".join(f'<row r="{row}">{cells.format(row)}</row>' for row in range(1, rows + 1))
+    names = [f"sheet{number + 1}" for number in range(sheets)]
+    return samples.opc(
+        "xl/workbook.xml",
+        f"{_OOXML}.spreadsheetml.sheet.main+xml",
+        {
+            "xl/workbook.xml": f'<workbook xmlns="{_SHEET}" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/'
+            'relationships"><sheets>'
+            + "".join(f'<sheet name="{name}" sheetId="{name[5:]}" r:id="r{name[5:]}"/>' for name in names)
+            + "</sheets></workbook>",
+            "xl/_rels/workbook.xml.rels": samples.relations(
+                *(("worksheet", f"worksheets/{name}.xml") for name in names)
+            ),
+            **{
+                f"xl/worksheets/{name}.xml": f'<worksheet xmlns="{_SHEET}"><sheetData>{part}</sheetData></worksheet>'
+                for name in names
+            },
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "kind"),
+    [
+        (samples.pptx, samples.xlsx, "presentationml.presentation"),
+        (samples.xlsx, samples.docx, "spreadsheetml.sheet"),
+        (samples.docx, samples.pptx, "wordprocessingml.document"),
+    ],
+)
+def test_embedded_package_does_not_change_the_type(outer, inner, kind: str) -> None:  # type: ignore[no-untyped-def]
+    with zipfile.ZipFile(io.BytesIO(outer())) as package:
+        members = {name: package.read(name) for name in package.namelist()}
+    data = samples.zipped(members | {"embedded/one.bin": inner()}, stored=("embedded/one.bin",))
+    assert b"[Content_Types].xml" in data
+    assert media_type(data, "file") == f"{_OOXML}.{kind}"
+    assert _read(data).text == _read(outer()).text
+
+
+@pytest.mark.parametrize(
+    ("content_type", "expected"),
+    [
+        ("application/vnd.ms-word.document.macroEnabled.main+xml", "application/vnd.ms-word.document.macroEnabled.12"),
+        (
+            "application/vnd.ms-word.template.macroEnabledTemplate.main+xml",
+            "application/vnd.ms-word.template.macroEnabled.12",
+        ),
+        (
+            "application/vnd.ms-excel.sheet.binary.macroEnabled.main",
+            "application/vnd.ms-excel.sheet.binary.macroEnabled.12",
+        ),
+        (f"{_OOXML}.presentationml.slideshow.main+xml", f"{_OOXML}.presentationml.slideshow"),
+        (f"{_OOXML}.presentationml.template.main+xml", f"{_OOXML}.presentationml.template"),
+        ("application/vnd.ms-visio.drawing.main+xml", "application/zip"),
+    ],
+)
+def test_package_type_is_its_main_content_type(content_type: str, expected: str) -> None:
+    assert media_type(samples.opc("main.xml", content_type, {"main.xml": "<a/>"}), "file.zip") == expected
+
+
+def test_names_and_comments_of_a_zip_do_not_make_it_an_office_file() -> None:
+    assert (
+        media_type(samples.zipped({"word/notes.txt": "[Content_Types].xml", "xl/a": "x"}), "a.zip") == "application/zip"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "pairs"),
+    [
+        (samples.docx(), [("document.xml", "document2.xml")]),
+        (samples.docx(), [("word/", "Word/")]),
+        (samples.docx(), [("word/", "parts/"), ("document.xml", "main.xml")]),
+        (samples.xlsx(), [("workbook.xml", "book2.xml")]),
+        (samples.pptx(), [("ppt/", "deck/")]),
+    ],
+)
+def test_main_part_may_have_any_name(data: bytes, pairs: list[tuple[str, str]]) -> None:
+    expected = _read(data)
+    assert expected.text
+    assert _read(_renamed(data, *pairs)) == expected
+
+
+def test_slideshows_and_templates_are_read_as_their_documents() -> None:
+    types = zipfile.ZipFile(io.BytesIO(samples.pptx())).read("[Content_Types].xml").decode()
+    show = types.replace(
+        f"{_OOXML}.presentationml.presentation.main+xml",
+        "application/vnd.ms-powerpoint.slideshow.macroEnabled.main+xml",
+    )
+    assert _read(_changed(samples.pptx(), {"[Content_Types].xml": show}), "a.ppsm").text == _read(samples.pptx()).text
+
+
+def test_spreadsheet_of_more_than_100_000_cells_is_read() -> None:
+    text = _read(_large_sheet(12_000, 10)).text
+    assert text.count("\n") > 12_000
+    text = _read(_large_sheet(10_000, 4, sheets=4)).text
+    assert text.count("## sheet") == 4
+    assert text.count("| 0 | 1 | 2 | 3 |") == 40_000
+
+
+def test_spreadsheet_that_compresses_well_is_read() -> None:
+    styled = '<row r="1"><c r="A1"><v>7</v></c></row>' + '<row r="2"/>' * 200_000
+    data = _changed(
+        samples.xlsx(),
+        {"xl/worksheets/sheet1.xml": f'<worksheet xmlns="{_SHEET}"><sheetData>{styled}</sheetData></worksheet>'},
+    )
+    assert 100 * len(data) < 2_400_000
+    assert "| 7 |" in _read(data).text
+
+
+def test_limits_of_office_files_are_named_in_their_message() -> None:
+    with pytest.raises(ResourceExhausted, match=r"1,000,000 cells \(a fixed limit\)"):
+        _read(_large_sheet(40_000, 26))
+    with pytest.raises(ResourceExhausted, match=r"200 times its size.*fixed limits"):
+        _read(samples.docx(f"<w:p><w:r><w:t>{'A' * 30_000_000}</w:t></w:r></w:p>"))
+
+
+def test_document_type_definition_in_a_package_is_refused() -> None:
+    types = '<!DOCTYPE a [<!ENTITY b "c">]><Types/>'
+    assert media_type(_changed(samples.docx(), {"[Content_Types].xml": types}), "a.zip") == "application/zip"
+    with pytest.raises(ParseError):
+        _read(_changed(samples.docx(), {"[Content_Types].xml": types}), "a.docx")
