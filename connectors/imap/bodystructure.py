@@ -75,12 +75,12 @@ class _Leaf:
         behind = 11 if self.is_message else 9 if self.media_type.startswith("text/") else 8
         said: tuple[Any, ...] = node[behind] if len(node) > behind and isinstance(node[behind], tuple) else ()
         kind, parameters, *_ = (*said, None, None)
-        self._attached = _text(kind) == "attachment"
+        self._disposition = _text(kind)
         self._named = _has(parameters, "filename") or _has(node[2], "name")
 
     def file(self, number: str, *, is_root: bool) -> File | None:
         wanted = is_file(
-            self.media_type, attached=self._attached, named=self._named, empty=self._size == 0, is_root=is_root
+            self.media_type, disposition=self._disposition, named=self._named, empty=self._size == 0, is_root=is_root
         )
         return File(number, self.media_type, self._size) if wanted else None
 

@@ -242,3 +242,43 @@ def encrypted_pdf() -> bytes:
     plain = pdf()
     place = plain.index(b"trailer\n<<") + len(b"trailer\n<<")
     return plain[:place] + b" /Encrypt " + keys + b" /ID [<00><00>]" + plain[place:]
+
+
+def outlook_message(properties: dict[int, str]) -> bytes:
+    """A .msg file (MS-OXMSG in a compound file, MS-CFB) with text properties by their tags, such as 0x0037 for the subject."""
+    sector, small, none, end, chain = 512, 64, 0xFFFFFFFF, 0xFFFFFFFE, struct.Struct("<I")
+    listed = b"".join(
+        struct.pack("<IIII", tag << 16 | 0x1F, 6, 2 * len(text) + 2, 0) for tag, text in properties.items()
+    )
+    streams = {"__properties_version1.0": bytes(32) + listed}
+    streams |= {f"__substg1.0_{tag:04X}001F": text.encode("utf-16-le") for tag, text in properties.items()}
+    content, blocks = b"", list[int]()
+    entries = [("Root Entry", 5, 0, 0)]
+    for name, data in sorted(streams.items(), key=lambda stream: (len(stream[0]), stream[0].upper())):
+        first, count = len(blocks), -(-len(data) // small)
+        entries.append((name, 2, first, len(data)))
+        content += data.ljust(count * small, b"\0")
+        blocks += [*range(first + 1, first + count), end]
+    directory = -(-len(entries) // 4)
+    table = -(-len(blocks) * 4 // sector)
+    start = 1 + directory + table  # after the table of sectors, the directory and the table of small blocks
+    length = -(-len(content) // sector)
+    runs = ((1, directory), (1 + directory, table), (start, length))
+    sectors = [0xFFFFFFFD, *(link for at, count in runs for link in (*range(at + 1, at + count), end))]
+    records = b""
+    for place, (name, kind, first, size) in enumerate(entries):
+        is_root = kind == 5
+        right = none if is_root or place + 1 == len(entries) else place + 1
+        label = (name + "\0").encode("utf-16-le")
+        records += label.ljust(64, b"\0") + struct.pack(
+            "<HBBIII", len(label), kind, 1, none, right, 1 if is_root else none
+        )
+        records += bytes(36) + struct.pack("<IQ", start if is_root else first, len(content) if is_root else size)
+    head = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(6)
+    head += struct.pack("<IIIIIIIII", 0, 1, 1, 0, 4096, 1 + directory, table, end, 0) + chain.pack(0)
+    links = b"".join(map(chain.pack, sectors)).ljust(sector, b"\xff")
+    small_links = b"".join(map(chain.pack, blocks)).ljust(table * sector, b"\xff")
+    return (
+        head.ljust(sector, b"\xff") + links + records.ljust(directory * sector, b"\0")
+        + small_links + content.ljust(length * sector, b"\0")
+    )  # fmt: skip

@@ -94,6 +94,26 @@ def test_office_files_become_markdown_with_their_title(data: bytes, title: str |
     assert (document.title, document.text) == (title, text)
 
 
+_SUBJECT, _BODY, _NAME, _ADDRESS, _HEADERS = 0x0037, 0x1000, 0x0C1A, 0x0C1F, 0x007D
+
+
+@pytest.mark.parametrize(
+    ("address", "sender"),
+    [
+        ("ada@example.org", "Ada Berg <ada@example.org>"),
+        ("/O=EXAMPLE/CN=ADA", "Ada Berg"),
+    ],
+)
+def test_outlook_message_has_subject_sender_and_date(address: str, sender: str) -> None:
+    headers = "From: x@example.org\r\nDate: Fri, 01 Mar 2024 10:30:00 +0100\r\n\r\n"
+    values = {_SUBJECT: "Wehr läuft über", _BODY: "The pump.", _NAME: "Ada Berg", _ADDRESS: address, _HEADERS: headers}
+    document = _read(samples.outlook_message(values))
+    assert (document.title, document.author) == ("Wehr läuft über", sender)
+    assert document.created == datetime(2024, 3, 1, 9, 30, tzinfo=UTC)
+    assert document.text.endswith("The pump.")
+    assert document.properties["from"] == [sender]
+
+
 def test_a_pdf_tells_its_author_and_date() -> None:
     document = _read(samples.pdf())
     assert document.author == "Ada Berg"

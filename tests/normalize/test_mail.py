@@ -404,3 +404,67 @@ def test_no_text_among_related_parts_is_lost() -> None:
 )
 def test_encoded_words_are_read_as_they_were_meant(value: bytes, expected: str) -> None:
     assert words.text(value) == expected
+
+
+# What is message text and what is a file
+
+
+_DISPOSITIONS = ("", "inline", "attachment", "inline; filename=a.txt", "attachment; filename=a.txt")
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "text/html", "text/x-patch", "text/csv", "text/vcard", "text/x-unknown"]
+)
+@pytest.mark.parametrize("disposition", _DISPOSITIONS)
+@pytest.mark.parametrize("around", ["mixed", "related", "report"])
+def test_words_of_a_text_part_are_in_text_or_in_a_file(kind: str, disposition: str, around: str) -> None:
+    field = f"Content-Disposition: {disposition}\n" if disposition else ""
+    part = f"Content-Type: {kind}; name=a.txt\n{field}\nlarches by the weir\n"
+    head = f"From: ada@example.org\nContent-Type: multipart/{around}; boundary=b\n\n--b\n\nhello\n--b\n"
+    message = f"{head}{part}--b--\n".encode()
+    in_text = "larches by the weir" in mail(message).text
+    in_files = sum(b"larches by the weir" in file.data for file in attachments(message))
+    assert in_text + in_files == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_a_message_file_in_another_encoding_is_the_same_message(encoding: str) -> None:
+    plain = "From: Ada <ada@example.org>\nSubject: Wehr\n\nDas Wehr läuft über.\n"
+    assert mail(plain.encode(encoding)) == mail(plain.encode())
+
+
+@given(st.text(st.sampled_from("①⑳㈱㍉Ⅳ纊水門の庭ｱｶ abc")))
+def test_japanese_is_read_as_windows_writes_it(text: str) -> None:
+    half = "".join(letter for letter in text if letter not in "ｱｶ")
+    assert words.decoded(_iso_2022_jp(text), "iso-2022-jp") == text
+    assert words.decoded(_euc_jp(half), "euc-jp") == half
+
+
+def _jis(letter: str) -> bytes:
+    """Row and column of JIS X 0208, from code page 932 (JIS X 0208:1997, annex 1)."""
+    lead, trail = letter.encode("cp932")
+    if lead >= 0xFA:  # the second copy of IBM's characters; the first is at the end of NEC's
+        return bytes((0x79, 0x21))
+    row = (lead - (0x81 if lead < 0xA0 else 0xC1)) * 2 + 0x21
+    if trail >= 0x9F:
+        return bytes((row + 1, trail - 0x7E))
+    return bytes((row, trail - (0x20 if trail >= 0x80 else 0x1F)))
+
+
+def _iso_2022_jp(text: str) -> bytes:
+    out = b""
+    for letter in text:
+        raw = letter.encode("cp932")
+        if letter.isascii():
+            out += raw
+        elif len(raw) == 1:
+            out += b"\x1b(I" + bytes((raw[0] & 0x7F,)) + b"\x1b(B"
+        else:
+            out += b"\x1b$B" + _jis(letter) + b"\x1b(B"
+    return out
+
+
+def _euc_jp(text: str) -> bytes:
+    return b"".join(
+        letter.encode() if letter.isascii() else bytes(byte | 0x80 for byte in _jis(letter)) for letter in text
+    )

@@ -13,6 +13,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SAMPLE = 8_192
+_HALVES = 64
 # Python knows more encodings than text is written in; some take quadratic time or make half characters.
 _CHARSET = re.compile(
     r"(?:utf-?(?:8|16|32)|(?:us-)?ascii|latin-?\d|l\d|iso-?(?:8859|2022)|windows-|cp-?\d|koi8|shift|sjis|ms932|euc|gb|big5|hz|mac|tis)",
@@ -47,6 +48,18 @@ def said_by(data: bytes) -> str | None:
     """
     said = _XML.match(data) or _COOKIE.match(data)
     return said[1].decode("ascii") if said else None
+
+
+def encoding_by_mark(data: bytes) -> str:
+    """The encoding that a byte order mark names, or that the NUL bytes of UTF-16 give away at the start; "" for neither."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return encoding
+    halves = data[:_HALVES:2], data[1:_HALVES:2]
+    for half, other, encoding in ((*halves, "utf-16-be"), (*halves[::-1], "utf-16-le")):
+        if len(other) > 1 and not half.strip(b"\x00") and b"\x00" not in other:
+            return encoding
+    return ""
 
 
 def is_text(data: bytes) -> bool:
@@ -84,5 +97,20 @@ def _exactly(data: bytes, encoding: str) -> str | None:
     """The text in this encoding; None where that is unknown or not true."""
     try:
         return data.decode(encoding)
-    except (LookupError, ValueError):
+    except LookupError:
+        return None
+    except ValueError:
+        return _as_windows_writes(data, encoding)
+
+
+def _as_windows_writes(data: bytes, encoding: str) -> str | None:
+    """The same for Japanese text with characters that Python's codecs refuse."""
+    family = re.sub(r"[_-]", "", encoding.lower())
+    if not family.startswith(("iso2022jp", "eucjp")):
+        return None
+    from catchment.content.normalize.japanese import from_euc_jp, from_iso_2022_jp
+
+    try:
+        return from_iso_2022_jp(data) if family.startswith("iso") else from_euc_jp(data)
+    except ValueError:
         return None

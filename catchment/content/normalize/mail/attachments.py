@@ -17,6 +17,10 @@ from catchment.model import RawContent, SkipReason
 MAX_BYTES = 50 * 1024 * 1024
 
 _BODIES = frozenset({"text/plain", "text/html", "text/enriched", "text/richtext", "text/x-amp-html", "text/calendar"})
+_DATA = frozenset(
+    {"text/css", "text/directory", "text/javascript", "text/rfc822-headers", "text/rtf", "text/vcard", "text/x-vcard"}
+)
+"""Types of text that are a file wherever they stand."""
 _NOT_FILES = frozenset(
     {
         "application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature",
@@ -88,12 +92,12 @@ def name_of(part: Part) -> str:
 
 def is_body(part: Part, root: Part) -> bool:
     """Whether a part is text that belongs to the message itself: a root of text always, other parts unless they are files."""
-    if part.parts or part.media_type not in _BODIES:
+    if part.parts:
         return False
-    return part is root or not (part.is_attached or part.file_name)
+    return _is_text(part.media_type, disposition=part.disposition, named=bool(part.file_name), is_root=part is root)
 
 
-def is_file(media_type: str, *, attached: bool, named: bool, empty: bool, is_root: bool) -> bool:
+def is_file(media_type: str, *, disposition: str, named: bool, empty: bool, is_root: bool) -> bool:
     """Whether a part without parts of its own is a file, by what its header says; an attached message is one too."""
     if media_type in _MESSAGES:
         return not is_root
@@ -101,8 +105,21 @@ def is_file(media_type: str, *, attached: bool, named: bool, empty: bool, is_roo
         return False
     if media_type == "text/calendar" and not is_root:
         return True
-    is_text = media_type in _BODIES and (is_root or not (attached or named))
+    is_text = _is_text(media_type, disposition=disposition, named=named, is_root=is_root)
     return not is_text and not (empty and not named)
+
+
+def _is_text(media_type: str, *, disposition: str, named: bool, is_root: bool) -> bool:
+    """Whether a part is text of the message itself. Every text part is this or a file, so no words are lost.
+
+    A file name does not make an attachment of what is to be shown inline (RFC 2183, 2.1; RFC 8621, 4.1.4), and a text type
+    that nobody knows is plain text (RFC 2046, 4.1.4).
+    """
+    if media_type not in _BODIES and (not media_type.startswith("text/") or media_type in _DATA):
+        return False
+    if is_root:
+        return True
+    return disposition != "attachment" and (media_type in _BODIES or disposition == "inline" or not named)
 
 
 def _is_file(part: Part, root: Part) -> bool:
@@ -110,7 +127,7 @@ def _is_file(part: Part, root: Part) -> bool:
         return False
     return is_file(
         part.media_type,
-        attached=part.is_attached,
+        disposition=part.disposition,
         named=bool(part.file_name),
         empty=part.start == part.stop,
         is_root=part is root,
@@ -120,7 +137,7 @@ def _is_file(part: Part, root: Part) -> bool:
 def _attachment(part: Part) -> Attachment:
     name, size = name_of(part), part.largest_size
     content_id = part.header("content-id").strip("<> ")
-    is_inline = bool(content_id) and not part.is_attached
+    is_inline = bool(content_id) and part.disposition != "attachment"
     if size > MAX_BYTES:
         return Attachment(
             part.number, name, part.media_type, size, "", b"", is_inline, content_id, SkipReason.TOO_LARGE

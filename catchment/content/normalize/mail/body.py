@@ -145,7 +145,7 @@ class _Reader:
         if part.media_type in ("text/html", "text/x-amp-html"):
             if part.stop - part.start > _MAX_TEXT:
                 self._found.warn("its text is very long; the rest was left out")
-            return page(part.content()[:_MAX_TEXT], part.parameters.get("charset"))
+            return page(part.content()[:_MAX_TEXT], part.charset)
         text = self._plain(part)
         if part.media_type in ("text/enriched", "text/richtext"):
             return _ENRICHED.sub("", text.replace("<<", "\ue000")).replace("\ue000", "<")
@@ -165,7 +165,7 @@ class _Reader:
         if len(data) > _MAX_TEXT:
             self._found.warn("its text is very long; the rest was left out")
             data = data[:_MAX_TEXT]
-        text = words.decoded(data, part.parameters.get("charset"))
+        text = words.decoded(data, part.charset)
         if "\ufffd" in text:
             self._found.warn("some characters cannot be read in the encoding that the message says")
         return text

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from catchment.content.normalize.decode import encoding_by_mark
 from catchment.content.normalize.mail import transport, words
 from catchment.errors import ParseError
 
@@ -44,6 +45,7 @@ class Part:
     number: str = ""
     headers: dict[str, list[bytes]] = field(default_factory=dict, repr=False)
     parts: list[Part] = field(default_factory=list)
+    is_rewritten: bool = False
 
     def header(self, name: str) -> str:
         """The first field of this name, decoded; "" where there is none. Bounded."""
@@ -71,12 +73,18 @@ class Part:
     @cached_property
     def _disposition(self) -> tuple[str, dict[str, str]]:
         value = words.raw((self.headers.get("content-disposition") or [b""])[0])
-        return value.partition(";")[0].strip().lower(), _parameters(value)
+        return value.partition(";")[0].partition("(")[0].strip().lower(), _parameters(value)
 
     @property
-    def is_attached(self) -> bool:
-        """Whether it says that it is an attachment."""
-        return self._disposition[0] == "attachment"
+    def disposition(self) -> str:
+        """How it is to be presented (RFC 2183): `inline`, `attachment`, or "" if it does not say."""
+        return self._disposition[0]
+
+    @property
+    def charset(self) -> str | None:
+        """The encoding of its text, as it says, or as `parse` has written it."""
+        is_rewritten = self.is_rewritten and transport.is_plain(self.encoding)
+        return "utf-8" if is_rewritten else self.parameters.get("charset")
 
     @cached_property
     def file_name(self) -> str:
@@ -125,12 +133,15 @@ class MimeTree:
 
 
 def parse(data: bytes) -> MimeTree:
-    """The parts of a message; lines before its first header field are passed over.
+    """The parts of a message; lines before its first header field are passed over, and UTF-16 is rewritten as UTF-8.
 
     Raises ParseError where parts nest more than 100 deep.
     """
+    encoding = encoding_by_mark(data)
+    if encoding:
+        data = data.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
     found = None if _NAME.match(data) else _FIRST_HEADER.search(data, 0, _MAX_JUNK)
-    return _tree(data, found.start() if found else 0)
+    return _tree(data, found.start() if found else 0, is_rewritten=encoding not in ("", "utf-8"))
 
 
 def parse_entity(data: bytes) -> MimeTree:
@@ -138,10 +149,10 @@ def parse_entity(data: bytes) -> MimeTree:
     return _tree(data, 0)
 
 
-def _tree(data: bytes, start: int) -> MimeTree:
+def _tree(data: bytes, start: int, *, is_rewritten: bool = False) -> MimeTree:
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
-    builder = _Builder()
+    builder = _Builder(data if is_rewritten else b"")
     root = builder.entity(data, start, len(data), "text/plain", "", 0)
     if not root.number:
         root.number = "" if root.media_type.startswith("multipart/") else "1"
@@ -151,8 +162,9 @@ def _tree(data: bytes, start: int) -> MimeTree:
 class _Builder:
     """Builds the tree from the outside in, so that an inner part that never ends is cut where its parent's ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, rewritten: bytes) -> None:
         self.warnings: list[str] = []
+        self._rewritten = rewritten
         self._count = 0
 
     def entity(self, data: bytes, start: int, stop: int, default_type: str, number: str, depth: int) -> Part:
@@ -160,7 +172,7 @@ class _Builder:
             raise ParseError("the message nests its parts too deeply; no mail program writes such a one; leave it out")
         self._count += 1
         headers, body = _headers(data, start, stop)
-        part = Part(data, body, stop, default_type, number, headers)
+        part = Part(data, body, stop, default_type, number, headers, is_rewritten=data is self._rewritten)
         if part.media_type.startswith("multipart/"):
             self._divide(part, depth)
         elif part.media_type in ("message/rfc822", "message/global"):

@@ -7,7 +7,13 @@ import re
 
 _SOFT_BREAK = re.compile(rb"=[ \t]+(\r?\n)")
 _FOOTER = re.compile(rb"=[=\n][ \t\r\n]*\n[^\n]*[^A-Za-z0-9+/=\s]")  # words that a list server put below encoded ones
+_PADDING_INSIDE = re.compile(rb"(?<==)\s+(?=[A-Za-z0-9+/]{2})")  # where one encoded block follows another
+_WORD = re.compile(rb"[A-Za-z]?[a-z]{1,30}[.!?]?")
 _NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+_SAMPLE = 8_192
+_LONG_WORD = 12
+"""Characters; words are shorter on average, lines of base64 longer."""
+_BEYOND_ASCII = bytes(range(0x80, 0x100))
 _PLAIN = frozenset({"", "7bit", "8bit", "binary", "7-bit", "8-bit", "none"})
 
 
@@ -28,15 +34,37 @@ def undone(body: bytes, encoding: str) -> bytes:
 
 
 def _from_base64(body: bytes) -> bytes:
-    """Base64 as it comes: foreign characters are passed over, and what is cut off at the end is left out."""
+    """Base64 as it comes: foreign characters are passed over, and what is cut off at the end is left out.
+
+    A body of plain words that only the label calls base64 is returned as it is.
+    """
     if end := _FOOTER.search(body):
         body = body[: end.start() + 2]
+    if _is_prose(body[:_SAMPLE]):
+        return body
+    padding = body.find(b"=")
+    blocks = _PADDING_INSIDE.split(body) if 0 <= padding < len(body.rstrip(b"= \t\r\n")) else [body]
+    return b"".join(_base64_block(block) for block in blocks if not _is_prose(block[:_SAMPLE]))
+
+
+def _base64_block(body: bytes) -> bytes:
     try:
         return binascii.a2b_base64(body)
     except binascii.Error:
         body = body.translate(None, _NOT_BASE64)
         body = body[:-1] if len(body) % 4 == 1 else body
         return binascii.a2b_base64(body + b"=" * (-len(body) % 4))
+
+
+def _is_prose(sample: bytes) -> bool:
+    """Whether a body is written in words: several to a line, with letters beyond ASCII, or each a short one."""
+    words = sample.split()
+    if not words or len(sample) - len(sample.translate(None, _BEYOND_ASCII)) > len(sample) // 10:
+        return bool(words)
+    if all(_WORD.fullmatch(word) for word in words):
+        return True
+    lines = sum(1 for line in sample.splitlines() if line.strip())
+    return len(words) > 1.5 * lines and sum(map(len, words)) < _LONG_WORD * len(words)
 
 
 def _from_quoted_printable(body: bytes) -> bytes:

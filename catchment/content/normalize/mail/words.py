@@ -15,6 +15,7 @@ _WORD = re.compile(r"=\?([\w.:+-]{1,60})(?:\*[\w-]{0,20})?\?([bBqQ])\?([^?\n]{0,
 _SPACE = re.compile(r"\s+")
 _HEX = re.compile(rb"=([0-9A-Fa-f]{2})")
 _UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_COMMENT_MARK = re.compile(r"\\.|[\"()]", re.DOTALL)
 _PERSON = re.compile(
     r"\"((?>(?:[^\"\\]++|\\(?:.|\Z))*))(?:\"|\Z)|\(((?>(?:[^()\\]++|\\(?:.|\Z))*))(?:\)|\Z)|<([^<>]*+)(?:>|\Z)"
     r"|([,;])|(:)|([^\",;:<>()]++)|.",
@@ -29,7 +30,12 @@ _ZONE = re.compile(r"(\d\d:\d\d(?::\d\d)?)[ \t]*(?:GMT|UTC?)?[ \t]*([+-]\d\d):?(
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _ISO_SPACE = re.compile(r"(?<=\d)\s+(?=[+-]\d)")
 _LEAP_SECOND = re.compile(r"(\d\d:\d\d):60(?!\d)")
-_EARLIEST, _LATEST = datetime(1971, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+_EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+# The days around a clock's zero, which programs write that know no time (Unix, classic Mac OS).
+_NO_TIME = (
+    (datetime(1969, 12, 31, tzinfo=UTC), datetime(1970, 1, 3, tzinfo=UTC)),
+    (datetime(1903, 12, 31, tzinfo=UTC), datetime(1904, 1, 3, tzinfo=UTC)),
+)
 
 # What senders call it is often less than what they write: the larger set reads both.
 _LARGER = {
@@ -89,6 +95,7 @@ def file_name(said: str) -> str:
 
 def people(value: bytes) -> list[tuple[str, str]]:
     """Names and addresses in a list of mailboxes, each "" where it is not said; at most 500."""
+    line, comments = _uncommented(_line(value))
     found: list[tuple[str, str]] = []
     said: list[str] = []
     comment, address = "", ""
@@ -98,24 +105,30 @@ def people(value: bytes) -> list[tuple[str, str]]:
         name = _clean(_expanded(_SPACE.sub(" ", "".join(said)).strip()))
         if not address and "@" in name and (bare := _ADDRESS.search(name)):
             address, name = bare[0], (name[: bare.start()] + name[bare.end() :]).strip()
-        name = (name or _clean(_expanded(comment))).replace("<>", "").strip("\"'@<> ")
+        if address and not name:
+            name = _clean(_expanded(comment))
+        name = name.replace("<>", "").strip("\"'@<> ")
         if (name or address) and len(found) < _MAX_PEOPLE:
             found.append(("" if name.lower() == address.lower() else name, _clean(address).replace(" ", "")))
         said.clear()
         comment, address = "", ""
 
-    for token in _PERSON.finditer(_line(value)):
+    for token in _PERSON.finditer(line):
         quoted, remark, angled, divider, colon, other = token.groups()
+        while comments and comments[0][0] <= token.start():
+            comment = comments.pop(0)[1]
         if divider:
             finish()
         elif colon:  # the name of a group; its members follow
             said.clear()
+            comment = ""
         elif angled is not None:
             address = angled.rpartition(":")[2].strip() or address
         elif remark is not None:
             comment = remark
         else:
             said.append(_ESCAPED.sub(r"\1", quoted) if quoted is not None else other or "")
+    comment = comments[-1][1] if comments else comment
     finish()
     return found
 
@@ -131,7 +144,7 @@ def identifiers(value: bytes) -> list[str]:
 
 def moment(value: str) -> datetime | None:
     """A date of RFC 5322, or of ISO 8601, as an aware time in UTC; None for what is no date, or none that mail can have."""
-    value = _LEAP_SECOND.sub(r"\1:59", value[:200].strip())
+    value = _LEAP_SECOND.sub(r"\1:59", _uncommented(value[:200])[0].strip())
     try:
         if _ISO.match(value):
             said = datetime.fromisoformat(_ISO_SPACE.sub("", value))
@@ -140,7 +153,40 @@ def moment(value: str) -> datetime | None:
         said = said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return said if _EARLIEST <= said < _LATEST else None
+    is_zero = any(first <= said < last for first, last in _NO_TIME)
+    return said if _EARLIEST <= said < _LATEST and not is_zero else None
+
+
+def _uncommented(said: str) -> tuple[str, list[tuple[int, str]]]:
+    """The text without its comments (RFC 5322, 3.2.2), which may nest, and each with its place in that text.
+
+    A parenthesis that has no partner stays.
+    """
+    if "(" not in said:
+        return said, []
+    spans: list[tuple[int, int]] = []
+    opened: list[int] = []
+    is_quoted = False
+    for mark in _COMMENT_MARK.finditer(said):
+        match mark[0]:
+            case '"' if not opened:
+                is_quoted = not is_quoted
+            case "(" if not is_quoted:
+                opened.append(mark.start())
+            case ")" if opened:
+                start = opened.pop()
+                while spans and spans[-1][0] > start:
+                    spans.pop()
+                spans.append((start, mark.end()))
+    out: list[str] = []
+    comments: list[tuple[int, str]] = []
+    place, length = 0, 0
+    for start, stop in spans:
+        out.append(said[place:start])
+        length += start - place
+        comments.append((length, _ESCAPED.sub(r"\1", said[start + 1 : stop - 1])))
+        place = stop
+    return "".join((*out, said[place:])), comments
 
 
 def _expanded(said: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from catchment.content.normalize import archives
 from catchment.content.normalize.language import language
+from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.markdown import iso_moment
 from catchment.content.normalize.packages import Package
 from catchment.errors import ParseError, ResourceExhausted
@@ -53,6 +54,8 @@ def office(data: bytes, media_type: str) -> Document:
     if not text and media_type == "application/pdf" and b"%%EOF" not in data[-_PDF_TAIL:]:
         raise ParseError("the PDF ends too early; fetch or export it again")
     said = found.metadata
+    if media_type == "application/vnd.ms-outlook":
+        return outlook(said, text, media_type)
     words, moment = _words, _moment
     if media_type == "application/rtf":
         words = partial(_rtf_words, data)

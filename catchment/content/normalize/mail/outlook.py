@@ -1,0 +1,50 @@
+"""Outlook's own message files (.msg): what xberg reads of one, under the names that other messages have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catchment.content.normalize.language import language
+from catchment.content.normalize.mail import words
+from catchment.model import Document
+
+_PEOPLE = {"to": "to_emails", "cc": "cc_emails", "bcc": "bcc_emails"}
+
+
+def outlook(metadata: Any, text: str, media_type: str) -> Document:
+    """The message as a document: its subject is the title, its sender the author."""
+    mail = metadata.format and metadata.format.email
+    properties: dict[str, Any] = {}
+    sender = _sender(mail, metadata.authors)
+    if sender:
+        properties["from"] = [sender]
+    for name, attribute in _PEOPLE.items():
+        if people := _people(getattr(mail, attribute, ())):
+            properties[name] = people
+    if identifiers := words.identifiers((getattr(mail, "message_id", None) or "").encode()):
+        properties["message-id"] = identifiers[0]
+    if carried := getattr(mail, "attachments", ()):
+        properties["attachment-names"] = list(carried)
+    return Document(
+        text=text,
+        media_type=media_type,
+        title=words.text((metadata.subject or "").encode())[:1_000] or None,
+        language=language(text),
+        author=sender or None,
+        created=words.moment(metadata.created_at or ""),
+        properties=dict(sorted(properties.items())),
+    )
+
+
+def _sender(mail: Any, authors: Any) -> str:
+    """`Name <address>`; an address of Exchange's directory is none that others can use."""
+    name = getattr(mail, "from_name", None) or next(iter(authors or ()), "")
+    address = getattr(mail, "from_email", None) or ""
+    if "@" not in address:
+        return str(name or address)
+    return f"{name} <{address}>" if name and name != address else str(address)
+
+
+def _people(written: Any) -> list[str]:
+    found = [person for each in written or () for person in words.people(each.encode())]
+    return [f"{name} <{address}>" if name and address else name or address for name, address in found]
