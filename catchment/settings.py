@@ -17,11 +17,12 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationInfo,
+    field_validator,
     model_validator,
 )
 
 from catchment.model import Priority
-from catchment.runtime.home import Home, expanded
+from catchment.runtime.home import CONTROL, Home, expanded
 
 __all__ = [
     "CachePolicy",
@@ -187,6 +188,14 @@ class SourceSettings(Strict):
     limits: LimitChanges | None = Field(None, description="What one item of this source may take")
     resources: ResourceChanges | None = Field(None, description="What one sync of this source may take of the machine")
     preset: Preset = Field(Preset.STANDARD, description="How many parsers and how large batches a sync works with")
+
+    @field_validator("*")
+    @classmethod
+    def _printable(cls, value: Any) -> Any:
+        """Refuse control characters: no system call accepts a NUL in a path, and a line end forges lines of a log."""
+        if isinstance(value, str | Path) and (found := CONTROL.search(str(value))):
+            raise ValueError(f"contains the control character U+{ord(found[0]):04X}; remove it, or rename the folder")
+        return value
 
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from catchment.errors import BadInput
 from catchment.runtime import atomic_files
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""A control character. No setting and no path of ours may contain one."""
 
 
 @dataclass(frozen=True, slots=True)

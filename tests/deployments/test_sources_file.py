@@ -59,6 +59,17 @@ def _load(path: Path, text: str) -> SourcesFile:
     return SourcesFile.load(path)
 
 
+@pytest.mark.parametrize("escape", [r"\0", r"\n", r"\x1b", r"\x7f", r"\x85"])
+@pytest.mark.parametrize("key", ["root", "ignore_file"])
+def test_control_character_in_a_setting_is_refused_with_its_line(path: Path, key: str, escape: str) -> None:
+    settings = {"root": '"/vault"', "ignore_file": '".ignore"'}
+    settings[key] = settings[key][:-1] + escape + '"'
+    text = _GOOD.replace("root: /vault ", ", ".join(f"{name}: {value}" for name, value in settings.items()))
+    text = text.replace("settings:\n        root", "settings: {root").replace("# on the big disk", "}")
+    with pytest.raises(ConfigError, match=rf"^sources.yaml line 1\d: {key}: contains the control character U\+00"):
+        _load(path, text)
+
+
 def test_a_file_that_is_not_there_has_no_sources(path: Path) -> None:
     assert SourcesFile.load(path).entries == ()
     assert not path.exists()
