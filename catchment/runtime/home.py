@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +16,9 @@ from catchment.runtime import atomic_files
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """A control character. No setting and no path of ours may contain one."""
+
+_LONGEST = 480
+"""Bytes of a path: SQLite opens no file with a path of more than 512, `-journal` and the name of a database included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,13 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
-        """`CATCHMENT_HOME`, or the platform's data folder. Raises BadInput where no database could be."""
+        """`CATCHMENT_HOME`, or the platform's data folder. Raises BadInput if no state can be kept there."""
+        home = cls._located()
+        home._refuse_what_cannot_work()
+        return home
+
+    @classmethod
+    def _located(cls) -> Home:
         configured = os.environ.get("CATCHMENT_HOME")
         if configured and "?" in configured:
             # What follows it would be taken for options, and the database be another file.
@@ -40,11 +52,43 @@ class Home:
             ) from None
 
     def make(self) -> Home:
-        """Make the folders; may be called again. Raises HomeUnavailable."""
+        """Make the folders, and close the home to others; may be called again. Raises HomeUnavailable."""
         with atomic_files.explained():
             for folder in (self.path, self.prefect, self.run, self.logs):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._close()
         return self
+
+    def _close(self) -> None:
+        """Set mode 0700 on a home that others may enter, except on a folder that cannot be meant for Catchment alone."""
+        found = self.path.stat()
+        is_shared = found.st_mode & stat.S_ISVTX or expanded(Path("~")).is_relative_to(self.path)
+        if found.st_mode & 0o077 and found.st_uid == os.geteuid() and not is_shared:
+            # FAT and some network disks have no modes.
+            with suppress(PermissionError):
+                self.path.chmod(0o700)
+
+    def _refuse_what_cannot_work(self) -> None:
+        if CONTROL.search(str(self.path)):
+            raise BadInput("the path of CATCHMENT_HOME contains a control character; rename the folder")
+        length = len(os.fsencode(os.path.realpath(self.path)))
+        if length > _LONGEST:
+            raise BadInput(
+                f"the path of CATCHMENT_HOME is {length} bytes long, and SQLite opens no database there; "
+                f"choose a path of at most {_LONGEST}"
+            )
+        try:
+            self.path.lstat()
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise BadInput("a name in the path of CATCHMENT_HOME is too long for its disk; shorten it") from None
+        for folder in (self.path, self.prefect, self.run, self.logs, self.plans):
+            # Whoever needs the folder reports that it is missing or unreadable.
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if _never_ends(entry):
+                        name = Path(entry.path).relative_to(self.path)
+                        raise BadInput(f"{name} in CATCHMENT_HOME is a pipe or a device, not a file; move it away")
 
     @property
     def database_url(self) -> str:
@@ -84,6 +128,16 @@ class Home:
     def logs(self) -> Path:
         """Log files of the server and the worker."""
         return self.path / "logs"
+
+
+def _never_ends(entry: os.DirEntry[str]) -> bool:
+    """Whether opening or reading the file may wait for ever, or never come to an end."""
+    if entry.is_file() or entry.is_dir():
+        return False
+    with suppress(FileNotFoundError):  # a link to nothing
+        mode = entry.stat().st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+    return False
 
 
 def expanded(path: Path) -> Path:

@@ -7,6 +7,7 @@ one says how, by `read_blocks_with`.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -84,7 +85,10 @@ def _variable(name: str) -> str:
 def _file(place: str) -> str:
     path = expanded(Path(place))
     try:
-        with path.open(encoding="utf-8") as file:
+        # Opening a pipe would wait for its writer.
+        with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise LoginFailed(f"the file of the secret, {path.name}, is not a regular file; correct its path")
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise LoginFailed(f"others may read the file of the secret; chmod 600 {path.name}")
             return file.read(_LONGEST).strip("\r\n")

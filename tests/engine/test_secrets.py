@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,14 @@ def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
         secret_references.resolve(f"file:{file}")
     assert "battery" not in str(refused.value)
     assert str(tmp_path) not in str(refused.value)
+
+
+def test_pipe_or_device_as_a_secret_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "password", 0o600)
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("password", "zero"):
+        with pytest.raises(LoginFailed, match=f"{name}, is not a regular file"):
+            secret_references.resolve(f"file:{tmp_path / name}")
 
 
 @pytest.mark.parametrize(
