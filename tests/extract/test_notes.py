@@ -97,6 +97,7 @@ def test_a_picture_that_is_a_link_is_an_embed_as_well() -> None:
         ("text #nested/tag, more", ["nested/tag"]),
         ("#Tag #TAG", ["tag", "tag"]),
         ("#1984 #y1984 #1984-05", ["y1984", "1984-05"]),
+        ("> #quoted\n>#close\n> >#deep\nx>#no", ["quoted", "close", "deep"]),
         ("# heading", []),
         ("## #inside a heading", ["inside"]),
         ("word#tag ##tag", []),

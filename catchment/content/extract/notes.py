@@ -77,11 +77,18 @@ def entities(text: str, masked: str, prose: str) -> Iterator[Entity]:
 def _tags(prose: str) -> Iterator[Entity]:
     for match in _TAG.finditer(prose):
         start = match.start()
-        if start and not prose[start - 1].isspace():
+        if start and not prose[start - 1].isspace() and not _starts_quotation(prose, start):
             continue
         value = match[1].rstrip("/")
         if value and not value.isdecimal():
             yield Entity(EntityKind.TAG, value.lower(), "", start, start + 1 + len(value))
+
+
+def _starts_quotation(prose: str, place: int) -> bool:
+    """Whether only the marks of quotations stand before the place on its line."""
+    if prose[place - 1] != ">":
+        return False
+    return not prose[prose.rfind("\n", 0, place) + 1 : place].strip("> \t")
 
 
 def _callouts(text: str, lines: str) -> Iterator[Entity]:

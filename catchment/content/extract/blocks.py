@@ -1,0 +1,346 @@
+"""The block structure of Markdown: where its code is, and where each stretch of inline text starts and ends.
+
+CommonMark 0.31 with GFM's tables, Obsidian's footnotes, and its comments and formulas that start a line. HTML blocks hide
+comments, `pre`, `script` and `style`; their other lines are neither code nor inline text. One pass over the lines, linear
+in the length of the text; paragraphs without any mark of code are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+
+_QUOTE = 0
+_DEEPEST = 100
+"""Containers; deeper ones are text. Each line is compared with every open container."""
+
+_MARK = re.compile(r"[`$~%<\t]")
+_INDENT = "    "
+"""Without a mark or an indent a stretch of text holds neither code nor a comment nor a formula."""
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
+_LIST_MARK = re.compile(r"([-*+]|(\d{1,9})[.)])(?=[ \t\n]|\Z)")
+_FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:")
+_RULE = re.compile(r"([-*_])(?>(?:[ \t]*+\1){2,})[ \t]*+(?=\n|\Z)")
+_UNDERLINE = re.compile(r"(?:=++|-++)[ \t]*+(?=\n|\Z)")
+_HEADING = re.compile(r"#{1,6}(?=[ \t\n]|\Z)")
+_FENCE = re.compile(r"(`{3,}+)[^`\n]*+(?=\n|\Z)|(~{3,}+)")
+_DELIMITERS = re.compile(r"\|?+[ \t]*+:?+-++:?+[ \t]*+(?>(?:\|[ \t]*+:?+-++:?+[ \t]*+)*)\|?+[ \t]*+(?=\n|\Z)")
+_PIPE = re.compile(r"(?<!\\)\|")
+_CELL = re.compile(r"(?>(?:[^|\\\n]++|\\.)+)|\\")
+_SPANNING = re.compile(r"(%%|\$\$)(?![$%])")
+_BLOCK_TAGS = """
+    address article aside base basefont blockquote body caption center col colgroup dd details dialog dir div dl dt fieldset
+    figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hr html iframe legend li link main menu
+    menuitem nav noframes ol optgroup option p param search section summary table tbody td tfoot th thead title tr track ul"""
+_HTML = re.compile(
+    r"<(?:(script|pre|style|textarea)(?=[\s>]|\Z)|(!--)|/?(?:" + "|".join(_BLOCK_TAGS.split()) + r")(?=[\s>]|/>|\Z))",
+    re.IGNORECASE,
+)
+_ATTRIBUTE = (
+    r"[ \t\n]++[A-Za-z_:][\w.:-]*+(?>(?:[ \t\n]*+=[ \t\n]*+(?:[^\s\"'=<>`]++|'[^']{0,2000}+'|\"[^\"]{0,2000}+\"))?)"
+)
+TAG = re.compile(
+    rf"<(?:[A-Za-z][A-Za-z0-9-]*+(?>(?:{_ATTRIBUTE}){{0,50}})[ \t\n]*+/?|/[A-Za-z][A-Za-z0-9-]*+[ \t\n]*+)>"
+)
+_ALONE = re.compile(r"[ \t]*+(?:\n|\Z)")
+_RAW_END = re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE)
+_COMMENT_END = re.compile(r"-->")
+
+
+Leaf = tuple[int, int, bool]
+"""Where a stretch starts and ends, and whether it is inline text; else it is hidden: code, a comment or a formula."""
+
+
+def leaves(text: str) -> list[Leaf]:
+    """The stretches of inline text that may hold a mark of code, and the hidden ones, in order."""
+    if _INDENT not in text and not _MARK.search(text):
+        return []
+    blocks = _Blocks(text)
+    blocks.read()
+    return blocks.leaves
+
+
+class _Blocks:
+    def __init__(self, text: str) -> None:
+        self.leaves: list[Leaf] = []
+        self._text = text
+        self._indent = -1
+        """The next place of four spaces; the length of the text if there is none."""
+        self._last_comment_end = text.rfind("-->")
+        self._containers: list[int] = []
+        """Of a list item, by how much its content is indented within the container around it; of a quotation `_QUOTE`."""
+        self._is_empty_item = False
+        self._paragraph = self._last_line = -1
+        self._html = -1
+        self._is_table = False
+        self._hidden = -1
+        self._hidden_until: re.Pattern[str] | None = None
+        self._is_fence = False
+
+    def read(self) -> None:
+        text, size = self._text, len(self._text)
+        position = self._skip(0)
+        while position < size:
+            stop = text.find("\n", position)
+            position = self._line(position, stop if stop >= 0 else size)
+        self._close(0, size)
+
+    def _skip(self, position: int) -> int:
+        """From a line that no container holds: the start of the stretch, after a blank line, that has the next mark."""
+        text = self._text
+        if self._indent < position:
+            self._indent = text.find(_INDENT, position) % (len(text) + 1)
+        mark = _MARK.search(text, position, self._indent)
+        before = mark.start() if mark else self._indent
+        if before == len(text):
+            return before
+        while (before := text.rfind("\n\n", position, before + 1)) >= 0:
+            if text[before + 2] not in " \t\n":
+                return before + 2
+        return position
+
+    def _line(self, start: int, stop: int) -> int:
+        """Read one line; return where the next one starts."""
+        text, containers = self._text, self._containers
+        place, column = self._indented(start, 0) if text[start] in " \t" else (start, 0)
+        base = kept = 0
+        for width in containers:
+            if width == _QUOTE:
+                if column - base > 3 or place == stop or text[place] != ">":
+                    break
+                place, column, base = self._quoted(place, column)
+            elif place != stop:
+                if column - base < width:
+                    break
+                base += width
+            kept += 1
+        is_inside = kept == len(containers)
+        if self._hidden >= 0:
+            if is_inside:
+                return self._in_hidden(place, stop, column - base)
+            self._close(kept, start)
+        if place == stop:
+            return self._blank(kept, start, stop)
+        if self._html >= 0 and is_inside:
+            return stop + 1
+        return self._content(start, place, stop, column, base, kept)
+
+    def _indented(self, place: int, column: int) -> tuple[int, int]:
+        """The next place that is neither space nor tab, and its column."""
+        text, size = self._text, len(self._text)
+        while place < size:
+            if text[place] == " ":
+                column += 1
+            elif text[place] == "\t":
+                column += 4 - column % 4
+            else:
+                break
+            place += 1
+        return place, column
+
+    def _quoted(self, place: int, column: int) -> tuple[int, int, int]:
+        """What stands behind a `>`: its place and column, and the column where the quoted text starts."""
+        base = column + 1
+        place, column = self._indented(place + 1, base)
+        return place, column, base + (column > base)
+
+    def _blank(self, kept: int, start: int, stop: int) -> int:
+        containers = self._containers
+        if self._is_empty_item and kept == len(containers):
+            kept -= 1
+        self._is_empty_item = False
+        self._close(kept, start)
+        if containers and containers[0] == _QUOTE:
+            return stop + 1
+        after = stop + 1
+        if self._text[after : after + 1].isspace() and (blanks := _BLANK_LINES.match(self._text, after)):
+            after = blanks.end()
+        if after < len(self._text) and self._text[after] not in " \t":
+            containers.clear()
+            return self._skip(after)
+        return after
+
+    def _content(self, start: int, place: int, stop: int, column: int, base: int, kept: int) -> int:
+        """Read what follows the marks of the open containers: new containers, then a leaf."""
+        text, containers = self._text, self._containers
+        is_open = self._paragraph >= 0
+        is_inside = kept == len(containers)
+        self._is_empty_item = False
+        while column - base < 4 and len(containers) < _DEEPEST:
+            char = text[place]
+            if char == ">":
+                self._close(kept, start)
+                containers.append(_QUOTE)
+                place, column, base = self._quoted(place, column)
+            elif char in "-*+[" or char.isdigit():
+                if is_open and is_inside and _UNDERLINE.match(text, place):
+                    break
+                found = self._item(place, column, base, stop, is_open and is_inside)
+                if found is None:
+                    break
+                self._close(kept, start)
+                width, place, column, base = found
+                containers.append(width)
+            else:
+                break
+            kept, is_open, is_inside = len(containers), False, True
+            if place == stop:
+                self._is_empty_item = containers[-1] != _QUOTE
+                return stop + 1
+        if column - base >= 4:
+            if self._paragraph < 0:
+                self._close(kept, start)
+                self.leaves.append((place, stop, False))
+            return stop + 1
+        return self._leaf(start, place, stop, kept)
+
+    def _item(
+        self, place: int, column: int, base: int, stop: int, interrupts: bool
+    ) -> tuple[int, int, int, int] | None:
+        """The list item or footnote that starts here: its width, and the place, column and base of its content."""
+        text = self._text
+        if text[place] == "[":
+            if (note := _FOOTNOTE.match(text, place)) is None:
+                return None
+            place, column = self._indented(note.end(), column + len(note[0]))
+            return 4, place, column, column
+        mark = _LIST_MARK.match(text, place)
+        if mark is None or _RULE.match(text, place):
+            return None
+        after = column + len(mark[0])
+        indent = column - base
+        place, column = self._indented(mark.end(), after)
+        if interrupts and (place == stop or (mark[2] and int(mark[2]) != 1)):
+            return None
+        spaces = column - after if place != stop and column - after < 5 else 1
+        return indent + len(mark[0]) + spaces, place, column, after + spaces
+
+    def _leaf(self, start: int, place: int, stop: int, kept: int) -> int:
+        """Read the line's own block: inline text, unless it starts or ends something else."""
+        text = self._text
+        char = text[place]
+        is_open, is_inside = self._paragraph >= 0, kept == len(self._containers)
+        if char in "#`~<%$":
+            if (after := self._special(start, place, stop, kept)) is not None:
+                return after
+        elif char in "-*_=|:":
+            if is_open and is_inside and self._is_table_head(place):
+                self._open_table()
+                return stop + 1
+            if is_open and is_inside and _UNDERLINE.match(text, place):
+                self._close(kept, start)
+                return stop + 1
+            if _RULE.match(text, place):
+                self._close(kept, start)
+                return stop + 1
+        if self._is_table and is_inside:
+            self._row(place, stop)
+        elif is_open:
+            self._last_line = place
+        else:
+            self._close(kept, start)
+            self._paragraph = self._last_line = place
+        return stop + 1
+
+    def _special(self, start: int, place: int, stop: int, kept: int) -> int | None:
+        """Read a heading, the start of fenced code or of HTML, or a comment or formula that goes on below its line."""
+        text = self._text
+        match text[place]:
+            case "#" if _HEADING.match(text, place):
+                self._close(kept, start)
+                self.leaves.append((place, stop, True))
+                return stop + 1
+            case "`" | "~" if fence := _FENCE.match(text, place):
+                self._close(kept, start)
+                run = fence[1] or fence[2]
+                closing = rf"{run[0]}{{{len(run)},}}+[ \t]*+(?=\n|\Z)"
+                self._hide(place, re.compile(closing), True)
+                return stop + 1
+            case "%" | "$" if mark := _SPANNING.match(text, place):
+                end = text.find(mark[1], mark.end())
+                if end > stop:
+                    self._close(kept, start)
+                    self.leaves.append((place, end + 2, False))
+                    if not _ALONE.match(text, end + 2):
+                        self._paragraph = self._last_line = end + 2
+                    line_end = text.find("\n", end)
+                    return line_end + 1 if line_end >= 0 else len(text)
+            case "<":
+                return self._open_html(start, place, stop, kept)
+        return None
+
+    def _open_html(self, start: int, place: int, stop: int, kept: int) -> int | None:
+        text = self._text
+        html = _HTML.match(text, place)
+        if html is None:
+            tag = TAG.match(text, place, stop) if self._paragraph < 0 and not self._is_table else None
+            if tag is None or not _ALONE.match(text, tag.end()):
+                return None
+        elif html[2] and self._last_comment_end < html.end():
+            return None
+        self._close(kept, start)
+        if html and (html[1] or html[2]):
+            self._hide(place, _RAW_END if html[1] else _COMMENT_END, False)
+            return self._in_hidden(html.end(), stop, 0)
+        self._html = place
+        return stop + 1
+
+    def _hide(self, place: int, until: re.Pattern[str], is_fence: bool) -> None:
+        self._hidden, self._hidden_until, self._is_fence = place, until, is_fence
+
+    def _in_hidden(self, place: int, stop: int, indent: int) -> int:
+        """Read a line of fenced code or of hidden HTML."""
+        until = self._hidden_until
+        assert until is not None
+        found = None
+        if not self._is_fence:
+            found = until.search(self._text, place, stop)
+        elif indent < 4:
+            found = until.match(self._text, place)
+        if found:
+            self.leaves.append((self._hidden, found.end(), False))
+            self._hidden = -1
+        return stop + 1
+
+    def _is_table_head(self, place: int) -> bool:
+        """Whether the line is the second one of a table, below a line with as many cells."""
+        found = _DELIMITERS.match(self._text, place)
+        if found is None:
+            return False
+        head = self._text[self._last_line : self._text.find("\n", self._last_line)]
+        return "|" in head and _cells(head) == _cells(found[0])
+
+    def _open_table(self) -> None:
+        start, end = self._last_line, self._text.find("\n", self._last_line)
+        if self._paragraph < start:
+            self.leaves.append((self._paragraph, start, True))
+        self._paragraph, self._is_table = -1, True
+        self._row(start, end)
+
+    def _row(self, start: int, end: int) -> None:
+        if _MARK.search(self._text, start, end):
+            self.leaves += ((*cell.span(), True) for cell in _CELL.finditer(self._text, start, end))
+
+    def _close(self, kept: int, end: int) -> None:
+        """End the open leaf before `end` and all containers but the first `kept` ones."""
+        if self._paragraph >= 0:
+            self.leaves.append((self._paragraph, end, True))
+            self._paragraph = -1
+        if self._hidden >= 0:
+            self.leaves.append((self._hidden, end, False))
+            self._hidden = -1
+        if self._html >= 0:
+            self._comments(self._html, end)
+            self._html = -1
+        self._is_table = False
+        del self._containers[kept:]
+
+    def _comments(self, start: int, end: int) -> None:
+        text = self._text
+        while (start := text.find("<!--", start, end)) >= 0 and (after := text.find("-->", start, end)) >= 0:
+            self.leaves.append((start, after + 3, False))
+            start = after
+
+
+def _cells(row: str) -> int:
+    """How many cells a row of a table has."""
+    return len(_PIPE.findall(row.strip().removeprefix("|").removesuffix("|"))) + 1

@@ -1,0 +1,65 @@
+"""An oracle of what is prose in a note: markdown-it-py with rules for Obsidian's comments and formulas in a line.
+
+It knows neither comments and formulas that span blocks nor footnotes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, html_block
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+_FORMULA = re.compile(r"\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d)", re.DOTALL)
+_PAIR = re.compile(r"(%%|\$\$)(?![%$]).*?\1", re.DOTALL)
+_HIDDEN_HTML = re.compile(
+    r"\A\s*<!--.*?(?:-->|\Z)|<!--.*?-->|\A\s*<(?:script|pre|style|textarea)\b.*?(?:</(?:script|pre|style|textarea)>|\Z)",
+    re.DOTALL,
+)
+
+
+def _hide(state: StateInline, silent: bool) -> bool:
+    found = _PAIR.match(state.src, state.pos) or _FORMULA.match(state.src, state.pos)
+    if found is None:
+        return False
+    state.pos = found.end()
+    return True
+
+
+def _html_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """As CommonMark, but a comment that no `-->` ends is text: it would hide the rest of the note."""
+    place = state.bMarks[start] + state.tShift[start]
+    is_endless = state.src.startswith("<!--", place) and "-->" not in state.src[place + 4 :]
+    return not is_endless and html_block(state, start, end, silent)
+
+
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": 1_000}).enable("table")
+    parser.block.ruler.at("html_block", _html_block, {"alt": ["paragraph", "reference", "blockquote"]})
+    parser.inline.ruler.before("backticks", "hidden", _hide)
+    parser.inline.add_terminator_char("%")
+    return parser
+
+
+_PARSER = _parser()
+
+
+def prose(text: str) -> str:
+    """The words of a note that are neither code, comment nor formula."""
+    return "\n".join(_words(_PARSER.parse(text)))
+
+
+def _words(tokens: list[Token]) -> list[str]:
+    words = []
+    for token in tokens:
+        if token.children:
+            words.append("".join(_words(token.children)))
+        elif token.type == "html_block":
+            words.append(_HIDDEN_HTML.sub("", token.content))
+        elif token.type == "text":
+            words.append(token.content)
+        elif token.type in ("softbreak", "hardbreak"):
+            words.append("\n")
+    return words
