@@ -88,9 +88,14 @@ def once(case: Case, *, look_at_memory: bool = False) -> Sample:
     environment = os.environ | case.environment | ({LOOK: "1"} if look_at_memory else {})
     start = time.perf_counter()
     with subprocess.Popen(case.command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        with Peak(process.pid, look=look_at_memory) as peak:
-            output = process.stdout.read() if process.stdout else ""
-            _, status, usage = os.wait4(process.pid, 0)
+        try:
+            with Peak(process.pid, look=look_at_memory) as peak:
+                output = process.stdout.read() if process.stdout else ""
+                _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            # The end of the block would wait for a case of minutes.
+            process.kill()
+            raise
         process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.perf_counter() - start
     if process.returncode:

@@ -244,11 +244,11 @@ def _run_syncs(tally: Tally, folder: Path, until: float) -> None:
 
 def _work(home: Home, number: int, until: float) -> tuple[int, int]:
     """Do up to so many syncs of all sources side by side; how many were started, and how many did not complete."""
-    left, lock = iter(range(number)), threading.Lock()
+    left, lock, is_over = iter(range(number)), threading.Lock(), threading.Event()
 
     def one(name: str) -> tuple[int, int]:
         begun = failed = 0
-        while time.monotonic() < until:
+        while time.monotonic() < until and not is_over.is_set():
             with lock:
                 if next(left, None) is None:
                     break
@@ -259,7 +259,10 @@ def _work(home: Home, number: int, until: float) -> tuple[int, int]:
         return begun, failed
 
     with ThreadPoolExecutor(len(_SOURCES)) as pool:
-        done = list(pool.map(one, _SOURCES))
+        try:
+            done = list(pool.map(one, _SOURCES))
+        finally:
+            is_over.set()
     return sum(begun for begun, _ in done), sum(failed for _, failed in done)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,14 +35,22 @@ def empty(name: str) -> Iterator[Path]:
 
 @contextmanager
 def started(home: Home) -> Iterator[Running]:
-    """The system of a home, up until the end."""
+    """The system of a home, up until the block ends, also by SIGTERM or SIGHUP. Main thread only."""
     os.environ["CATCHMENT_HOME"] = str(home.path)
-    up(home, detach=True, announce=print)
+    before = {number: signal.signal(number, _exit) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
+        up(home, detach=True, announce=print)
         yield state_of(home)
     finally:
-        if running(home):
-            down(home)
+        down(home)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit(number: int, _frame: object) -> None:
+    """Leave as after an error; a second signal must not keep the system from being stopped."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def state_of(home: Home) -> Running:
