@@ -162,6 +162,30 @@ def odt() -> bytes:
     )
 
 
+def ods(rows: int, columns: int) -> bytes:
+    """A spreadsheet of equal cells."""
+    names = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "text", "table")
+    )
+    cell = '<table:table-cell office:value-type="string"><text:p>dry</text:p></table:table-cell>'
+    content = (
+        f'<?xml version="1.0"?><office:document-content{names}><office:body><office:spreadsheet><table:table table:name="T">'
+        f'<table:table-row table:number-rows-repeated="{rows}">{cell * columns}</table:table-row></table:table>'
+        "</office:spreadsheet></office:body></office:document-content>"
+    )
+    kind = "application/vnd.oasis.opendocument.spreadsheet"
+    return zipped(
+        {
+            "mimetype": kind,
+            "META-INF/manifest.xml": '<?xml version="1.0"?><manifest:manifest '
+            'xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">'
+            f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/></manifest:manifest>',
+            "content.xml": content,
+        },
+        stored=("mimetype",),
+    )
+
+
 def epub() -> bytes:
     return zipped(
         {

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element, TreeBuilder, XMLParser
 from xml.etree.ElementTree import ParseError as XMLError
@@ -25,6 +26,19 @@ MAX_PART = 32 * 1024 * 1024
 _MAX_ELEMENTS = 500_000
 """Elements of one part: a tree of them takes up to 100 MB."""
 _MAX_DEPTH = 500
+_PIECE = 65_536
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    XMLError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    OSError,
+)
+"""What zipfile, zlib and expat raise; RuntimeError is that of an encrypted member."""
 _TYPES, _RELATIONSHIPS = "[content_types].xml", "/relationships"
 _MAIN = re.compile(
     r"(application/(?:vnd\.openxmlformats-officedocument\.\w+\.\w+|vnd\.ms-(?:word|excel|powerpoint)\.[\w.]+?))"
@@ -69,22 +83,24 @@ class Package:
 
     def read(self, name: str) -> bytes:
         """Return a part's bytes. Raises ParseError if it is missing, damaged or encrypted."""
-        member = self._members.get(name.lower())
-        if member is None:
-            raise ParseError("the package lacks a part that it names; open it in its own program and save it again")
+        member = self._member(name)
         if member.file_size > MAX_PART:
             raise ResourceExhausted(f"a part of it is larger than {MAX_PART >> 20} MB (a fixed limit)")
         try:
             return self._zip.read(member)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            NotImplementedError,
-            RuntimeError,
-            EOFError,
-            ValueError,
-            OSError,
-        ) as error:
+        except _DAMAGE as error:
+            raise ParseError(_NOT_READ) from error
+
+    def feed(self, name: str, target: Any) -> None:
+        """Parse a part of any size as a stream; `target` has the methods of `xml.etree.ElementTree.XMLParser`'s targets."""
+        member = self._member(name)
+        parser = XMLParser(target=target)
+        try:
+            with self._zip.open(member) as part:
+                while piece := part.read(_PIECE):
+                    parser.feed(piece)
+            parser.close()
+        except _DAMAGE as error:
             raise ParseError(_NOT_READ) from error
 
     def tree(self, name: str) -> Element:
@@ -98,6 +114,12 @@ class Package:
         if not self.has(source):
             return []
         return [relation for each in self.tree(source).iter("Relationship") if (relation := _relation(each, folder))]
+
+    def _member(self, name: str) -> zipfile.ZipInfo:
+        member = self._members.get(name.lower())
+        if member is None:
+            raise ParseError("the package lacks a part that it names; open it in its own program and save it again")
+        return member
 
     @cached_property
     def declared_type(self) -> str | None:
@@ -166,7 +188,7 @@ def tree(data: bytes) -> Element:
     try:
         parser.feed(data)
         root: Element = parser.close()
-    except (XMLError, LookupError, ValueError) as error:
+    except _DAMAGE as error:
         raise ParseError(_NOT_READ) from error
     return root
 
@@ -183,17 +205,18 @@ class _Builder(TreeBuilder):
         self._elements += 1
         if self._depth > _MAX_DEPTH or self._elements > _MAX_ELEMENTS:
             raise ResourceExhausted(_TOO_MANY)
-        return super().start(_local(tag), {_attribute(name): value for name, value in attributes.items()})
+        return super().start(local_name(tag), {_attribute(name): value for name, value in attributes.items()})
 
     def end(self, tag: str, /) -> Element:
         self._depth -= 1
-        return super().end(_local(tag))
+        return super().end(local_name(tag))
 
     def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
         raise ParseError(_NOT_READ)
 
 
-def _local(name: str) -> str:
+def local_name(name: str) -> str:
+    """Return the name of an element without its namespace."""
     return name.rpartition("}")[2]
 
 

@@ -1,23 +1,24 @@
-"""Word processors, spreadsheets, slides, PDF and books, by way of xberg; no OCR, no network, no cache.
+"""Word processors, spreadsheets, slides, PDF and books.
 
-xberg reports every failure as a bare RuntimeError; all of them become ParseError, with what can be told for sure.
+xberg reads most types; a package's parts that it leaves out are read beside it, and workbooks by a reader of ours.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from catchment.content.normalize import archives
 from catchment.content.normalize.language import language
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.markdown import iso_moment
+from catchment.content.normalize.office import workbooks
+from catchment.content.normalize.office.extraction import LOCKED, XLSB, Metadata, extracted
 from catchment.content.normalize.packages import Package
-from catchment.errors import ParseError, ResourceExhausted
+from catchment.errors import ParseError
 from catchment.model import Document
 
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -26,71 +27,67 @@ _PDF_TAIL = 4_096
 _PDF_TIME = re.compile(rb"\(D:(\d{14})([+-])([01]\d|2[0-3])'?([0-5]\d)?")
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d{3,5})")
 _RTF_LETTER = re.compile(r"\\u(-?\d{1,6}) ?(?:\\'[0-9A-Fa-f]{2}|[^\\])?|((?:\\'[0-9A-Fa-f]{2})+)")
-_LOCKED = "it is encrypted; save a copy without a password"
-_DAMAGED = "cannot be read as {}; open it in its own program and save it again"
-_CELL_LIMIT, _LIMIT = "max_table_cells", "Security violation"
-_PASSWORD = re.compile(r"is encrypted|password", re.IGNORECASE)
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _DOCX, _XLSX, _PPTX = (
     f"{_OOXML}.{kind}" for kind in ("wordprocessingml.document", "spreadsheetml.sheet", "presentationml.presentation")
 )
-_XLSB = "application/vnd.ms-excel.sheet.binary.macroEnabled.12"
-_MAIN_PARTS = {_DOCX: "word/document.xml", _XLSX: "xl/workbook.xml", _PPTX: "ppt/presentation.xml"}
-MAX_CELLS = 1_000_000
-"""Cells of a spreadsheet; xberg takes 600 bytes for each."""
+_MAIN_PARTS = {_DOCX: "word/document.xml", _PPTX: "ppt/presentation.xml"}
+"""Where xberg looks for the main parts of packages."""
 _ENCRYPTED_OOXML = "EncryptedPackage".encode("utf-16-le")
+_SCANNED = "no text in it; a scanned page needs text recognition, which is off"
+_EMPTY = "no text in it"
 
 
 def office(data: bytes, media_type: str) -> Document:
     """A document of an office format. Raises ParseError for a damaged or encrypted one, ResourceExhausted for a bomb."""
     if _ENCRYPTED_OOXML in data[:65_536]:
-        raise ParseError(_LOCKED)
+        raise ParseError(LOCKED)
     kind = _basic_type(media_type)
     if data.startswith(b"PK"):
         archives.refuse_bomb(data)
-        data = _arranged(data, kind)
-    found = _extracted(data, kind)
-    text = _tidy(found.content)
+    if media_type == "application/vnd.ms-outlook":
+        message = extracted(data, media_type)
+        return outlook(message.metadata, _tidy(message.content), media_type)
+    content, said, warnings = _workbook(data) if kind == _XLSX else _extraction(data, kind)
+    text = _tidy(content)
     if not text and media_type == "application/pdf" and b"%%EOF" not in data[-_PDF_TAIL:]:
         raise ParseError("the PDF ends too early; fetch or export it again")
-    said = found.metadata
-    if media_type == "application/vnd.ms-outlook":
-        return outlook(said, text, media_type)
     words, moment = _words, _moment
     if media_type == "application/rtf":
         words = partial(_rtf_words, data)
     elif media_type == "application/pdf":
         moment = partial(_pdf_moment, data)
+    if not text:
+        warnings = [*warnings, _SCANNED if media_type == "application/pdf" else _EMPTY]
     return Document(
         text=text,
         media_type=media_type,
         title=words(said.title) or _first_heading(text),
         language=_language(said.language) or language(text),
-        author=words(", ".join(said.authors or ())) or words(said.created_by),
-        created=moment(said.created_at),
-        modified=moment(said.modified_at),
+        author=words(", ".join(said.authors)),
+        created=moment(said.created),
+        modified=moment(said.modified),
         properties=_properties(said, words),
-        warnings=() if text else ("no text in it; a scanned page needs text recognition, which is off",),
+        warnings=tuple(warnings),
     )
 
 
-@cache
-def _configuration() -> Any:
-    import xberg
+def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
+    package = Package(data)
+    if package.main_part is None:
+        raise ParseError("cannot be read as a workbook; open it in its own program and save it again")
+    text, warnings = workbooks.text(package)
+    return text, Metadata.of_package(package), warnings
 
-    return xberg.ExtractionConfig(
-        use_cache=False,
-        disable_ocr=True,
-        enable_quality_processing=False,
-        output_format=xberg.OutputFormat("markdown"),
-        # Bombs are refused before; xberg's own ratio of 100 refuses plain spreadsheets.
-        security_limits=xberg.SecurityLimits(max_table_cells=MAX_CELLS, max_compression_ratio=10_000),
-    )
+
+def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
+    result = extracted(_arranged(data, media_type), media_type)
+    return result.content, Metadata.of_xberg(result.metadata), []
 
 
 def _basic_type(media_type: str) -> str:
     """Return the type whose format is the same: that of documents for templates, slideshows and files with macros."""
-    if media_type == _XLSB:
+    if media_type == XLSB:
         return media_type
     for kind, family in ((_DOCX, "word"), (_XLSX, "excel"), (_PPTX, "powerpoint")):
         if media_type.startswith((kind.rpartition(".")[0], f"application/vnd.ms-{family}.")):
@@ -105,33 +102,6 @@ def _arranged(data: bytes, media_type: str) -> bytes:
         return data
     package = Package(data)
     return package.with_main_part(expected) if package.main_part and not package.has_main_part_at(expected) else data
-
-
-def _extracted(data: bytes, media_type: str) -> Any:
-    import xberg
-
-    source = xberg.ExtractInput(kind="bytes", bytes=data, mime_type=media_type)
-    try:
-        outcome = asyncio.run(xberg.extract(source, _configuration()))
-    except Exception as error:  # a panic of xberg is no RuntimeError
-        raise _refusal(str(error), data, media_type) from error
-    if outcome.errors or len(outcome.results) != 1:
-        raise ParseError(_DAMAGED.format(media_type))
-    return outcome.results[0]
-
-
-def _refusal(message: str, data: bytes, media_type: str) -> ParseError | ResourceExhausted:
-    """The error that a failure of xberg stands for; its message is the only thing that differs between causes."""
-    if _CELL_LIMIT in message:
-        return ResourceExhausted(f"it has more than {MAX_CELLS:,} cells (a fixed limit); split it or save it as CSV")
-    if _LIMIT in message:
-        return ResourceExhausted("it exceeds a fixed limit of its format's reader; split it or save it as PDF or text")
-    is_locked = media_type == "application/pdf" and b"/Encrypt" in data
-    if is_locked or _PASSWORD.search(message):
-        return ParseError(_LOCKED)
-    if media_type == _XLSB:
-        return ParseError("this binary workbook (.xlsb) cannot be read; save it as .xlsx")
-    return ParseError(_DAMAGED.format(media_type))
 
 
 def _tidy(text: str) -> str:
@@ -189,11 +159,11 @@ def _rtf_words(data: bytes, text: str | None) -> str | None:
     return _words(read.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def _properties(said: Any, words: Callable[[str | None], str | None]) -> dict[str, Any]:
+def _properties(said: Metadata, words: Callable[[str | None], str | None]) -> dict[str, Any]:
     """What the file's metadata says for a person; nothing that xberg adds about its own run."""
     values = {
-        "authors": [name for each in said.authors or () if (name := words(each))],
-        "keywords": [word for each in said.keywords or () if (word := words(each))],
+        "authors": [name for each in said.authors if (name := words(each))],
+        "keywords": [word for each in said.keywords if (word := words(each))],
         "subject": words(said.subject),
     }
     return {key: value for key, value in values.items() if value}

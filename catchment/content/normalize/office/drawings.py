@@ -1,0 +1,65 @@
+"""Words of the drawings in office files: text boxes, charts and diagrams of DrawingML (ECMA-376 part 1, 20 and 21)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from xml.etree.ElementTree import Element
+
+from catchment.content.normalize.packages import Package, Relation
+from catchment.errors import ParseError, ResourceExhausted
+
+_MAX_LABELS = 200
+"""Labels that are read of one chart."""
+
+
+def paragraphs(root: Element) -> list[str]:
+    """Return the paragraphs of all text bodies of DrawingML under an element."""
+    texts = (" ".join("".join(_runs(paragraph)).split()) for paragraph in root.iter("p"))
+    return [text for text in texts if text]
+
+
+def beside(package: Package, relations: list[Relation]) -> tuple[list[str], list[str]]:
+    """Return lines for the charts and diagrams among some relationships, and warnings for those that cannot be read."""
+    lines: list[str] = []
+    unread = 0
+    for relation in relations:
+        read = _READERS.get(relation.kind)
+        if read is None:
+            continue
+        try:
+            lines += read(package.tree(relation.target))
+        except (ParseError, ResourceExhausted):
+            unread += 1
+    return lines, [f"{unread} charts or diagrams cannot be read"] if unread else []
+
+
+def _chart(root: Element) -> list[str]:
+    """The words of a chart on one line: its titles, series and categories. Numbers are left out."""
+    titles = [" ".join(paragraphs(title)) for title in root.iter("title")]
+    labels = chain.from_iterable(_labels(each) for name in ("tx", "cat", "xVal", "strDim") for each in root.iter(name))
+    words = list(dict.fromkeys(filter(None, (*titles, *labels))))[:_MAX_LABELS]
+    return [f"Chart: {'; '.join(words)}"] if words else []
+
+
+def _labels(element: Element) -> Iterator[str]:
+    for cache in ("strCache", "strLit", "multiLvlStrCache", "lvl", "txData"):
+        for found in element.iter(cache):
+            for value in chain(found.iter("v"), found.iter("pt")):
+                yield " ".join((value.text or "").split())
+
+
+def _diagram(root: Element) -> list[str]:
+    words = paragraphs(root)
+    return [f"Diagram: {'; '.join(words)}"] if words else []
+
+
+_READERS = {"chart": _chart, "chartEx": _chart, "diagramData": _diagram}
+
+
+def _runs(paragraph: Element) -> Iterator[str]:
+    for element in paragraph.iter():
+        if element.tag == "t":
+            yield element.text or ""
+        elif element.tag in ("br", "tab"):
+            yield " "

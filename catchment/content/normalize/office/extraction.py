@@ -1,0 +1,108 @@
+"""The seam to xberg, which reads most office formats: no OCR, no network, no cache.
+
+xberg reports every failure as a bare RuntimeError, and panics of its own kind; all become errors of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+
+from catchment.content.normalize.packages import Package
+from catchment.errors import ItemError, ParseError, ResourceExhausted
+
+LOCKED = "it is encrypted; save a copy without a password"
+XLSB = "application/vnd.ms-excel.sheet.binary.macroEnabled.12"
+_DAMAGED = "cannot be read as {}; open it in its own program and save it again"
+_CELL_LIMIT, _LIMIT = "max_table_cells", "Security violation"
+_PASSWORD = re.compile(r"encrypted|password", re.IGNORECASE)
+_MAX_CELLS = 1_000_000
+"""Cells of a spreadsheet; xberg takes 600 bytes for each, also for an empty one between others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a file says about itself, as it is written there."""
+
+    title: str | None = None
+    authors: tuple[str, ...] = ()
+    created: str | None = None
+    modified: str | None = None
+    keywords: tuple[str, ...] = ()
+    subject: str | None = None
+    language: str | None = None
+
+    @classmethod
+    def of_xberg(cls, said: Any) -> Self:
+        """Return what xberg read."""
+        return cls(
+            title=said.title,
+            authors=tuple(said.authors or filter(None, (said.created_by,))),
+            created=said.created_at,
+            modified=said.modified_at,
+            keywords=tuple(said.keywords or ()),
+            subject=said.subject,
+            language=said.language,
+        )
+
+    @classmethod
+    def of_package(cls, package: Package) -> Self:
+        """Return the core properties of an OPC package; nothing if they are missing or damaged."""
+        parts = [relation.target for relation in package.relations() if relation.kind == "core-properties"]
+        try:
+            said = {each.tag: each.text or "" for part in parts[:1] for each in package.tree(part)}
+        except (ParseError, ResourceExhausted):
+            return cls()
+        return cls(
+            title=said.get("title"),
+            authors=tuple(filter(None, (said.get("creator"),))),
+            created=said.get("created"),
+            modified=said.get("modified"),
+            keywords=tuple(word.strip() for word in re.split("[,;]", said.get("keywords", ""))),
+            subject=said.get("subject"),
+            language=said.get("language"),
+        )
+
+
+def extracted(data: bytes, media_type: str) -> Any:
+    """Return xberg's result: `content` and `metadata`. Raises ParseError or ResourceExhausted."""
+    import xberg
+
+    source = xberg.ExtractInput(kind="bytes", bytes=data, mime_type=media_type)
+    try:
+        outcome = asyncio.run(xberg.extract(source, _configuration()))
+    except Exception as error:  # a panic of xberg is no RuntimeError
+        raise _refusal(str(error), data, media_type) from error
+    if outcome.errors or len(outcome.results) != 1:
+        raise ParseError(_DAMAGED.format(media_type))
+    return outcome.results[0]
+
+
+@cache
+def _configuration() -> Any:
+    import xberg
+
+    return xberg.ExtractionConfig(
+        use_cache=False,
+        disable_ocr=True,
+        enable_quality_processing=False,
+        output_format=xberg.OutputFormat("markdown"),
+        # Bombs are refused before; xberg's own ratio of 100 refuses plain spreadsheets.
+        security_limits=xberg.SecurityLimits(max_table_cells=_MAX_CELLS, max_compression_ratio=10_000),
+    )
+
+
+def _refusal(message: str, data: bytes, media_type: str) -> ItemError:
+    """Return the error that a failure of xberg stands for; causes differ in its message only."""
+    if _CELL_LIMIT in message:
+        return ResourceExhausted(f"it has more than {_MAX_CELLS:,} cells (a fixed limit); save it as .xlsx or split it")
+    if _LIMIT in message:
+        return ResourceExhausted("it exceeds a fixed limit of its format's reader; split it or save it as PDF or text")
+    if (media_type == "application/pdf" and b"/Encrypt" in data) or _PASSWORD.search(message):
+        return ParseError(LOCKED)
+    if media_type == XLSB:
+        return ParseError("this binary workbook (.xlsb) cannot be read; save it as .xlsx")
+    return ParseError(_DAMAGED.format(media_type))

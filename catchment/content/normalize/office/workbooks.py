@@ -1,0 +1,337 @@
+"""Workbooks of OOXML (.xlsx, .xlsm): cells as tables, with the links, comments, text boxes and charts of each sheet.
+
+The cells are read as a stream: memory grows with the text and not with the XML, and a cell far away from the others costs
+nothing, because empty rows and columns are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import chain
+from xml.etree.ElementTree import Element
+
+from catchment.content.normalize.office import drawings
+from catchment.content.normalize.packages import Package, Relation, local_name
+from catchment.errors import ParseError, ResourceExhausted
+
+MAX_CHARACTERS = 32_000_000
+"""Characters of all cells; about four million cells."""
+_MAX_SHEETS = 1_000
+_FULL = f"only the first {MAX_CHARACTERS:,} characters of the cells were read (a fixed limit)"
+_DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
+"""The built-in number formats that are dates and times (ECMA-376 part 1, 18.8.30)."""
+_NO_CODE = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
+_DATE_CODE = re.compile(r"[dmyhs]", re.IGNORECASE)
+_LINK_FORMULA = re.compile(r'\s*HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE)
+_PLACE = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
+_PRINT_CODE = re.compile(r'&(?:"[^"]*"|\d+|K[0-9A-F]{6}|[LCRPNDTZFAGBIUESXYHO&])|\s+')
+_THREADED = "[Threaded comment]"
+
+
+def text(package: Package) -> tuple[str, list[str]]:
+    """Return a workbook's text as Markdown, and warnings. Raises ParseError if the workbook or its strings are damaged."""
+    return _Workbook(package).text()
+
+
+@dataclass
+class _Sheet:
+    """What was read of a sheet."""
+
+    rows: dict[int, dict[int, str]] = field(default_factory=dict)
+    links: dict[tuple[int, int], str] = field(default_factory=dict)
+    printed: list[str] = field(default_factory=list)
+
+
+class _Workbook:
+    def __init__(self, package: Package) -> None:
+        self._package = package
+        main = package.main_part or ""
+        self._related = {relation.id: relation for relation in package.relations(main)}
+        self._root = package.tree(main)
+        by_kind = {relation.kind: relation.target for relation in self._related.values()}
+        self._strings = _strings(package, by_kind.get("sharedStrings"))
+        self._warnings: list[str] = []
+        try:
+            self._are_dates = _date_styles(package, by_kind.get("styles"))
+        except (ParseError, ResourceExhausted):
+            self._are_dates = []
+            self._warnings.append("the number formats cannot be read; dates and times are shown as numbers")
+        properties = self._root.find(".//workbookPr")
+        is_1904 = properties is not None and properties.get("date1904") in ("1", "true")
+        self._epoch = datetime(1904, 1, 1) if is_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 - sheets know no zone
+        self._room = MAX_CHARACTERS
+
+    def text(self) -> tuple[str, list[str]]:
+        blocks: list[str] = []
+        sheets = list(self._root.iter("sheet"))
+        for sheet in sheets[:_MAX_SHEETS]:
+            relation = self._related.get(sheet.get("r:id", ""))
+            hidden = " (hidden)" if sheet.get("state", "visible") != "visible" else ""
+            name = " ".join(sheet.get("name", "").split()) + hidden
+            if relation is None or not self._package.has(relation.target):
+                self._warnings.append("a sheet is missing in the file")
+                continue
+            parts = self._sheet(relation)
+            if parts:
+                blocks += [f"## {name}", *parts]
+        if len(sheets) > _MAX_SHEETS:
+            self._warnings.append(f"only the first {_MAX_SHEETS:,} sheets were read (a fixed limit)")
+        return "\n\n".join(blocks), list(dict.fromkeys(self._warnings))
+
+    def _sheet(self, relation: Relation) -> list[str]:
+        related = self._package.relations(relation.target)
+        reader = _SheetReader(self, {each.id: each.target for each in related if each.is_external})
+        try:
+            self._package.feed(relation.target, reader)
+        except ParseError:
+            self._warnings.append("a sheet is damaged; only the cells before the damage were read")
+        sheet = reader.sheet
+        for (row, column), address in sheet.links.items():
+            cells = sheet.rows.setdefault(row, {})
+            words = cells.get(column, "")
+            if words != address:
+                cells[column] = f"[{words}]({_destination(address)})" if words else address
+        return [part for part in (_table(sheet.rows), *self._beside(related), *sheet.printed) if part]
+
+    def _beside(self, related: list[Relation]) -> list[str]:
+        """Return the comments, text boxes, charts and diagrams of a sheet, each as a paragraph."""
+        found: list[str] = []
+        try:
+            found += _comments(self._package, related)
+            for drawing in (relation for relation in related if relation.kind == "drawing"):
+                found += drawings.paragraphs(self._package.tree(drawing.target))
+                lines, warnings = drawings.beside(self._package, self._package.relations(drawing.target))
+                found += lines
+                self._warnings += warnings
+        except (ParseError, ResourceExhausted):
+            self._warnings.append("comments or drawings of a sheet cannot be read")
+        return found
+
+    def value(self, kind: str, style: int, written: str) -> str:
+        """Return a cell's value as text."""
+        if kind == "s":
+            number = int(written) if written.isdecimal() else -1
+            return self._strings[number] if 0 <= number < len(self._strings) else ""
+        if kind == "b":
+            return "true" if written.strip() == "1" else "false"
+        if kind in ("str", "inlineStr", "e", "d"):
+            return " ".join(written.split())
+        return self._number(style, written.strip())
+
+    def _number(self, style: int, written: str) -> str:
+        try:
+            number = float(written)
+        except ValueError:
+            return written
+        if 0 <= style < len(self._are_dates) and self._are_dates[style] and 0 <= number < 2_958_466:
+            return _moment(self._epoch, number)
+        return f"{number:.15g}" if "." in written or "E" in written.upper() else written
+
+    def takes(self, length: int) -> bool:
+        """Return whether there is room for a text of this length, and take the room."""
+        self._room -= length
+        if self._room < 0 and _FULL not in self._warnings:
+            self._warnings.append(_FULL)
+        return self._room >= 0
+
+
+class _SheetReader:
+    """A target for `Package.feed` that collects the cells, links and printed headers of a sheet."""
+
+    def __init__(self, workbook: _Workbook, addresses: dict[str, str]) -> None:
+        self.sheet = _Sheet()
+        self._workbook, self._addresses = workbook, addresses
+        self._row = self._column = self._style = 0
+        self._kind = ""
+        self._cells: dict[int, str] = {}
+        self._written: list[str] = []
+        self._value = self._formula = ""
+        self._texts: list[str] = []
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = local_name(tag)
+        if name == "c":
+            place = _place(attributes.get("r", ""))
+            self._column = place[1] if place else self._column + 1
+            self._kind, style = attributes.get("t", "n"), attributes.get("s", "0")
+            self._style = int(style) if style.isdecimal() else 0
+            self._value, self._formula, self._texts = "", "", []
+        elif name == "row":
+            number = attributes.get("r", "")
+            self._row = int(number) if number.isdecimal() else self._row + 1
+            self._column, self._cells = 0, {}
+        elif name == "hyperlink":
+            self._link(attributes)
+        self._written = []
+
+    def data(self, text: str) -> None:
+        self._written.append(text)
+
+    def end(self, tag: str) -> None:
+        name = local_name(tag)
+        if name == "v":
+            self._value = "".join(self._written)
+        elif name == "f":
+            self._formula = "".join(self._written)
+        elif name == "t":
+            self._texts.append("".join(self._written))
+        elif name == "rPh":
+            self._texts = self._texts[:-1]
+        elif name == "c":
+            self._cell()
+        elif name == "row" and self._cells:
+            self.sheet.rows.setdefault(self._row, {}).update(self._cells)
+        elif name in ("oddHeader", "oddFooter", "evenHeader", "evenFooter", "firstHeader", "firstFooter"):
+            words = " ".join(_PRINT_CODE.sub(" ", "".join(self._written)).split())
+            if words and words not in self.sheet.printed:
+                self.sheet.printed.append(words)
+        self._written = []
+
+    def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
+        raise ParseError("a sheet has a document type definition")
+
+    def _cell(self) -> None:
+        if self._kind == "inlineStr":
+            text = " ".join("".join(self._texts).split())
+        elif self._value:
+            text = self._workbook.value(self._kind, self._style, self._value)
+        else:
+            text = f"={self._formula}" if self._formula else ""
+        if text and self._workbook.takes(len(text) + 3):
+            self._cells[self._column] = text
+            if link := _LINK_FORMULA.match(self._formula):
+                self.sheet.links[self._row, self._column] = link[1]
+
+    def _link(self, attributes: dict[str, str]) -> None:
+        identity = next((value for key, value in attributes.items() if key.endswith("/relationships}id")), "")
+        place = _place(attributes.get("ref", ""))
+        if place and (address := self._addresses.get(identity)):
+            self.sheet.links[place] = address
+
+
+def _place(reference: str) -> tuple[int, int] | None:
+    """Return row and column of a reference such as B7, or of the first cell of a range."""
+    found = _PLACE.match(reference)
+    if found is None:
+        return None
+    column = 0
+    for letter in found[1]:
+        column = column * 26 + ord(letter) - 64
+    return int(found[2]), column
+
+
+def _table(rows: dict[int, dict[int, str]]) -> str:
+    """Return cells as a table without empty rows and columns; rows end with their last value."""
+    columns = sorted(set(chain.from_iterable(rows.values())))
+    if not columns:
+        return ""
+    lines = []
+    for number in sorted(rows):
+        cells = rows[number]
+        if not cells:
+            continue
+        last = max(cells)
+        written = (cells.get(column, "") for column in columns if column <= last)
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in written)} |")
+    missing = len(columns) - sum(column <= max(rows[min(rows)]) for column in columns)
+    lines[0] += "  |" * missing
+    return "\n".join((lines[0], "|" + " --- |" * len(columns), *lines[1:]))
+
+
+def _strings(package: Package, part: str | None) -> list[str]:
+    if part is None or not package.has(part):
+        return []
+    reader = _StringsReader()
+    package.feed(part, reader)
+    return reader.strings
+
+
+class _StringsReader:
+    """A target for `Package.feed` that collects the shared strings of a workbook, without their phonetic hints."""
+
+    def __init__(self) -> None:
+        self.strings: list[str] = []
+        self._parts: list[str] = []
+        self._is_text = self._is_hint = False
+        self._room = 2 * MAX_CHARACTERS
+
+    def start(self, tag: str, _attributes: dict[str, str]) -> None:
+        name = local_name(tag)
+        if name == "si":
+            self._parts = []
+        elif name == "rPh":
+            self._is_hint = True
+        self._is_text = name == "t" and not self._is_hint
+
+    def data(self, text: str) -> None:
+        if self._is_text:
+            self._parts.append(text)
+
+    def end(self, tag: str) -> None:
+        name = local_name(tag)
+        self._is_text = False
+        if name == "rPh":
+            self._is_hint = False
+        elif name == "si":
+            text = " ".join("".join(self._parts).split())
+            self._room -= len(text)
+            if self._room < 0:
+                raise ResourceExhausted(
+                    f"its cells have more than {2 * MAX_CHARACTERS:,} characters (a fixed limit); split it"
+                )
+            self.strings.append(text)
+
+    def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
+        raise ParseError("the strings have a document type definition")
+
+
+def _date_styles(package: Package, part: str | None) -> list[bool]:
+    """Return for each cell style whether its numbers are dates or times."""
+    if part is None or not package.has(part):
+        return []
+    root = package.tree(part)
+    codes = {each.get("numFmtId"): each.get("formatCode", "") for each in root.iter("numFmt")}
+    styles = root.find("cellXfs")
+    return [_is_date(each.get("numFmtId", "0"), codes) for each in (styles if styles is not None else ())]
+
+
+def _is_date(number: str, codes: dict[str | None, str]) -> bool:
+    if number in codes:
+        code = codes[number].partition(";")[0]
+        return "general" not in code.lower() and _DATE_CODE.search(_NO_CODE.sub("", code)) is not None
+    return number.isdecimal() and int(number) in _DATES
+
+
+def _moment(epoch: datetime, number: float) -> str:
+    moment = epoch + timedelta(seconds=round(number * 86_400))
+    if number < 1:
+        return moment.strftime("%H:%M:%S")
+    return moment.strftime("%Y-%m-%d" if moment.hour == moment.minute == moment.second == 0 else "%Y-%m-%d %H:%M:%S")
+
+
+def _comments(package: Package, related: list[Relation]) -> list[str]:
+    """Return the comments of a sheet, row by row; an answer follows what it answers."""
+    threads: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
+    for relation in related:
+        if relation.kind == "threadedComment":
+            for comment in package.tree(relation.target).iter("threadedComment"):
+                threads.setdefault(comment.get("ref", ""), []).append(_words(comment, "text"))
+        elif relation.kind == "comments":
+            for comment in package.tree(relation.target).iter("comment"):
+                notes.setdefault(comment.get("ref", ""), []).append(_words(comment, "t"))
+    for place, texts in notes.items():  # of a thread Excel keeps a copy for older programs
+        if place not in threads or not texts[0].startswith(_THREADED):
+            threads.setdefault(place, []).extend(texts)
+    ordered = sorted(threads.items(), key=lambda thread: _place(thread[0]) or (0, 0))
+    return [f"Comment on {place}: {' / '.join(filter(None, texts))}" for place, texts in ordered if any(texts)]
+
+
+def _words(element: Element, name: str) -> str:
+    return " ".join("".join(part.text or "" for part in element.iter(name)).split())
+
+
+def _destination(address: str) -> str:
+    return f"<{address}>" if re.search(r"[\s()]", address) else address
