@@ -89,8 +89,9 @@ def _note(text: str) -> Document:
     ],
 )
 def test_values_become_json_as_yaml_1_2_reads_them(block: str, expected: dict[str, Any]) -> None:
-    found = frontmatter.properties(block)
+    found, warnings = frontmatter.properties(block)
     assert found == expected
+    assert warnings == ()
     assert list(found) == sorted(found)
 
 
@@ -107,7 +108,6 @@ def test_the_fast_way_says_what_the_yaml_parser_says(block: str) -> None:
     [
         "title: {{date}}",
         "a: [",
-        "a: b: c",
         "\t- x",
         "- just\n- a list",
         "words alone",
@@ -122,6 +122,56 @@ def test_a_block_that_cannot_be_read_stays_in_the_text_with_a_warning(block: str
     assert document.properties == {}
     assert document.title == "Head"
     assert [warning for warning in document.warnings if warning.startswith("frontmatter")]
+
+
+@pytest.mark.parametrize(
+    ("block", "expected", "warning"),
+    [
+        ("tags: [book]\ncreated: {{date}}", {"tags": ["book"]}, "line 3 is not valid YAML; left out"),
+        ("created: {{date:YYYY}}\ntags:\n- a", {"tags": ["a"]}, "line 2 is not valid YAML; left out"),
+        ("<%* let x = 1 %>\na: 1", {"a": 1}, "line 2 is not valid YAML; left out"),
+        ('a: 1\nb: <% f("x: y") %>\nc: 2', {"a": 1, "c": 2}, "line 3 is not valid YAML; left out"),
+        ("a: [x\nb: 2", {"b": 2}, "line 2 is not valid YAML; left out"),
+        ("a: *no\nb: 2", {"b": 2}, "line 2 is not valid YAML; left out"),
+        ("tags:\n  - a\n  - {{b}}\n  - c\nd: e", {"tags": ["a", "c"], "d": "e"}, "line 4 is not valid YAML; left out"),
+        ("# x\ndeep:\n  a: {{b}}\n  c: 1", {"deep": {"c": 1}}, "line 4 is not valid YAML; left out"),
+        ("a: 1\nb:\n\t- x", {"a": 1}, "line 3 is not valid YAML; left out"),
+        ("a: {{x}}\nb: {{y}}\nc: 1", {"c": 1}, "line 2, 3 is not valid YAML; left out"),
+        (
+            "title: Weir: a history\nn: 1",
+            {"title": "Weir: a history", "n": 1},
+            "line 2 is not valid YAML; read as text",
+        ),
+        ("by: @ada", {"by": "@ada"}, "line 2 is not valid YAML; read as text"),
+        ('name: "The" weir\nn: 1', {"name": '"The" weir', "n": 1}, "line 2 is not valid YAML; read as text"),
+        ("aliases:\n- A: B: C", {"aliases": [{"A": "B: C"}]}, "line 3 is not valid YAML; read as text"),
+    ],
+)
+def test_line_that_is_not_yaml_leaves_the_other_properties(block: str, expected: dict[str, Any], warning: str) -> None:
+    document = _note(f"---\n{block}\n---\nwords")
+    assert document.properties == expected
+    assert document.warnings == (f"frontmatter: {warning}",)
+    assert document.text == "words"
+
+
+@given(st.lists(_LINES, max_size=5).map("\n".join), st.integers(0, 4))
+def test_placeholder_in_any_block_changes_no_other_property(block: str, place: int) -> None:
+    try:
+        expected, warnings = frontmatter.properties(block)
+    except frontmatter.PropertiesError:
+        return
+    lines = block.split("\n")
+    starts = [number for number, line in enumerate(lines) if line[:1].isalpha()] + [len(lines)]
+    lines.insert(starts[place % len(starts)], "when: {{date}}")
+    if expected and not warnings:
+        assert frontmatter.properties("\n".join(lines))[0] == expected
+
+
+def test_block_of_many_broken_properties_is_bounded() -> None:
+    bomb = "a: &a [x, x]\n" + "".join(f"b{n}: [{'*a, ' * 9}*a]\n" for n in range(1_000)) + "c: {{x}}\nd: 1"
+    assert _note(f"---\n{bomb}\n---\n").properties == {"a": ["x", "x"], "d": 1}
+    deep = "a: 1\nb: {{x}}\nc: " + "[" * 60_000
+    assert _note(f"---\n{deep}\n---\n").warnings == ("frontmatter is nested too deeply and was left as text",)
 
 
 def test_a_block_of_aliases_of_aliases_is_bounded() -> None:

@@ -5,8 +5,10 @@ YAML 1.2's core schema, as Obsidian reads it: `yes` is text, `12:30` is text, an
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -31,6 +33,12 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\
 _WORDS = r"[^\W\d_](?:[\w ./+()'&-]|:(?=[^\s:]))*"
 _SCALAR = re.compile(rf"{_WORDS}\Z|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}\Z|0\Z|[1-9][0-9]{{0,14}}\Z")
 _LINE = re.compile(r"([A-Za-z_][\w-]*(?: [\w-]+)*):(?: +(.*))?\Z|((?:  )?- +)(.*)\Z")
+# A block that is not YAML is read property by property. In one that fails, a line whose value is words is read as text:
+# most are titles with a colon. Other values are left out: most are the placeholders of templates.
+_CONTINUES = re.compile(r"[-#\]}\s]|\Z")
+_WORDS_LINE = re.compile(r"(\s*(?:- +)?(?>(?:[^\W\d][\w -]*: +)?))([\w\"'@`(].*?)\s*\Z")
+_MOST_NUMBERS = 10
+
 _QUOTED = re.compile(r'"([^"\\]*)"\Z')
 _NAMED: dict[str, bool | None] = {"null": None, "Null": None, "NULL": None}
 _NAMED |= {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -48,12 +56,25 @@ def split(text: str) -> tuple[str, int] | None:
     return (found[1] or "", found.end()) if found else None
 
 
-def properties(block: str) -> dict[str, Any]:
-    """What the block says, keys sorted. Raises PropertiesError."""
-    simple = _simple(block)
-    if simple is None:
-        simple = _parsed(block)
-    return dict(sorted(simple.items()))
+class _NotYamlError(PropertiesError):
+    """The block is not YAML."""
+
+
+def properties(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the properties, sorted by key, and warnings that name the lines of the note that are not YAML.
+
+    Raises PropertiesError where no property can be read.
+    """
+    warnings: tuple[str, ...] = ()
+    values = _simple(block)
+    if values is None:
+        try:
+            values = _parsed(block)
+        except _NotYamlError:
+            values, warnings = _each_parsed(block)
+            if not values:
+                raise
+    return dict(sorted(values.items())), warnings
 
 
 def _simple(block: str) -> dict[str, Any] | None:
@@ -135,24 +156,82 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _real)
 
 
-def _parsed(block: str) -> dict[str, Any]:
-    if len(block) > _MAX_BLOCK:
-        raise PropertiesError("frontmatter is longer than 64 KB and was left as text")
-    try:
-        if _looks_deep(block) and _is_deep(block):
-            raise PropertiesError(_TOO_DEEP)
-        value = yaml.load(block, _Loader)
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, LookupError, AttributeError) as error:
-        # A tag such as !!bool before what is none makes the library stumble in as many ways.
-        raise PropertiesError("frontmatter is not valid YAML and was left as text") from error
+def _parsed(block: str, plain: _Plain | None = None) -> dict[str, Any]:
+    value = _loaded(block)
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise PropertiesError("frontmatter is not a list of properties and was left as text")
     try:
-        return _Plain().mapping(value, 0)
+        return (plain or _Plain()).mapping(value, 0)
     except _TooMuchError as error:
         raise PropertiesError(_TOO_DEEP) from error
+
+
+def _loaded(block: str) -> Any:
+    if len(block) > _MAX_BLOCK:
+        raise PropertiesError("frontmatter is longer than 64 KB and was left as text")
+    try:
+        if _looks_deep(block) and _is_deep(block):
+            raise PropertiesError(_TOO_DEEP)
+        return yaml.load(block, _Loader)
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, LookupError, AttributeError) as error:
+        # A tag such as !!bool before what is none makes the library stumble in as many ways.
+        raise _NotYamlError("frontmatter is not valid YAML and was left as text") from error
+
+
+def _each_parsed(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Read each property of a block that is not YAML as a whole."""
+    values: dict[str, Any] = {}
+    plain = _Plain()
+    as_text: list[int] = []
+    left_out: list[int] = []
+    for number, lines in _entries(block):
+        try:
+            values |= _parsed("\n".join(lines), plain)
+            continue
+        except PropertiesError:
+            wrong = {number + place: _as_text(line) for place, line in enumerate(lines) if not _is_yaml(line.strip())}
+        mended = (wrong.get(place, line) for place, line in enumerate(lines, number))
+        try:
+            values |= _parsed("\n".join(line for line in mended if line is not None), plain)
+            as_text += (place for place, line in wrong.items() if line is not None)
+            left_out += (place for place, line in wrong.items() if line is None)
+        except PropertiesError:
+            left_out += wrong or [number]
+    return values, (*_warnings(as_text, "read as text"), *_warnings(left_out, "left out"))
+
+
+def _entries(block: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines of each property, with the number of the first in the note."""
+    lines: list[str] = []
+    first = 2
+    for number, line in enumerate(block.split("\n"), first):
+        if lines and not _CONTINUES.match(line):
+            yield first, lines
+            first, lines = number, []
+        lines.append(line)
+    yield first, lines
+
+
+def _is_yaml(text: str) -> bool:
+    try:
+        _loaded(text)
+    except PropertiesError:
+        return False
+    return True
+
+
+def _as_text(line: str) -> str | None:
+    """The line with its value in quotes, or None if the value is not words."""
+    found = _WORDS_LINE.match(line)
+    return found[1] + json.dumps(found[2]) if found else None
+
+
+def _warnings(lines: list[int], fate: str) -> Iterator[str]:
+    if lines:
+        numbers = ", ".join(map(str, lines[:_MOST_NUMBERS])) + ", …" * (len(lines) > _MOST_NUMBERS)
+        yield f"frontmatter: line {numbers} is not valid YAML; {fate}"
 
 
 def _looks_deep(block: str) -> bool:

@@ -37,7 +37,8 @@ def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document
     body = text
     if head := frontmatter.split(text):
         try:
-            said = frontmatter.properties(head[0])
+            said, flaws = frontmatter.properties(head[0])
+            warnings = (*warnings, *flaws)
             if said or "#" not in head[0]:  # else it is a heading between two rules, which YAML takes for a remark
                 body = text[head[1] :]
         except frontmatter.PropertiesError as error:
