@@ -1,11 +1,12 @@
 """Prefect's server as a process: `python -P -m deployments.server.app FD`, where FD is the socket that it listens on.
 
-Differs from `prefect server start` in five ways:
+Differs from `prefect server start` in six ways:
 
 - Every SQLite transaction starts with BEGIN IMMEDIATE. Prefect starts them DEFERRED: a read that becomes a write after
   another connection wrote fails at once, whatever the busy timeout, the API answers 503, and clients back off for seconds.
 - The pages carry a content security policy. Prefect's UI would report its use to an analytics service, whatever the settings.
 - A response with a status of 500 or more leaves a line in the log. Prefect hides them, and its clients retry in silence.
+- A login that is not text in ASCII is refused. Prefect writes a traceback.
 - The types of blocks are registered once for a database, not at every start.
 - Garbage is collected in a thread. A request that is abandoned leaves a cursor of SQLite behind, and whoever collects it waits
   until its connection is idle. If the event loop collected it while that connection waits for another's transaction, which
@@ -20,6 +21,7 @@ import socket
 import sys
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +54,7 @@ def main(listening: socket.socket) -> None:
     begin_immediately()
     collect_aside()
     config = uvicorn.Config(
-        restricted(create_app(final=True), listening.getsockname()[1]),
+        refusing_odd_logins(restricted(create_app(final=True), listening.getsockname()[1])),
         log_level="warning",
         # Open event streams never end by themselves; a stop must not wait for them.
         timeout_graceful_shutdown=3,
@@ -119,6 +121,46 @@ def restricted(app: ASGIApp, port: int) -> ASGIApp:
         await app(scope, receive, sending if scope["type"] == "http" else send)
 
     return with_policy
+
+
+def refusing_odd_logins(app: ASGIApp) -> ASGIApp:
+    """Refuse a login that Prefect raises on, with at most one line in the log.
+
+    Any local program could fill the log with tracebacks otherwise, without a login.
+    """
+
+    async def refusing(scope: _Message, receive: _Receive, send: _Send) -> None:
+        if scope["type"] == "http":
+            # Prefect compares ASCII only, and answers 401 without the header.
+            headers = [pair for pair in scope["headers"] if pair[0] != b"authorization" or _is_ascii(pair[1])]
+            await app({**scope, "headers": headers}, receive, send)
+            return
+        received = 0
+
+        async def receiving() -> _Message:
+            nonlocal received
+            message = await receive()
+            received += message["type"] == "websocket.receive"
+            return message
+
+        try:
+            await app(scope, receiving, send)
+        except Exception as error:
+            # The first message of a WebSocket is the login.
+            if received != 1:
+                raise
+            sys.stderr.write(f"{scope['path']}: refused a login that cannot be read ({type(error).__name__})\n")
+            await send({"type": "websocket.close", "code": 1008, "reason": "Invalid token"})
+
+    return refusing
+
+
+def _is_ascii(login: bytes) -> bool:
+    """Whether a header of HTTP Basic authentication has a user and a password in ASCII, or is none at all."""
+    try:
+        return b64decode(login.partition(b" ")[2]).isascii()
+    except ValueError:
+        return True
 
 
 if __name__ == "__main__":

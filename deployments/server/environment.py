@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import certifi
 
+from catchment.errors import ConfigError
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 
@@ -109,12 +110,18 @@ def _one_authority(folder: Path) -> Path:
 
 
 def auth_string(home: Home) -> str:
-    """The `user:password` of this home's server; made the first time, and kept in a file that only its owner reads."""
+    """The `user:password` of this home's server; made the first time, and kept in a file that only its owner reads.
+
+    Raises ConfigError if somebody wrote something else there.
+    """
     path = home.path / "ui-login"
     with suppress(FileNotFoundError):
         # What a full disk left empty would be a server that asks nobody.
-        if login := path.read_text().strip():
-            return login
+        if login := path.read_bytes().decode(errors="replace").strip():
+            # Prefect compares ASCII only.
+            if login.isascii() and login.isprintable() and ":" in login:
+                return login
+            raise ConfigError(f"{path.name} is not user:password in ASCII; correct it, or delete it and get a new one")
     home.make()
     login = f"catchment:{secrets.token_urlsafe(24)}"
     atomic_files.write(path, f"{login}\n".encode())

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
 import stat
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +15,9 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosedError
+from websockets.typing import Subprotocol
 
 from catchment.errors import ConfigError, NotFound, TryAgain
 from catchment.settings import Home
@@ -92,6 +97,13 @@ def test_a_login_that_was_left_empty_is_made_anew_and_never_used(home: Home) -> 
     assert (home.path / "ui-login").read_text().strip() == login
 
 
+@pytest.mark.parametrize("login", ["ada:pässword", "no colon", "ada:\0", "ada:a\nb"])
+def test_login_that_prefect_cannot_compare_is_refused_with_the_remedy(home: Home, login: str) -> None:
+    (home.path / "ui-login").write_text(login)
+    with pytest.raises(ConfigError, match=r"^ui-login is not user:password in ASCII; correct it, or delete it"):
+        auth_string(home)
+
+
 def test_the_environment_of_our_processes_has_none_of_a_persons_own_prefect_settings(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +136,35 @@ def test_the_server_wants_the_login_and_listens_on_the_loopback_alone(server: Ru
         assert client.post("/flows/filter", json=body).status_code == httpx.codes.OK
     addresses = {c.laddr.ip for c in psutil.Process(server.server_pid).net_connections() if c.status == "LISTEN"}
     assert addresses == {"127.0.0.1"}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("path", ["/events/in", "/events/out", "/logs/out"])
+async def test_odd_login_of_a_websocket_is_refused_in_one_line(server_home: Home, server: Running, path: str) -> None:
+    log = server_home.logs / "server.log"
+    before = len(log.read_bytes()) if log.exists() else 0
+    tokens = [["ada"], {"a": 1}, 5, True, "é", "\ud800"]
+    odd = [json.dumps({"type": "auth", "token": token}) for token in tokens]
+    for login in (*odd, "[]", '"x"', "not JSON", "[" * 100_000, b"\xff\x00"):
+        url = f"{server.api_url.replace('http', 'ws')}{path}"
+        async with connect(url, subprotocols=[Subprotocol("prefect")], proxy=None) as websocket:
+            await websocket.send(login)
+            with pytest.raises(ConnectionClosedError):
+                await asyncio.wait_for(websocket.recv(), PATIENCE)
+            assert websocket.close_code == 1008
+    told = f"{path}: refused a login that cannot be read"
+    lines = until(
+        lambda: log.read_bytes()[before:].decode().splitlines(), lambda seen: sum(told in s for s in seen) == 11
+    )
+    assert "Traceback" not in "".join(lines)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("login", ["adé:ü".encode(), b"\xff:\xff", b"ada"])
+def test_odd_login_of_a_request_is_refused(server: Running, login: bytes) -> None:
+    headers = {"Authorization": f"Basic {b64encode(login).decode()}"}
+    response = httpx.post(f"{server.api_url}/flows/filter", json={}, headers=headers, trust_env=False)
+    assert response.status_code == 401
 
 
 @pytest.mark.server
