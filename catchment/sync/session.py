@@ -100,7 +100,9 @@ class SourceSync:
 
         A smaller one while other sources work too.
         """
-        limit = min(limit, self._in_two_seconds, self.policy.batch if self._share.is_alone() else _SHARED_BATCH)
+        limit = min(limit, self._in_two_seconds, self.policy.batch)
+        if not self._share.is_alone():
+            limit = min(limit, _SHARED_BATCH)
         self._working_since = self._working_since or time.monotonic()
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
 

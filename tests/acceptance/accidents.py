@@ -29,9 +29,13 @@ def in_the_middle(person: Person, name: str, vault: Path, notes: int, *how: str)
     """Return in the middle of the first sync of a source: some of its notes are in the library, and some are not."""
     person("sources", "add", "obsidian", vault, "--name", name, *how).ok()
     person("sync", name).ok()
+    assert until(lambda: brought_in(person, name)) < notes
+
+
+def brought_in(person: Person, name: str) -> int:
+    """How many notes of a source are in the library, asked without a command, which takes its time."""
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
-        brought_in = until(lambda: ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0), bool)
-    assert brought_in < notes
+        return ledger.queue.counts()[name].get(JobState.SUCCEEDED, 0)
 
 
 def saved_and_found(person: Person, vault: Path) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.notes import generate
+from deployments.runs.runs import start_sync
 from tests.acceptance import accidents
-from tests.acceptance.accidents import UNHURRIED, executing, kill, parsers, reboot
+from tests.acceptance.accidents import UNHURRIED, brought_in, executing, kill, parsers, reboot
 from tests.acceptance.person import Person, upright
 from tests.waiting import until
 
@@ -90,6 +91,23 @@ def test_the_runner_is_killed(person: Person, vault: Path) -> None:
     goes_on(person, "run")
     all_is_well(person, "run")
     assert person.running.worker_pid == worker
+
+
+def test_the_runner_of_four_syncs_is_killed(person: Person, vault: Path) -> None:
+    names = ("oak", "elm", "ash", "fir")
+    for name in names:
+        person("sources", "add", "obsidian", vault, "--name", name, "--set", "preset=local").ok()
+    for name in names:
+        start_sync(person.running, "obsidian", name)
+    until(lambda: all(brought_in(person, name) for name in names))
+    kill(executing(person, "fir")[0])
+    for name in names:
+        goes_on(person, name)
+        all_is_well(person, name)
+        listed = person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
+        assert {job["attempts"] for job in listed} == {1}, (
+            "no source is known to be the cause, so none counts an attempt"
+        )
 
 
 def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.notes import generate
+from tests.acceptance.accidents import UNHURRIED
 from tests.acceptance.person import Person, upright
 from tests.acceptance.small_disk import small_disk, within
+from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
@@ -172,6 +176,21 @@ def test_a_disk_that_fills_while_a_sync_writes(tmp_path: Path) -> None:
         assert small.left() == []
     assert said.code in (1, 10), said
     assert "full" in said.err.splitlines()[-1], said
+
+
+def test_a_disk_that_is_full_for_a_while_under_a_running_system(tmp_path: Path) -> None:
+    notes = 200
+    generate(tmp_path / "papers", notes)
+    with small_disk(tmp_path / "home", megabytes=100) as disk, upright(replace(disk, variables=UNHURRIED)) as small:
+        small("sources", "add", "obsidian", tmp_path / "papers", "--name", "notes", "--set", "preset=local").ok()
+        small("sync", "notes").ok()
+        until(lambda: small.source("notes")["documents"])
+        within(small, "dd", "if=/dev/zero", f"of={small.home}/fill", "bs=4k", check=False)
+        time.sleep(10)
+        assert small.source("notes")["documents"] < notes
+        within(small, "rm", f"{small.home}/fill")
+        until(lambda: small.source("notes")["documents"], lambda found: found == notes)
+        small("ledger", "check", "--deep").ok()
 
 
 def test_a_full_disk_of_the_backups_leaves_no_half_of_one(tmp_path: Path, vault: Path) -> None:
