@@ -11,18 +11,18 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from catchment.content.normalize import archives
+from catchment.content.normalize import archives, formats
+from catchment.content.normalize.decode import decode
+from catchment.content.normalize.html import html
 from catchment.content.normalize.language import language
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.markdown import iso_moment
-from catchment.content.normalize.office import workbooks
-from catchment.content.normalize.office.extraction import LOCKED, XLSB, Metadata, extracted
+from catchment.content.normalize.office import unread, workbooks
+from catchment.content.normalize.office.extraction import CONTROLS, LOCKED, XLSB, Metadata, extracted, tidy
 from catchment.content.normalize.packages import Package
-from catchment.errors import ParseError
+from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document
 
-_BLANK_LINES = re.compile(r"\n{3,}")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
 _PDF_TAIL = 4_096
 _PDF_TIME = re.compile(rb"\(D:(\d{14})([+-])([01]\d|2[0-3])'?([0-5]\d)?")
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d{3,5})")
@@ -33,7 +33,12 @@ _DOCX, _XLSX, _PPTX = (
 )
 _MAIN_PARTS = {_DOCX: "word/document.xml", _PPTX: "ppt/presentation.xml"}
 """Where xberg looks for the main parts of packages."""
+_SEARCHES = {_DOCX: unread.of_document, _PPTX: unread.of_slides}
+_ODF = "application/vnd.oasis.opendocument."
 _ENCRYPTED_OOXML = "EncryptedPackage".encode("utf-16-le")
+_MAX_CHUNKS = 100
+_UNDERLINE = re.compile(r"\\</?u\\>")
+"""Marks of underlined words, which xberg writes as HTML and then escapes as if they were words."""
 _SCANNED = "no text in it; a scanned page needs text recognition, which is off"
 _EMPTY = "no text in it"
 
@@ -47,9 +52,9 @@ def office(data: bytes, media_type: str) -> Document:
         archives.refuse_bomb(data)
     if media_type == "application/vnd.ms-outlook":
         message = extracted(data, media_type)
-        return outlook(message.metadata, _tidy(message.content), media_type)
+        return outlook(message.metadata, tidy(message.content), media_type)
     content, said, warnings = _workbook(data) if kind == _XLSX else _extraction(data, kind)
-    text = _tidy(content)
+    text = tidy(content)
     if not text and media_type == "application/pdf" and b"%%EOF" not in data[-_PDF_TAIL:]:
         raise ParseError("the PDF ends too early; fetch or export it again")
     words, moment = _words, _moment
@@ -82,7 +87,35 @@ def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
 
 def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     result = extracted(_arranged(data, media_type), media_type)
-    return result.content, Metadata.of_xberg(result.metadata), []
+    text, said = tidy(_UNDERLINE.sub("", result.content)), Metadata.of_xberg(result.metadata)
+    search = _SEARCHES.get(media_type) or (unread.of_open_document if media_type.startswith(_ODF) else None)
+    if search is None:
+        return text, said, []
+    beside = search(Package(data), text)
+    included, refused = _included(beside.chunks)
+    return "\n\n".join(filter(None, (text, *included, *beside.lines))), said, [*beside.warnings, *refused]
+
+
+def _included(chunks: list[tuple[str, bytes]]) -> tuple[list[str], list[str]]:
+    """Return the texts of files that a document includes (altChunk), and warnings for those that are not read."""
+    texts, refused = [], 0
+    for name, data in chunks[:_MAX_CHUNKS]:
+        kind = formats.media_type(data, name)
+        try:
+            if formats.READERS.get(kind) is formats.Reader.HTML:
+                texts.append(html(data, kind).text)
+            elif formats.READERS.get(kind) is formats.Reader.TEXT:
+                texts.append(decode(data)[0])
+            elif kind == "application/rtf" or _basic_type(kind) == _DOCX:
+                if data.startswith(b"PK"):
+                    archives.refuse_bomb(data)
+                texts.append(tidy(extracted(data, _basic_type(kind)).content))
+            else:
+                refused += 1
+        except (ParseError, ResourceExhausted):
+            refused += 1
+    refused += len(chunks[_MAX_CHUNKS:])
+    return texts, [f"included files that are not read: {refused}"] if refused else []
 
 
 def _basic_type(media_type: str) -> str:
@@ -104,18 +137,13 @@ def _arranged(data: bytes, media_type: str) -> bytes:
     return package.with_main_part(expected) if package.main_part and not package.has_main_part_at(expected) else data
 
 
-def _tidy(text: str) -> str:
-    lines = (line.rstrip() for line in _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n"))
-    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip("\n")
-
-
 def _first_heading(text: str) -> str | None:
     found = re.search(r"^#{1,6} +(.+)$", text, re.MULTILINE)
     return _words(found[1]) if found else None
 
 
 def _words(text: str | None) -> str | None:
-    return " ".join(_CONTROLS.sub("", text).split()) or None if text else None
+    return " ".join(CONTROLS.sub("", text).split()) or None if text else None
 
 
 def _language(code: str | None) -> str | None:

@@ -6,9 +6,11 @@ xberg reports every failure as a bare RuntimeError, and panics of its own kind; 
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 from dataclasses import dataclass
 from functools import cache
+from html import unescape
 from typing import Any, Self
 
 from catchment.content.normalize.packages import Package
@@ -16,6 +18,10 @@ from catchment.errors import ItemError, ParseError, ResourceExhausted
 
 LOCKED = "it is encrypted; save a copy without a password"
 XLSB = "application/vnd.ms-excel.sheet.binary.macroEnabled.12"
+_BLANK_LINES = re.compile(r"\n{3,}")
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
+_INLINE_IMAGE = re.compile(r"!\[([^\]\n]*)\]\(data:(?:image/svg\+xml;base64,([\w+/=]*))?[^)\s]*\)")
+_SVG_WORDS = re.compile(r"<(?:text|tspan|textPath)\b[^<>]*>([^<]*)")
 _DAMAGED = "cannot be read as {}; open it in its own program and save it again"
 _CELL_LIMIT, _LIMIT = "max_table_cells", "Security violation"
 _PASSWORD = re.compile(r"encrypted|password", re.IGNORECASE)
@@ -106,3 +112,19 @@ def _refusal(message: str, data: bytes, media_type: str) -> ItemError:
     if media_type == XLSB:
         return ParseError("this binary workbook (.xlsb) cannot be read; save it as .xlsx")
     return ParseError(_DAMAGED.format(media_type))
+
+
+def tidy(text: str) -> str:
+    """Return xberg's text without control characters, line ends of other systems, and images written into it."""
+    text = _INLINE_IMAGE.sub(_image_words, text)
+    lines = (line.rstrip() for line in CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n"))
+    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip("\n")
+
+
+def _image_words(image: re.Match[str]) -> str:
+    """Return the words of an image that is written into the text: its description, and the texts of a drawing."""
+    try:
+        drawing = base64.b64decode(image[2] or "").decode("utf-8", "replace")
+    except ValueError:
+        drawing = ""
+    return " ".join(filter(None, (image[1], *(unescape(words).strip() for words in _SVG_WORDS.findall(drawing)))))

@@ -1,0 +1,251 @@
+"""What xberg leaves out of a package: found by comparing the package's own paragraphs with xberg's text.
+
+Headers, footers, speaker notes, comments, charts and diagrams are compared as a whole. Of the parts that xberg does read, a
+paragraph counts as missing if a word of it occurs nowhere in the text: links and footnote marks break up the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from catchment.content.normalize.office import drawings
+from catchment.content.normalize.packages import Package, Relation, local_name
+from catchment.errors import ParseError, ResourceExhausted
+
+_T = TypeVar("_T")
+_ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\[\^\w+\]|</?\w+>")
+_NOT_A_WORD = re.compile(r"[\W_]+")
+_WORD = re.compile(r"[^\W_]+")
+_PARAGRAPHS = frozenset({"p", "h"})
+_BREAKS = frozenset({"br", "cr", "tab", "s", "line-break", "ptab"})
+_SKIPPED = frozenset(
+    {
+        "del",
+        "moveFrom",
+        "Fallback",
+        "rPh",
+        "oMath",
+        "tracked-changes",
+        "note-citation",
+        "creator",
+        "date",
+        "date-string",
+    }
+)
+_FIELDS = frozenset(["page-number", "page-count", "time", "sheet-name", "title", "file-name"])
+_NO_NOTES = frozenset({"sldNum", "hdr", "ftr", "dt", "sldImg"})
+_EMBEDDED = frozenset({"package", "oleObject"})
+_ODF_SHEETS = "application/vnd.oasis.opendocument.spreadsheet"
+_ODF_MARGINS = re.compile(r"(header|footer)(?:-left|-first)?")
+
+
+@dataclass
+class Unread:
+    """What is to be added to a document's text and warnings."""
+
+    lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    chunks: list[tuple[str, bytes]] = field(default_factory=list)
+    """Names and contents of whole files that the document includes at some place (altChunk)."""
+
+
+def of_document(package: Package, text: str) -> Unread:
+    """Return what a word processor's file (OOXML) has beyond xberg's text."""
+    search = _Search(package, text)
+    main = package.main_part or ""
+    related = search.relations(main)
+    search.add("", main, is_read=True)
+    for kind, label in (
+        ("header", "Header: "),
+        ("footer", "Footer: "),
+        ("footnotes", "Note: "),
+        ("endnotes", "Note: "),
+    ):
+        for relation in related:
+            if relation.kind == kind:
+                search.add(label, relation.target, is_read=kind.endswith("notes"))
+    search.add_all("Comment: ", related, "comments", is_read=True)
+    search.add_drawings(related)
+    for relation in related:
+        if relation.kind == "aFChunk" and not relation.is_external:
+            search.add_chunk(relation.target)
+    return search.found(related)
+
+
+def of_slides(package: Package, text: str) -> Unread:
+    """Return what a presentation (OOXML) has beyond xberg's text."""
+    search = _Search(package, text)
+    main = package.main_part or ""
+    slides = {relation.id: relation.target for relation in search.relations(main) if relation.kind == "slide"}
+    related: list[Relation] = []
+    for number, slide in enumerate(search.in_order(main, "sldId", slides), 1):
+        beside = search.relations(slide)
+        search.add("", slide, is_read=True)
+        search.add_all(f"Notes on slide {number}: ", beside, "notesSlide")
+        search.add_all(f"Comment on slide {number}: ", beside, "comments")
+        search.add_drawings(beside)
+        related += beside
+    return search.found(related)
+
+
+def of_open_document(package: Package, text: str) -> Unread:
+    """Return what an ODF file has beyond xberg's text."""
+    search = _Search(package, text, ignores_numbers=(package.declared_type or "").startswith(_ODF_SHEETS))
+    search.add("", "content.xml", is_read=True, is_mixed=True)
+    for name in package.names:
+        if name.endswith("/content.xml"):
+            search.add("", name, is_mixed=True)
+    search.add("", "styles.xml", is_mixed=True, is_margin=True)
+    return search.found([])
+
+
+class _Search:
+    """Compares parts of a package with a text and keeps what the text lacks."""
+
+    def __init__(self, package: Package, text: str, *, ignores_numbers: bool = False) -> None:
+        self._package, self._ignores_numbers = package, ignores_numbers
+        plain = _ADDRESS.sub(" ", re.sub(r"\\([^\w\s])", r"\1", text))
+        self._words = set(_WORD.findall(plain))
+        self._letters = _NOT_A_WORD.sub("", plain)
+        self._at = 0
+        self._unread = Unread()
+        self._damaged = 0
+
+    def found(self, related: list[Relation]) -> Unread:
+        """Return the result; `related` are the relationships in which embedded files are counted."""
+        embedded = len({relation.target for relation in related if relation.kind in _EMBEDDED})
+        if embedded:
+            self._unread.warnings.append(f"embedded files that are not read: {embedded}")
+        if self._damaged:
+            self._unread.warnings.append(f"parts of the file that cannot be read: {self._damaged}")
+        return self._unread
+
+    def relations(self, part: str) -> list[Relation]:
+        return self._attempt(lambda: self._package.relations(part)) or []
+
+    def in_order(self, part: str, element: str, targets: dict[str, str]) -> Iterator[str]:
+        """Yield the targets in the order in which elements of a part refer to them."""
+        root = self._attempt(lambda: self._package.tree(part))
+        for each in root.iter(element) if root is not None else ():
+            if (target := targets.get(each.get("r:id", ""))) is not None:
+                yield target
+
+    def add_all(self, label: str, related: list[Relation], kind: str, *, is_read: bool = False) -> None:
+        for relation in related:
+            if relation.kind == kind:
+                self.add(label, relation.target, is_read=is_read)
+
+    def add_drawings(self, related: list[Relation]) -> None:
+        lines, warnings = drawings.beside(self._package, related)
+        for line in lines:
+            if not self._has(line.partition(": ")[2]):
+                self._unread.lines.append(line)
+        self._unread.warnings += warnings
+
+    def add_chunk(self, part: str) -> None:
+        content = self._attempt(lambda: self._package.read(part))
+        if content is not None:
+            self._unread.chunks.append((part, content))
+
+    def add(
+        self, label: str, part: str, *, is_read: bool = False, is_mixed: bool = False, is_margin: bool = False
+    ) -> None:
+        """Keep the paragraphs of a part that the text lacks, each with a label."""
+        if not self._package.has(part):
+            return
+        reader = _Paragraphs(is_mixed=is_mixed, is_margin=is_margin)
+        self._attempt(lambda: self._package.feed(part, reader))
+        for margin, paragraph in reader.paragraphs:
+            is_missing = self._lacks_a_word(paragraph) if is_read else not self._has(paragraph)
+            line = f"{margin.capitalize()}: {paragraph}" if margin else f"{label}{paragraph}"
+            if is_missing and line not in self._unread.lines[-50:]:
+                self._unread.lines.append(line)
+
+    def _has(self, paragraph: str) -> bool:
+        """Return whether the text has a paragraph; searched from the last one on first, for most come in order."""
+        letters = _NOT_A_WORD.sub("", paragraph)
+        at = self._letters.find(letters, self._at)
+        if at < 0:
+            return letters in self._letters
+        self._at = at + len(letters)
+        return True
+
+    def _lacks_a_word(self, paragraph: str) -> bool:
+        missing = set(_WORD.findall(paragraph)) - self._words
+        if self._ignores_numbers:  # a cell's text has the number as it is shown, xberg's as it is stored
+            missing = {word for word in missing if word.isalpha()}
+        return bool(missing) and not self._has(paragraph) and any(word not in self._letters for word in missing)
+
+    def _attempt(self, read: Callable[[], _T]) -> _T | None:
+        try:
+            return read()
+        except (ParseError, ResourceExhausted):
+            self._damaged += 1
+            return None
+
+
+class _Paragraphs:
+    """A target for `Package.feed` that collects paragraphs: those of text boxes apart from those around them.
+
+    In `is_mixed` XML (ODF) all characters in a paragraph are text, elsewhere those of `t` elements. With `is_margin`, only
+    the paragraphs of headers and footers are kept, each with the word for its place.
+    """
+
+    def __init__(self, *, is_mixed: bool, is_margin: bool) -> None:
+        self.paragraphs: list[tuple[str, str]] = []
+        self._is_mixed, self._is_margin = is_mixed, is_margin
+        self._open: list[list[str]] = []
+        self._skipped = 0
+        self._is_text = self._has_no_notes = self._is_placeholder = self._has_field = False
+        self._margin = ""
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = local_name(tag)
+        self._is_text = name in ("t", "text") and not self._is_mixed
+        if self._skipped or self._is_left_out(name):
+            self._has_field |= name in _FIELDS
+            self._skipped += 1
+        elif name in _PARAGRAPHS or (name == "text" and not self._is_mixed):
+            self._open.append([])
+            self._has_field = False
+        elif name in _BREAKS and self._open:
+            self._open[-1].append(" ")
+        elif self._is_margin and (margin := _ODF_MARGINS.fullmatch(name)):
+            self._margin = margin[1]
+        elif name in ("sp", "sdt"):
+            self._has_no_notes = self._is_placeholder = False
+        elif name == "ph":
+            self._has_no_notes = attributes.get("type") in _NO_NOTES
+        elif name == "showingPlcHdr":
+            self._is_placeholder = True
+
+    def data(self, text: str) -> None:
+        if self._open and not self._skipped and (self._is_text or self._is_mixed):
+            self._open[-1].append(text)
+
+    def end(self, tag: str) -> None:
+        name = local_name(tag)
+        self._is_text = False
+        if self._skipped:
+            self._skipped -= 1
+        elif (name in _PARAGRAPHS or (name == "text" and not self._is_mixed)) and self._open:
+            words = " ".join("".join(self._open.pop()).split())
+            is_wanted = self._margin or not self._is_margin
+            if is_wanted and len(_WORD.findall(words)) > self._has_field:  # "Page 7" says nothing
+                self.paragraphs.append((self._margin, words))
+        elif self._margin and _ODF_MARGINS.fullmatch(name):
+            self._margin = ""
+
+    def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
+        raise ParseError("a part has a document type definition")
+
+    def _is_left_out(self, name: str) -> bool:
+        return (
+            name in _SKIPPED
+            or (self._is_mixed and name in _FIELDS)
+            or (name == "txBody" and self._has_no_notes)
+            or (name == "sdtContent" and self._is_placeholder)
+        )

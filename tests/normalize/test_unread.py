@@ -1,0 +1,193 @@
+"""What xberg leaves out of office files: read beside it, or named in a warning."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from catchment.content.normalize import normalize
+from catchment.model import Document, RawContent
+from tests.normalize import samples
+
+_WORD = (
+    'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
+    'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" '
+    'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+)
+_SLIDE = (
+    'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+)
+_CHART = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" xmlns:a="a"'
+_ODF = "".join(
+    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "text", "style", "table")
+)
+_TITLE = "<c:title><c:tx><c:rich><a:p><a:r><a:t>{}</a:t></a:r></a:p></c:rich></c:tx></c:title>"
+
+
+def _paragraph(words: str) -> str:
+    return f"<w:p><w:r><w:t>{words}</w:t></w:r></w:p>"
+
+
+def _read(data: bytes) -> Document:
+    return normalize(RawContent(data, "file"))
+
+
+def _with(data: bytes, members: dict[str, str | bytes]) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as package:
+        kept: dict[str, str | bytes] = {name: package.read(name) for name in package.namelist()}
+    return samples.zipped(kept | members, stored=("mimetype",))
+
+
+def _docx(related: tuple[tuple[str, str], ...], parts: dict[str, str | bytes], body: str = "") -> Document:
+    relations = {"word/_rels/document.xml.rels": samples.relations(*related)}
+    return _read(_with(samples.docx(body or _paragraph("The weir")), relations | parts))
+
+
+def test_headers_footers_and_notes_of_a_document_are_read() -> None:
+    document = _docx(
+        (("header", "header1.xml"), ("header", "header2.xml"), ("footer", "footer1.xml")),
+        {
+            "word/header1.xml": f"<w:hdr {_WORD}>{_paragraph('Survey of')}<w:p/></w:hdr>",
+            "word/header2.xml": f"<w:hdr {_WORD}>{_paragraph('Survey of')}</w:hdr>",
+            "word/footer1.xml": f"<w:ftr {_WORD}><w:p><w:r><w:t>Mill</w:t><w:tab/><w:t>Lane</w:t></w:r></w:p></w:ftr>",
+        },
+    )
+    assert document.text == "The weir\n\nHeader: Survey of\n\nFooter: Mill Lane"
+    assert document.warnings == ()
+
+
+def test_header_that_repeats_the_text_is_not_written_twice() -> None:
+    document = _docx(
+        (("header", "header1.xml"),), {"word/header1.xml": f"<w:hdr {_WORD}>{_paragraph('The weir')}</w:hdr>"}
+    )
+    assert document.text == "The weir"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.html", b"<html><body><h1>Sluice</h1><p>shut</p></body></html>", "# Sluice\n\nshut"),
+        ("a.txt", b"Sluice shut", "Sluice shut"),
+        ("a.docx", samples.docx(_paragraph("Sluice shut")), "Sluice shut"),
+        ("a.rtf", rb"{\rtf1 Sluice shut}", "Sluice shut"),
+    ],
+)
+def test_files_that_a_document_includes_are_read(name: str, content: bytes, expected: str) -> None:
+    assert _docx((("aFChunk", name),), {f"word/{name}": content}).text == f"The weir\n\n{expected}"
+
+
+def test_included_and_embedded_files_that_are_not_read_are_warnings() -> None:
+    document = _docx(
+        (("aFChunk", "a.bin"), ("package", "b.xlsx")), {"word/a.bin": b"\x00\x01", "word/b.xlsx": samples.xlsx()}
+    )
+    assert document.warnings == ("embedded files that are not read: 1", "included files that are not read: 1")
+
+
+def test_chart_and_diagram_of_a_document_are_read() -> None:
+    document = _docx(
+        (("chart", "charts/c.xml"), ("diagramData", "d.xml")),
+        {
+            "word/charts/c.xml": f"<c:chartSpace {_CHART}>{_TITLE.format('Flow in May')}</c:chartSpace>",
+            "word/d.xml": '<d:dataModel xmlns:d="d" xmlns:a="a"><d:pt><d:t><a:p><a:r><a:t>Inlet</a:t></a:r></a:p></d:t></d:pt>'
+            "</d:dataModel>",
+        },
+    )
+    assert document.text == "The weir\n\nChart: Flow in May\n\nDiagram: Inlet"
+
+
+def test_paragraph_that_xberg_leaves_out_is_read_once() -> None:
+    control = (
+        "<w:p><w:sdt><w:sdtPr/><w:sdtContent><w:sdt><w:sdtPr/><w:sdtContent><w:r><w:t>Bothy</w:t></w:r></w:sdtContent>"
+        "</w:sdt></w:sdtContent></w:sdt></w:p>"
+    )
+    hint = (
+        "<w:sdt><w:sdtPr><w:showingPlcHdr/></w:sdtPr><w:sdtContent><w:p><w:r><w:t>Clickhere</w:t></w:r></w:p></w:sdtContent>"
+        "</w:sdt>"
+    )
+    formula = "<w:p><m:oMath><m:r><m:t>zq</m:t></m:r></m:oMath></w:p>"
+    removed = "<w:p><w:del><w:r><w:delText>Struck</w:delText></w:r></w:del></w:p>"
+    text = _docx((), {}, _paragraph("The <![CDATA[weir]]>") + control + hint + formula + removed).text
+    assert text.count("Bothy") == 1
+    assert "Struck" not in text
+    assert "Header" not in text
+
+
+def test_notes_and_comments_of_slides_are_read_in_the_order_of_the_slides() -> None:
+    note = (
+        f'<p:notes {_SLIDE}><p:sp><p:nvSpPr><p:nvPr><p:ph type="sldNum"/></p:nvPr></p:nvSpPr><p:txBody><a:p><a:r><a:t>1'
+        '</a:t></a:r></a:p></p:txBody></p:sp><p:sp><p:nvSpPr><p:nvPr><p:ph type="body"/></p:nvPr></p:nvSpPr><p:txBody><a:p>'
+        "<a:r><a:t>Mention the </a:t></a:r><a:r><a:t>flood</a:t></a:r></a:p></p:txBody></p:sp></p:notes>"
+    )
+    document = _read(
+        samples.pptx(
+            related=(
+                ("notesSlide", "../notesSlides/n.xml"),
+                ("comments", "../comments/c.xml"),
+                ("comments", "../comments/m.xml"),
+                ("chart", "../charts/c.xml"),
+                ("oleObject", "../embeddings/o.bin"),
+            ),
+            extra={
+                "ppt/notesSlides/n.xml": note,
+                "ppt/comments/c.xml": f"<p:cmLst {_SLIDE}><p:cm><p:text>which year?</p:text></p:cm></p:cmLst>",
+                "ppt/comments/m.xml": f'<q:cmLst xmlns:q="q" {_SLIDE}><q:cm><q:txBody><a:p><a:r><a:t>all of them</a:t></a:r>'
+                "</a:p></q:txBody></q:cm></q:cmLst>",
+                "ppt/charts/c.xml": f"<c:chartSpace {_CHART}>{_TITLE.format('Levels')}</c:chartSpace>",
+                "ppt/embeddings/o.bin": b"x",
+            },
+        )
+    )
+    assert document.text.split("\n\n")[-4:] == [
+        "Notes on slide 1: Mention the flood",
+        "Comment on slide 1: which year?",
+        "Comment on slide 1: all of them",
+        "Chart: Levels",
+    ]
+    assert document.warnings == ("embedded files that are not read: 1",)
+
+
+def test_damaged_and_missing_parts_beside_the_text_are_warnings() -> None:
+    document = _docx((("aFChunk", "gone.html"), ("chart", "c.xml")), {"word/c.xml": "<!DOCTYPE a>"})
+    assert document.text == "The weir"
+    assert document.warnings == (
+        "charts or diagrams that cannot be read: 1",
+        "parts of the file that cannot be read: 1",
+    )
+
+
+def test_list_headers_and_page_margins_of_an_open_document_are_read() -> None:
+    data = _with(
+        samples.odt(),
+        {
+            "content.xml": f"<office:document-content{_ODF}><office:body><office:text><text:p>Rules<text:note>"
+            "<text:note-citation>9</text:note-citation><text:note-body><text:p>a footnote</text:p></text:note-body></text:note>"
+            " here</text:p><text:list><text:list-header><text:p>Watering<text:s/>days</text:p></text:list-header></text:list>"
+            "</office:text></office:body></office:document-content>",
+            "styles.xml": f"<office:document-styles{_ODF}><office:master-styles><style:master-page><style:header><text:p>"
+            "Allotments</text:p></style:header><style:footer><text:p>Page <text:page-number>7</text:page-number></text:p>"
+            "</style:footer><text:p>no margin</text:p></style:master-page></office:master-styles></office:document-styles>",
+            "Object 1/content.xml": f"<office:document-content{_ODF}><text:p>Rainfall</text:p></office:document-content>",
+        },
+    )
+    document = _read(data)
+    assert document.text.split("\n\n")[-3:] == ["Watering days", "Rainfall", "Header: Allotments"]
+    assert document.text.count("here") == 1
+
+
+def test_underlined_words_have_no_marks() -> None:
+    body = (
+        "<w:p><w:r><w:t>See </w:t></w:r><w:r><w:rPr><w:b/><w:u w:val='single'/></w:rPr><w:t>the gate</w:t></w:r></w:p>"
+    )
+    assert "u\\>" not in _docx((), {}, body).text
+    assert "the gate" in _docx((), {}, body).text
+
+
+def test_image_written_into_a_book_is_its_words() -> None:
+    page = (
+        '<html xmlns="http://www.w3.org/1999/xhtml"><body><p>a <img alt="hive" src="data:image/png;base64,iVBORw0KGgo="/> b</p>'
+        '<p><svg xmlns="http://www.w3.org/2000/svg"><title>bee</title><text>queen &amp; drone</text></svg></p></body></html>'
+    )
+    assert _read(_with(samples.epub(), {"one.xhtml": page})).text == "a hive b\n\nbee queen & drone"
