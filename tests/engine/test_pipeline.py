@@ -265,8 +265,8 @@ def test_a_rename_to_another_type_reads_the_file_once_and_keeps_its_document(
     assert ledger(home).check(deep=True) == []
 
 
-@pytest.mark.parametrize(("old", "new"), [("a.md", "b.markdown"), ("a", "b"), ("a.txt.gz", "b.text.gz")])
-def test_a_rename_within_a_type_costs_no_read(
+@pytest.mark.parametrize(("old", "new"), [("a.md", "b.MD"), ("a", "b"), ("a.txt.gz", "b.txt.gz")])
+def test_a_rename_with_the_same_ending_costs_no_read(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]], old: str, new: str
 ) -> None:
     (folder / old).write_bytes(gzip.compress(b"words") if old.endswith("gz") else b"words")
