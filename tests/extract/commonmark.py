@@ -14,10 +14,9 @@ from markdown_it.token import Token
 
 _FORMULA = re.compile(r"\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d)", re.DOTALL)
 _PAIR = re.compile(r"(%%|\$\$)(?![%$]).*?\1", re.DOTALL)
-_HIDDEN_HTML = re.compile(
-    r"\A\s*<!--.*?(?:-->|\Z)|<!--.*?-->|\A\s*<(?:script|pre|style|textarea)\b.*?(?:</(?:script|pre|style|textarea)>|\Z)",
-    re.DOTALL,
-)
+_RAW = "script|pre|style|textarea"
+_RAW_HTML = re.compile(rf"<(?:(!--)|(?:{_RAW})\b)")
+_HIDDEN_HTML = re.compile(rf"\A\s*<!--.*?(?:-->|\Z)|<!--.*?-->|\A\s*<(?:{_RAW})\b.*?(?:</(?:{_RAW})>|\Z)", re.DOTALL)
 
 
 def _hide(state: StateInline, silent: bool) -> bool:
@@ -29,10 +28,12 @@ def _hide(state: StateInline, silent: bool) -> bool:
 
 
 def _html_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """As CommonMark, but a comment that no `-->` ends is text: it would hide the rest of the note."""
+    """As CommonMark, but a comment or raw HTML that nothing ends is text: it would hide the rest of the note."""
     place = state.bMarks[start] + state.tShift[start]
-    is_endless = state.src.startswith("<!--", place) and "-->" not in state.src[place + 4 :]
-    return not is_endless and html_block(state, start, end, silent)
+    opening = _RAW_HTML.match(state.src, place)
+    if opening and not re.search("-->" if opening[1] else f"</(?:{_RAW})>", state.src[opening.end() :]):
+        return False
+    return html_block(state, start, end, silent)
 
 
 def _parser() -> MarkdownIt:

@@ -78,6 +78,8 @@ def test_link_in_code_or_comment_is_none(text: str) -> None:
         "> - a\n>\n>   [[n]]",
         "10. a\n\n    [[n]]",
         "<!-- never closed\n\n[[n]]",
+        "<pre>never closed\n\n[[n]]",
+        "<pre>\nx\n</PRE>\n[[n]]",
         "%%\nx\n%%\n[[n]]",
         "$$\nx\n$$ [[n]]",
         "<b title='`'> [[n]] `",
@@ -87,6 +89,17 @@ def test_link_in_code_or_comment_is_none(text: str) -> None:
 )
 def test_link_outside_of_code_is_found(text: str) -> None:
     assert "n" in _targets(text)
+
+
+@pytest.mark.parametrize("words", ["<!-- starts a comment", "<pre> starts code", "`<a href='`"])
+def test_tags_in_the_text_of_a_page_are_words(words: str) -> None:
+    text = f"{words}\n\n[n](https://example.org/n)\n\n--> </pre> '>"
+    assert [link.target for link in of(text, "text/html").links] == ["https://example.org/n"]
+
+
+def test_data_of_a_picture_is_no_link() -> None:
+    assert _targets("![a](<data:image/svg+xml;utf8,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22/%3E>) [[n]]") == ["n"]
+    assert _targets("![a](data:image/png;base64,iVBORw0KGgo=) [[n]]") == ["n"]
 
 
 def test_containers_beyond_a_hundred_are_text() -> None:

@@ -124,6 +124,28 @@ def test_main_part_may_have_any_name(data: bytes, pairs: list[tuple[str, str]]) 
     assert _read(_renamed(data, *pairs)) == expected
 
 
+def test_underlined_and_struck_text_of_slides_and_cells_has_no_escaped_marks() -> None:
+    under = '</a:t></a:r><a:r><a:rPr u="sng"/><a:t>'
+    struck = '</a:t></a:r><a:r><a:rPr strike="sngStrike"/><a:t>'
+    assert _read(samples.pptx(f"Flow {under}at the{struck}weir")).text == "## Flow at the ~~weir~~"
+    run = "<w:p><w:r><w:rPr><w:{}/></w:rPr><w:t>{}</w:t></w:r></w:p>"
+    cells = "".join(f"<w:tc>{run.format(*mark)}</w:tc>" for mark in (('u w:val="single"', "mill"), ("strike", "weir")))
+    words = "<w:p><w:r><w:t>The tag &lt;u&gt;x&lt;/u&gt; underlines.</w:t></w:r></w:p>"
+    text = _read(samples.docx(f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>{words}")).text
+    assert text == "| mill | ~~weir~~ |\n| --- | --- |\n\nThe tag \\<u\\>x\\</u\\> underlines."
+
+
+def test_pictures_of_books_leave_their_description_and_no_data() -> None:
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg"><title>a map</title><path d="M0 0"/></svg>'
+    picture = '<img alt="a bee" src="data:image/png;base64,iVBORw0KGgo="/>'
+    unnamed = '<img alt="" src="data:image/svg+xml;utf8,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22/%3E"/>'
+    linked = '<a href="data:text/plain,x(1)">a link</a> <img alt="near" src="near.png"/>'
+    page = (
+        f"<html xmlns='http://www.w3.org/1999/xhtml'><body><p>{drawing}, {picture}{unnamed}, {linked}</p></body></html>"
+    )
+    assert _read(_changed(samples.epub(), {"one.xhtml": page})).text == "a map, a bee, a link ![near](near.png)"
+
+
 def test_slideshows_and_templates_are_read_as_their_documents() -> None:
     types = zipfile.ZipFile(io.BytesIO(samples.pptx())).read("[Content_Types].xml").decode()
     show = types.replace(

@@ -25,13 +25,14 @@ def extract(document: Document) -> Extraction:
     headings: list[Entity] = []
     prose = masked = text
     if document.media_type not in SOURCE_TEXT:
-        masked = mask(text)
+        masked = mask(text, has_html=is_note)
         links = notes.wikilinks(text, masked) if is_note else []
         links += markdown.links(text, markdown.without(masked, links))
         headings = markdown.headings(text, masked)
         if document.media_type == MAIL:
             masked = text  # Most of it was never Markdown: what is indented is no code, and dollars are money.
         prose = markdown.without(masked, links)
+        links = [link for link in links if not link.target.startswith("data:")]
     links += plain.urls(prose)
     entities = list(headings)
     if is_note:

@@ -50,22 +50,26 @@ Leaf = tuple[int, int, bool]
 """Where a stretch starts and ends, and whether it is inline text; else it is hidden: code, a comment or a formula."""
 
 
-def leaves(text: str) -> list[Leaf]:
-    """The stretches of inline text that may hold a mark of code, and the hidden ones, in order."""
+def leaves(text: str, has_html: bool = True) -> list[Leaf]:
+    """Return the stretches of inline text that may hold a mark of code, and the hidden ones, in order.
+
+    Without `has_html` tags are words, as in the text of a web page.
+    """
     if _INDENT not in text and not _MARK.search(text):
         return []
-    blocks = _Blocks(text)
+    blocks = _Blocks(text, has_html)
     blocks.read()
     return blocks.leaves
 
 
 class _Blocks:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, has_html: bool) -> None:
         self.leaves: list[Leaf] = []
         self._text = text
         self._indent = -1
         """The next place of four spaces; the length of the text if there is none."""
-        self._last_comment_end = text.rfind("-->")
+        self._has_html = has_html
+        self._last_ends: dict[re.Pattern[str], int] = {}
         self._containers: list[int] = []
         """Of a list item, by how much its content is indented within the container around it; of a quotation `_QUOTE`."""
         self._is_empty_item = False
@@ -264,25 +268,34 @@ class _Blocks:
                         self._paragraph = self._last_line = end + 2
                     line_end = text.find("\n", end)
                     return line_end + 1 if line_end >= 0 else len(text)
-            case "<":
+            case "<" if self._has_html:
                 return self._open_html(start, place, stop, kept)
         return None
 
     def _open_html(self, start: int, place: int, stop: int, kept: int) -> int | None:
         text = self._text
         html = _HTML.match(text, place)
+        until = None
         if html is None:
             tag = TAG.match(text, place, stop) if self._paragraph < 0 and not self._is_table else None
             if tag is None or not _ALONE.match(text, tag.end()):
                 return None
-        elif html[2] and self._last_comment_end < html.end():
-            return None
+        elif html[1] or html[2]:
+            until = _RAW_END if html[1] else _COMMENT_END
+            if not self._ends_later(until, html.end()):
+                return None
         self._close(kept, start)
-        if html and (html[1] or html[2]):
-            self._hide(place, _RAW_END if html[1] else _COMMENT_END, False)
+        if html and until:
+            self._hide(place, until, False)
             return self._in_hidden(html.end(), stop, 0)
         self._html = place
         return stop + 1
+
+    def _ends_later(self, until: re.Pattern[str], place: int) -> bool:
+        """Whether the end of a comment or of raw HTML is found anywhere below."""
+        if until not in self._last_ends:
+            self._last_ends[until] = max((found.start() for found in until.finditer(self._text)), default=-1)
+        return self._last_ends[until] >= place
 
     def _hide(self, place: int, until: re.Pattern[str], is_fence: bool) -> None:
         self._hidden, self._hidden_until, self._is_fence = place, until, is_fence

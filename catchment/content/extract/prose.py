@@ -20,13 +20,13 @@ _DOLLAR = re.compile(r"(?<!\\)\$")
 _AUTOLINK = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*+>")
 
 
-def mask(text: str) -> str:
-    """The text with code, comments and mathematics blanked out; of the same length."""
-    if not (stretches := leaves(text)):
+def mask(text: str, has_html: bool = True) -> str:
+    """The text with code, comments and mathematics blanked out; of the same length. Tags are words without `has_html`."""
+    if not (stretches := leaves(text, has_html)):
         return text
     parts: list[str] = []
     done = 0
-    for start, end in _Spans(text).found(stretches):
+    for start, end in _Spans(text, has_html).found(stretches):
         parts += text[done:start], _blank(text[start:end])
         done = end
     return "".join((*parts, text[done:]))
@@ -41,8 +41,9 @@ def _blank(text: str) -> str:
 class _Spans:
     """The stretches to blank, from left to right."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, has_html: bool) -> None:
         self._text = text
+        self._has_html = has_html
         self._spans: list[tuple[int, int]] = []
         self._runs: dict[int, list[int]] | None = None
         self._unclosed: dict[str, int] = {}
@@ -62,7 +63,7 @@ class _Spans:
             start, position = opening.span()
             if opening[1] == "\\":
                 position += len(opening[0]) % 2
-            elif opening[1] == "<" and not self._text.startswith("!--", position):
+            elif opening[1] == "<" and not (self._has_html and self._text.startswith("!--", position)):
                 if tag := TAG.match(self._text, start, stop) or _AUTOLINK.match(self._text, start, stop):
                     position = tag.end()
             elif (end := self._end(opening[0], start, stop)) is not None:

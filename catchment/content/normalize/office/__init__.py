@@ -37,8 +37,6 @@ _SEARCHES = {_DOCX: unread.of_document, _PPTX: unread.of_slides}
 _ODF = "application/vnd.oasis.opendocument."
 _ENCRYPTED_OOXML = "EncryptedPackage".encode("utf-16-le")
 _MAX_CHUNKS = 100
-_UNDERLINE = re.compile(r"\\</?u\\>")
-"""Marks of underlined words, which xberg writes as HTML and then escapes as if they were words."""
 _SCANNED = "no text in it; a scanned page needs text recognition, which is off"
 _EMPTY = "no text in it"
 
@@ -87,7 +85,7 @@ def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
 
 def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     result = extracted(_arranged(data, media_type), media_type)
-    text, said = tidy(_UNDERLINE.sub("", result.content)), Metadata.of_xberg(result.metadata)
+    text, said = tidy(result.content), Metadata.of_xberg(result.metadata)
     search = _SEARCHES.get(media_type) or (unread.of_open_document if media_type.startswith(_ODF) else None)
     if search is None:
         return text, said, []

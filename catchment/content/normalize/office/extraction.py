@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from html import unescape
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from catchment.content.normalize.packages import Package
 from catchment.errors import ItemError, ParseError, ResourceExhausted
@@ -20,11 +20,15 @@ LOCKED = "it is encrypted; save a copy without a password"
 XLSB = "application/vnd.ms-excel.sheet.binary.macroEnabled.12"
 _BLANK_LINES = re.compile(r"\n{3,}")
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
-_INLINE_IMAGE = re.compile(r"!\[([^\]\n]*)\]\(data:(?:image/svg\+xml;base64,([\w+/=]*))?[^)\s]*\)")
+_INLINE_DATA = re.compile(
+    r"!?\[([^\[\]\n]*)\]\((?:<data:[^<>\n]*>|data:(?:image/svg\+xml;base64,([\w+/=]*))?(?>(?:[^()\s]|\([^()\s]*\))*))\)"
+)
 _SVG_WORDS = re.compile(r"<(?:text|tspan|textPath)\b[^<>]*>([^<]*)")
 _DAMAGED = "cannot be read as {}; open it in its own program and save it again"
 _CELL_LIMIT, _LIMIT = "max_table_cells", "Security violation"
 _PASSWORD = re.compile(r"encrypted|password", re.IGNORECASE)
+_UNDERLINED = re.compile(r"\\<u\\>((?:(?!\\<u\\>).)*?)\\</u\\>")
+_STRUCK = re.compile(r"\\~\\~((?:(?!\\~\\~).)+?)( *)\\~\\~")
 _MAX_CELLS = 1_000_000
 """Cells of a spreadsheet; xberg takes 600 bytes for each, also for an empty one between others."""
 
@@ -73,8 +77,15 @@ class Metadata:
         )
 
 
-def extracted(data: bytes, media_type: str) -> Any:
-    """Return xberg's result: `content` and `metadata`. Raises ParseError or ResourceExhausted."""
+class Extracted(NamedTuple):
+    """The Markdown and the metadata that xberg returned."""
+
+    content: str
+    metadata: Any
+
+
+def extracted(data: bytes, media_type: str) -> Extracted:
+    """Read a file by xberg. Raises ParseError or ResourceExhausted."""
     import xberg
 
     source = xberg.ExtractInput(kind="bytes", bytes=data, mime_type=media_type)
@@ -84,7 +95,20 @@ def extracted(data: bytes, media_type: str) -> Any:
         raise _refusal(str(error), data, media_type) from error
     if outcome.errors or len(outcome.results) != 1:
         raise ParseError(_DAMAGED.format(media_type))
-    return outcome.results[0]
+    result = outcome.results[0]
+    return Extracted(_without_marks(result.content, media_type), result.metadata)
+
+
+def _without_marks(text: str, media_type: str) -> str:
+    """Return xberg's Markdown without the marks of underlined and struck text that it escapes in slides and table cells."""
+    if not (_UNDERLINED.search(text) or _STRUCK.search(text)):
+        return text
+    is_slide = "presentation" in media_type or "powerpoint" in media_type
+    return "\n".join(_unmarked(line) if is_slide or line.startswith("|") else line for line in text.split("\n"))
+
+
+def _unmarked(line: str) -> str:
+    return _STRUCK.sub(r"~~\1~~\2", _UNDERLINED.sub(r"\1", line))
 
 
 @cache
@@ -115,14 +139,14 @@ def _refusal(message: str, data: bytes, media_type: str) -> ItemError:
 
 
 def tidy(text: str) -> str:
-    """Return xberg's text without control characters, line ends of other systems, and images written into it."""
-    text = _INLINE_IMAGE.sub(_image_words, text)
+    """Return xberg's text without control characters, line ends of other systems, and data written into it."""
+    text = _INLINE_DATA.sub(_image_words, text)
     lines = (line.rstrip() for line in CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n"))
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip("\n")
 
 
 def _image_words(image: re.Match[str]) -> str:
-    """Return the words of an image that is written into the text: its description, and the texts of a drawing."""
+    """Return the words of an image or link whose data is written into the text: its description, and the texts of a drawing."""
     try:
         drawing = base64.b64decode(image[2] or "").decode("utf-8", "replace")
     except ValueError:
