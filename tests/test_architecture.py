@@ -70,7 +70,7 @@ ROOMS = {
     "deployments": {
         "server": set(),
         "runs": {"server"},
-        "sources": {"server", "runs", "worker"},
+        "sources": {"server", "runs"},
         "runner": {"server", "runs", "sources"},
         "watch": {"server", "runs", "sources"},
         "health": {"server", "runs", "sources", "watch"},
@@ -171,7 +171,7 @@ def test_no_module_is_there_for_tests_alone() -> None:
         for name in names
         if name.startswith("flows.") or f'"{name}' in said or f'"{name.removeprefix("console.")}:' in said
     }
-    assert names - imported - started == {"deployments.sources.flow_check"}
+    assert names - imported - started == set()
 
 
 @pytest.mark.parametrize("library", sorted(ONE_HOME))

@@ -1,137 +1,206 @@
-"""Makes the server's deployments what a file says, by `prefect deploy`; what was switched off in the UI stays off."""
+"""Bring the server's deployments in line with a file, through Prefect's API, and keep what was changed in the UI."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Iterable, Mapping
-from importlib.metadata import version
+import contextlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from catchment.errors import ConfigError, NotFound
 from catchment.runtime import atomic_files
 from catchment.settings import Home
-from deployments.server.client import api, everything
+from deployments.runs.profile import job_variables
+from deployments.server.client import Client, Response, api, everything
 from deployments.server.running import Running
-from deployments.sources import deploy_command, prefect_file
-from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.worker.profile import job_variables
+from deployments.sources import prefect_file
+from deployments.sources.definition import DeploymentDefinition, definition
+from deployments.sources.sources_file import SourcesFile
+
+_REFUSALS = {400, 404, 409, 422}
+
+Record = dict[str, dict[str, Any]]
+"""The last deploy of each deployment, by `flow/name`: the digest of its definition, and its schedules by slug."""
 
 
 def deploy(home: Home, running: Running, names: Collection[str] | None = None, *, file: Path | None = None) -> None:
-    """Deploy the sources of these names, or all; or those of another file in the format of prefect.yaml.
+    """Deploy the named sources, or all; or those of another file in the format of prefect.yaml. May be called again.
 
-    Raises ConfigError or NotFound before anything is changed, and TryAgain when the server does not answer. May be called
-    again. A file of the sources that is of an older version is led forward first. All sources: those that the file has no
-    more leave the server too, and an unchanged file is not deployed twice.
+    Skips deployments whose definition has not changed since the last deploy. Without names, the deployments of sources
+    that left the file are deleted. An older sources file is migrated first. Concurrent calls wait for each other.
+
+    A deployment stays paused or resumed as it is on the server. A schedule that was deleted or changed there stays so until
+    the file changes that schedule.
+
+    Raises ConfigError or NotFound before anything is changed, or if the server refuses a deployment; TryAgain if the
+    server does not respond.
     """
     path = file or home.sources_file
-    written = _slugs(prefect_file.read(file).deployments if file else _led_forward(path).entries)
-    for name in names or ():
-        if name not in written:
-            raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(written) or 'none'}")
-    before = _deployed(running)
-    everything = file is None and names is None
-    if everything:
-        for name in [name for name, there in before.items() if "source" in there["tags"] and name not in written]:
-            undeploy(home, running, name)
-        if _in_force(home, path) and set(written) <= {name for name, there in before.items() if _is_sync(there)}:
-            return
-    wanted = {name: slugs for name, slugs in written.items() if names is None or name in names}
-    if wanted:
-        _run_prefect(home, running, path, () if names is None else wanted)
-        _correct(running, before, wanted)
-        if file is None:
-            _show_resources(running, [one for one in SourcesFile.load(path).entries if one.name in wanted])
-    if everything and path.exists():
-        atomic_files.write(_mark(home), _digest(path).encode())
+    with _exclusive(home) as record, api(running) as client:
+        definitions = _of_file(path) if file else _of_sources(path)
+        for name in names or ():
+            if name not in definitions:
+                raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(definitions) or 'none'}")
+        flows = {flow: _flow(client, flow) for flow in {wanted.flow for wanted in definitions.values()}}
+        present = {(row["flow_id"], row["name"]): row for row in everything(client, "deployments", {})}
+        if file is None and names is None:
+            kept = {(flows[wanted.flow], wanted.name) for wanted in definitions.values()}
+            left = [row for key, row in present.items() if key not in kept and "source" in row["tags"]]
+            _delete(client, left, record)
+        for wanted in definitions.values() if names is None else [definitions[name] for name in names]:
+            flow = flows[wanted.flow]
+            _Deploy(client, wanted, flow, path.name).bring_up_to_date(present.get((flow, wanted.name)), record)
 
 
 def undeploy(home: Home, running: Running, name: str) -> None:
-    """Take a source's deployment with its schedules off the server; its past runs stay. May be called again."""
-    _mark(home).unlink(missing_ok=True)
-    there = _deployed(running).get(name)
-    if there is not None and _is_sync(there):
-        with api(running) as client:
-            client.delete(f"/deployments/{there['id']}").raise_for_status()
+    """Delete a source's deployment with its schedules; its past runs stay. May be called again."""
+    with _exclusive(home) as record, api(running) as client:
+        _delete(client, _named(client, name), record)
 
 
 def is_deployed(running: Running, name: str) -> bool:
     """Whether the server has a deployment of this name."""
-    return name in _deployed(running)
+    with api(running) as client:
+        return bool(_named(client, name))
 
 
-def _led_forward(path: Path) -> SourcesFile:
+def _named(client: Client, name: str) -> list[dict[str, Any]]:
+    return everything(client, "deployments", {"deployments": {"name": {"any_": [name]}}})
+
+
+@contextlib.contextmanager
+def _exclusive(home: Home) -> Iterator[Record]:
+    """Hold the lock of all deploys of a home; the changed record is saved at the end, also after a failure."""
+    path = home.run / "deployed"
+    with atomic_files.explained(), atomic_files.alone(home.run):
+        record: Record = {}
+        # An earlier version kept a digest there.
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            record = json.loads(path.read_text(encoding="utf-8"))
+        before = json.dumps(record)
+        try:
+            yield record
+        finally:
+            if (after := json.dumps(record)) != before:
+                atomic_files.write(path, after.encode())
+
+
+def _of_file(path: Path) -> dict[str, DeploymentDefinition]:
+    file = prefect_file.read(path)
+    return {one.name: definition(file, index, path.parent) for index, one in enumerate(file.deployments)}
+
+
+def _of_sources(path: Path) -> dict[str, DeploymentDefinition]:
+    """The definitions of all sources; their job variables show what a run of the source may take of the machine."""
+    sources = _migrated(path)
+    definitions = {}
+    for index, entry in enumerate(sources.entries):
+        wanted = definition(sources.file, index, path.parent)
+        variables = job_variables(entry.kind, entry.settings, wanted.fields["job_variables"])
+        definitions[entry.name] = replace(wanted, fields={**wanted.fields, "job_variables": variables})
+    return definitions
+
+
+def _migrated(path: Path) -> SourcesFile:
     sources = SourcesFile.load(path)
     if sources.is_older:
-        with atomic_files.explained(), SourcesFile.changing(path) as sources:
+        with SourcesFile.changing(path) as sources:
             pass
     return sources
 
 
-def _slugs(found: Iterable[prefect_file.Deployment] | Iterable[SourceEntry]) -> dict[str, set[str]]:
-    """The deployments of a file, each with the slugs of its schedules."""
-    return {one.name: {schedule.slug for schedule in one.schedules} for one in found}
+def _flow(client: Client, name: str) -> str:
+    flow: dict[str, Any] = client.post("/flows/", json={"name": name}).raise_for_status().json()
+    return str(flow["id"])
 
 
-def _deployed(running: Running) -> dict[str, dict[str, Any]]:
-    """The deployments on the server, by name; ours, where a person has another one of that name."""
-    with api(running) as client:
-        there = everything(client, "deployments", {})
-    return {deployment["name"]: deployment for deployment in sorted(there, key=_is_sync)}
+def _delete(client: Client, deployments: Collection[Mapping[str, Any]], record: Record) -> None:
+    """Delete the deployments that are of sources; others belong to the operator."""
+    for row in deployments:
+        if ".sync_" in (row["entrypoint"] or ""):
+            for key in [key for key in record if key.endswith(f"/{row['name']}")]:
+                del record[key]
+            response = client.delete(f"/deployments/{row['id']}")
+            if not response.is_missing:
+                response.raise_for_status()
 
 
-def _is_sync(deployment: Mapping[str, Any]) -> bool:
-    """Whether it is one of a source; others a person has made."""
-    return ".sync_" in (deployment["entrypoint"] or "")
+class _Deploy:
+    """The deploy of one deployment."""
+
+    def __init__(self, client: Client, wanted: DeploymentDefinition, flow: str, file: str) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._flow = flow
+        self._file = file
+
+    def bring_up_to_date(self, present: Mapping[str, Any] | None, record: Record) -> None:
+        """Create or update the deployment unless the last deploy was of the same definition, and record it."""
+        key = f"{self._wanted.flow}/{self._wanted.name}"
+        last = record.get(key, {})
+        if present is not None and last.get("digest") == self._wanted.digest:
+            return
+        record.pop(key, None)
+        updated = None if present is None else self._update(present, last.get("schedules", {}))
+        self._replace_automations(updated or self._create())
+        record[key] = {"digest": self._wanted.digest, "schedules": self._wanted.schedules}
+
+    def _create(self) -> str:
+        body = {
+            **self._wanted.fields,
+            "flow_id": self._flow,
+            "name": self._wanted.name,
+            "paused": self._wanted.paused,
+            "schedules": list(self._wanted.schedules.values()),
+        }
+        created = self._accepted(self._client.post("/deployments/", json=body)).json()
+        return str(created["id"])
+
+    def _update(self, present: Mapping[str, Any], last: Mapping[str, Any]) -> str | None:
+        """Update the deployment but for its pause; the ID, or None if it was deleted meanwhile."""
+        address = f"/deployments/{present['id']}"
+        response = self._client.patch(address, json=dict(self._wanted.fields))
+        if response.is_missing:
+            return None
+        self._accepted(response)
+        schedules = {one["slug"]: one["id"] for one in present["schedules"] if one["slug"] is not None}
+        for slug, schedule in self._wanted.schedules.items():
+            there = schedules.pop(slug, None) or schedules.pop(schedule.get("replaces"), None)
+            if schedule == last.get(slug):
+                continue
+            if there is None:
+                self._accepted(self._client.post(f"{address}/schedules", json=[schedule]))
+            else:
+                self._accepted(self._client.patch(f"{address}/schedules/{there}", json=schedule))
+        for there in schedules.values():
+            self._client.delete(f"{address}/schedules/{there}").raise_for_status()
+        return str(present["id"])
+
+    def _replace_automations(self, identifier: str) -> None:
+        owner = f"prefect.deployment.{identifier}"
+        self._client.delete(f"/automations/owned-by/{owner}").raise_for_status()
+        for automation in self._wanted.automations:
+            actions = [{**action, "deployment_id": identifier} for action in automation["actions"]]
+            body = {**automation, "actions": actions, "owner_resource": owner}
+            self._accepted(self._client.post("/automations/", json=body))
+
+    def _accepted(self, response: Response) -> Response:
+        """Return a successful response. Raises ConfigError with the server's reason if it refused the content."""
+        if response.status_code in _REFUSALS:
+            raise ConfigError(
+                f"{self._file}: {self._wanted.name} was refused by the Prefect server: {_reason(response)}"
+            )
+        return response.raise_for_status()
 
 
-def _run_prefect(home: Home, running: Running, path: Path, names: Collection[str]) -> None:
-    done = deploy_command.run(home, running, path, names)
-    if done.returncode != 0:
-        raise ConfigError(f"{path.name} could not be deployed: {_last_line(done.stderr) or _last_line(done.stdout)}")
-
-
-def _correct(running: Running, before: dict[str, dict[str, Any]], wanted: dict[str, set[str]]) -> None:
-    """Mend what Prefect passes over: it skips a deployment with exit code 0, ends a pause, keeps a schedule taken out."""
-    after = _deployed(running)
-    with api(running) as client:
-        for name, slugs in wanted.items():
-            if name not in after:
-                raise ConfigError(f"Prefect did not deploy {name} and gave no reason; try `catchment config validate`")
-            address = f"/deployments/{after[name]['id']}"
-            if before.get(name, {}).get("paused") and not after[name]["paused"]:
-                client.post(f"{address}/pause_deployment").raise_for_status()
-            for schedule in after[name]["schedules"]:
-                if schedule["slug"] is not None and schedule["slug"] not in slugs:
-                    client.delete(f"{address}/schedules/{schedule['id']}").raise_for_status()
-
-
-def _show_resources(running: Running, entries: Iterable[SourceEntry]) -> None:
-    """Have each deployment show, as job variables, what a run of its source may take of the machine."""
-    there = _deployed(running)
-    with api(running) as client:
-        for entry in entries:
-            shown = there[entry.name]
-            variables = job_variables(entry.kind, entry.settings, shown["job_variables"])
-            client.patch(f"/deployments/{shown['id']}", json={"job_variables": variables}).raise_for_status()
-
-
-def _in_force(home: Home, path: Path) -> bool:
-    mark = _mark(home)
-    return mark.exists() and path.exists() and mark.read_text() == _digest(path)
-
-
-def _mark(home: Home) -> Path:
-    return home.run / "deployed"
-
-
-def _digest(path: Path) -> str:
-    """Of all that decides what a deploy makes: the file, and the programs that read it."""
-    programs = f"catchment {version('catchment')} prefect {version('prefect')}"
-    return hashlib.sha256(programs.encode() + b"\0" + path.read_bytes()).hexdigest()
-
-
-def _last_line(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip(" │╭╰─╮╯")]
-    return lines[-1] if lines else ""
+def _reason(response: Response) -> str:
+    """The server's reason as one line."""
+    body = response.json()
+    details = body.get("detail") or body.get("exception_detail") or body.get("exception_message")
+    if isinstance(details, list):
+        first = details[0]
+        more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+        details = f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}{more}"
+    return " ".join(str(details).split())[:500]

@@ -67,7 +67,6 @@ class Deployment(Strict):
     entrypoint: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
     work_pool: WorkPool
     version: str | None = None
-    version_type: str | None = None
     tags: tuple[str, ...] = ()
     description: str | None = None
     schedules: tuple[Schedule, ...] = ()

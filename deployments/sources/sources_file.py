@@ -34,10 +34,12 @@ from deployments.sources.schedules import local_zone, seconds
 from deployments.sources.sources_version import KEY, VERSION, kept, led_forward, version_of
 
 _HEADER = """\
-# The sources of Catchment, in the format of prefect.yaml. `catchment sources add` writes here, and so may you:
-# check an edit with `catchment config validate`, and put it into force with `catchment down` and `catchment up`.
+# The sources of Catchment, in the format of prefect.yaml. `catchment sources add` edits this file, and so may you:
+# check an edit with `catchment config validate`, then apply it with `catchment down` and `catchment up`.
+# `prefect deploy --all --prefect-file sources.yaml` deploys them to another Prefect server, on which the work pool exists:
+#   prefect work-pool create catchment --type process
 
-# Of the format; a newer Catchment leads the file forward, and keeps it as it was.
+# The version of the format; a newer Catchment migrates the file and keeps a copy.
 version: 1
 
 # Runs use the installed program; there is no code to fetch.
@@ -109,6 +111,11 @@ class SourcesFile:
     def entries(self) -> tuple[SourceEntry, ...]:
         """The sources, in the order of the file."""
         return self._entries
+
+    @property
+    def file(self) -> PrefectFile:
+        """The file as Prefect reads it; its deployments are in the order of the entries."""
+        return self._file
 
     def add(self, entry: SourceEntry) -> None:
         """Append a source. Raises BadInput when the name is taken or cannot be one."""

@@ -25,9 +25,9 @@ from prefect.exceptions import ObjectNotFound
 from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
+from deployments.runs.profile import Profile, profile
 from deployments.worker.admission import Limit, MachineReading, WaitingRun, admit
 from deployments.worker.machine import RUNS_AT_ONCE, Gauge
-from deployments.worker.profile import Profile, profile
 
 READING_SECONDS = 2.0
 _TELL_SECONDS = 10.0

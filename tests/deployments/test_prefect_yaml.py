@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from catchment.errors import ConfigError
 from deployments.server.environment import SETTINGS
 from deployments.sources import prefect_file
-from deployments.sources.flow_check import check_flows
+from deployments.sources.definition import DeploymentDefinition, definition
 
 _PROJECT = Path(__file__).parents[2]
 
@@ -31,15 +31,17 @@ deployments:
 """
 
 
-@pytest.fixture(autouse=True)
-def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PWD", str(_PROJECT))
+def _definitions(file: prefect_file.PrefectFile) -> list[DeploymentDefinition]:
+    return [definition(file, index, _PROJECT) for index in range(len(file.deployments))]
 
 
-def test_the_prefect_yaml_that_ships_is_right_and_its_flows_take_what_it_gives() -> None:
-    file = prefect_file.read(_PROJECT / "prefect.yaml")
-    check_flows(file)
-    assert [deployment.name for deployment in file.deployments] == ["upkeep", "example"]
+def _read(text: str) -> prefect_file.PrefectFile:
+    return prefect_file.checked(prefect_file.outline(text, "prefect.yaml"))
+
+
+def test_shipped_prefect_yaml_defines_its_deployments() -> None:
+    defined = _definitions(prefect_file.read(_PROJECT / "prefect.yaml"))
+    assert [(one.flow, one.name) for one in defined] == [("upkeep", "upkeep"), ("sync-obsidian", "example")]
 
 
 def test_the_folders_that_prefect_yaml_names_are_there() -> None:
@@ -49,18 +51,26 @@ def test_the_folders_that_prefect_yaml_names_are_there() -> None:
     assert all(Path(root.replace("{{ $PWD }}", str(_PROJECT))).is_dir() for root in roots)
 
 
-def test_parameters_are_checked_against_the_flow() -> None:
-    check_flows(prefect_file.checked(prefect_file.outline(_GOOD, "prefect.yaml")))
+def test_environment_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIR", "river")
+    text = _GOOD.replace("{seconds: 1}", '{at: ["{{ $PWD }}/a", "{{$WEIR}}"], seconds: 1}')
+    [defined] = _definitions(_read(text))
+    assert defined.fields["parameters"]["settings"] == {"at": [f"{_PROJECT}/a", "river"], "seconds": 1}
+
+
+def test_placeholders_of_an_automation_stay() -> None:
+    trigger = "{expect: [weir.rose], parameters: {name: '{{ event.id }}'}}"
+    [defined] = _definitions(_read(f"{_GOOD}    triggers: [{trigger}]\n"))
+    assert defined.automations[0]["actions"][0]["parameters"] == {"name": "{{ event.id }}"}
 
 
 @pytest.mark.parametrize(
     ("right", "wrong", "line", "remedy"),
     [
-        ("settings: {seconds: 1}", "settings: {seconds: 1}, depth: 2", 8, "does not take depth"),
-        ("{name: one, settings", "{settings", 8, "needs name"),
-        ("{seconds: 1}", "{seconds: soon}", 8, "refuses settings"),
-        ("{seconds: 1}", "{second: 1}", 8, "refuses settings"),
-        ("{deep: true}", "{deeper: true}", 10, "does not take deeper"),
+        ("{seconds: 1}", "{at: '{{ $NO_SUCH }}'}", 5, "NO_SUCH is not set"),
+        ("{seconds: 1}", "{at: '{{ prefect.variables.x }}'}", 5, "not supported"),
+        ("pull: []", "pull: [{a.step: {}}]", 3, "pull steps are not executed"),
+        ("work_pool: *pool", "work_pool: *pool\n    build: [{a.step: {}}]", 8, "build steps are not executed"),
         ("tests.deployments.standin_flow.sync_standin", "tests.deployments.standin_flow.sync_other", 6, "no flow"),
         ("tests.deployments.standin_flow.sync_standin", "no_such_module.sync", 6, "no flow"),
         ("slug: main, ", "", 10, "slug is missing"),
@@ -74,7 +84,7 @@ def test_parameters_are_checked_against_the_flow() -> None:
 def test_a_mistake_is_told_with_its_line(right: str, wrong: str, line: int, remedy: str) -> None:
     assert right in _GOOD
     with pytest.raises(ConfigError) as caught:
-        check_flows(prefect_file.checked(prefect_file.outline(_GOOD.replace(right, wrong, 1), "prefect.yaml")))
+        _definitions(_read(_GOOD.replace(right, wrong, 1)))
     assert str(caught.value).startswith(f"prefect.yaml line {line}: "), str(caught.value)
     assert remedy in str(caught.value)
 
@@ -82,7 +92,7 @@ def test_a_mistake_is_told_with_its_line(right: str, wrong: str, line: int, reme
 @pytest.mark.parametrize(
     ("ours", "prefects", "refused"),
     [
-        (prefect_file.Deployment, prefect_models.DeploymentConfig, {"schedule", "flow_name", "sla"}),
+        (prefect_file.Deployment, prefect_models.DeploymentConfig, {"schedule", "flow_name", "sla", "version_type"}),
         (prefect_file.Schedule, prefect_models.RawScheduleConfig, set()),
         (prefect_file.WorkPool, prefect_models.WorkPoolConfig, set()),
         (prefect_file.ConcurrencyLimit, prefect_models.ConcurrencyLimitSpec, set()),

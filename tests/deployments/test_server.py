@@ -21,14 +21,12 @@ from websockets.typing import Subprotocol
 
 from catchment.errors import ConfigError, NotFound, TryAgain
 from catchment.settings import Home
-from connectors.obsidian import ObsidianSettings
 from deployments.runs import runs
 from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.planned import planned
 from deployments.server.running import Running, record, running, state_file, supervisor_lock, ui_login
 from deployments.sources.deploy import deploy, undeploy
-from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 from deployments.supervisor.supervisor import down, up
 from tests.waiting import PATIENCE, until
 
@@ -239,104 +237,12 @@ def test_a_source_that_is_not_deployed_is_not_found(server: Running) -> None:
 
 
 @pytest.mark.server
-def test_a_pause_and_a_switch_that_was_turned_survive_the_next_deploy(
-    server: Running, deployed: Callable[..., None]
-) -> None:
-    deployed("steady", schedules=_HOURLY)
-    runs.pause(server, "standin", "steady")
-    schedule = _deployment(server, "steady")["schedules"][0]
-    with api(server) as client:
-        address = f"/deployments/{_deployment(server, 'steady')['id']}/schedules/{schedule['id']}"
-        client.patch(address, json={"active": False}).raise_for_status()
-    deployed("steady", schedules=_HOURLY.replace("3600", "7200"))
-    after = _deployment(server, "steady")
-    assert after["paused"] is True
-    assert [(s["slug"], s["active"], s["schedule"]["interval"]) for s in after["schedules"]] == [("main", False, 7200)]
-    runs.resume(server, "standin", "steady")
-    assert _deployment(server, "steady")["paused"] is False
-
-
-@pytest.mark.server
-def test_a_schedule_that_left_the_file_leaves_the_server(server: Running, deployed: Callable[..., None]) -> None:
-    deployed("once", schedules=_HOURLY)
-    assert len(_deployment(server, "once")["schedules"]) == 1
-    deployed("once")
-    assert _deployment(server, "once")["schedules"] == []
-
-
-@pytest.mark.server
 def test_a_schedule_plans_the_next_run(server: Running, deployed: Callable[..., None]) -> None:
     deployed("planned", schedules=_HOURLY)
     [run] = until(lambda: planned(server, "planned", 1))
     assert run.why == "schedule"
     assert run.at.tzinfo is not None
     assert run.at > _now()
-
-
-@pytest.mark.server
-def test_a_persons_own_deployment_of_the_same_name_is_left_alone(
-    server_home: Home, server: Running, deployed: Callable[..., None]
-) -> None:
-    with api(server) as client:
-        flow = client.post("/flows/", json={"name": "of-a-person"}).raise_for_status().json()["id"]
-        mine = {"name": "shared", "flow_id": flow, "entrypoint": "mine.py:report", "tags": ["source"]}
-        client.post("/deployments/", json=mine).raise_for_status()
-        deployed("shared")
-        for _ in range(2):
-            undeploy(server_home, server, "shared")
-            assert client.get("/deployments/name/sync-standin/shared").is_missing
-            assert client.get("/deployments/name/of-a-person/shared").is_success
-        client.delete(f"/flows/{flow}").raise_for_status()
-
-
-@pytest.mark.server
-def test_the_sources_file_is_deployed_and_what_leaves_it_leaves_the_server(
-    server_home: Home, server: Running, tmp_path: Path
-) -> None:
-    (tmp_path / "vault" / ".obsidian").mkdir(parents=True)
-    file = SourcesFile.load(server_home.sources_file)
-    settings = ObsidianSettings(root=tmp_path / "vault", exclude=("*.tmp",))
-    file.add(SourceEntry("my-notes", "obsidian", settings, schedule_of(every="2h"), watch=True))
-    file.save()
-    deploy(server_home, server)
-    with api(server) as client:
-        found = client.get("/deployments/name/sync-obsidian/my-notes").json()
-        assert found["parameters"] == {
-            "name": "my-notes",
-            "settings": {"root": str(settings.root), "exclude": ["*.tmp"]},
-        }
-        assert found["entrypoint"] == "flows.obsidian.sync_obsidian"
-        assert found["tags"] == ["source", "obsidian", "watch"]
-        assert found["concurrency_options"]["collision_strategy"] == "ENQUEUE"
-        assert {"name", "settings", "deep", "plan", "changed_only"} == set(
-            found["parameter_openapi_schema"]["properties"]
-        )
-        deploy(server_home, server)
-        again = client.get("/deployments/name/sync-obsidian/my-notes").json()
-        assert again["updated"] == found["updated"], "an unchanged file was deployed again"
-        older = server_home.sources_file.read_text().replace("version: 1\n", "")
-        server_home.sources_file.write_text(older)
-        deploy(server_home, server)
-        assert client.get("/deployments/name/sync-obsidian/my-notes").is_success
-        assert server_home.sources_file.read_text() == f"{older}version: 1\n"
-        assert server_home.sources_file.with_name("sources.yaml.version-0").read_text() == older
-        file.remove("my-notes")
-        file.save()
-        deploy(server_home, server)
-        assert client.get("/deployments/name/sync-obsidian/my-notes").is_missing
-
-
-@pytest.mark.server
-def test_what_prefect_refuses_is_one_line_and_changes_nothing(
-    server_home: Home, server: Running, tmp_path: Path
-) -> None:
-    file = tmp_path / "prefect.yaml"
-    wrong = _FILE.format(name="wrong", seconds=0, schedules="[]").replace("standin_flow.", "no_flow_here.")
-    file.write_text(wrong)
-    with pytest.raises(ConfigError, match=r"^prefect\.yaml could not be deployed: .*no_flow_here.*$"):
-        deploy(server_home, server, file=file)
-    with pytest.raises(NotFound, match="has no deployment other"):
-        deploy(server_home, server, ["other"], file=file)
 
 
 def test_a_server_that_cannot_be_started_is_told_with_its_log_and_leaves_nothing_running(
