@@ -9,6 +9,8 @@ What a connector says about its source (`Change`), what content is before and af
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -97,6 +99,21 @@ class Item:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
+# Python knows more encodings than text is written in; some take quadratic time or make half characters.
+_CHARSET = re.compile(
+    r"(?:utf-?(?:8|16|32)|(?:us-)?ascii|latin-?\d|l\d|iso-?(?:8859|2022)|windows-|cp-?\d|koi8|shift|sjis|ms932|euc|gb|big5|hz|mac|tis)",
+    re.IGNORECASE,
+)
+
+
+def is_charset(name: str) -> bool:
+    """Whether this names an encoding that text is written in."""
+    try:
+        return _CHARSET.match(name) is not None and codecs.lookup(name) is not None
+    except (LookupError, ValueError):
+        return False
+
+
 def fingerprint(version: str) -> str:
     """A version without what may stand after a plus."""
     return version.partition("+")[0]
@@ -176,7 +193,7 @@ class RawContent:
 
     `name` is a file name (with suffix) that hints at the type; `title` overrides whatever title the content has (an Obsidian
     note is called after its file); `media_type` is only a hint from the source. `metadata` is JSON-compatible and becomes
-    the document's `source` metadata. `modified` is aware UTC.
+    the document's `source` metadata. `modified` is aware UTC. `encoding` is that of text which is not UTF-8 and names none.
     """
 
     data: bytes
@@ -185,6 +202,7 @@ class RawContent:
     media_type: str | None = None
     modified: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    encoding: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

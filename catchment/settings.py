@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from catchment.model import Priority
+from catchment.model import Priority, is_charset
 from catchment.runtime.home import CONTROL, Home, expanded
 
 __all__ = [
@@ -57,6 +57,16 @@ def _full(path: Path, said: ValidationInfo) -> Path:
 
 
 FullPath = Annotated[Path, AfterValidator(_full)]
+
+
+def _charset(name: str) -> str:
+    if not is_charset(name):
+        raise ValueError(f"{name!r} is not an encoding of text; write it as windows-1251, shift_jis or gb18030")
+    return name
+
+
+TextEncoding = Annotated[str, AfterValidator(_charset)]
+"""The name of an encoding, as Python knows it."""
 """A path from the top; `~` is the home folder."""
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
-from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, SourceSettings, expanded
+from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, SourceSettings, TextEncoding, expanded
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.tree import FolderTree
 
@@ -34,6 +34,11 @@ class FolderSettings(SourceSettings):
         title="Ignore file",
         description="Files of this name, in any folder, hold patterns of what to leave out there",
         pattern=r"^\.[^/]+$",
+    )
+    encoding: TextEncoding | None = Field(
+        None,
+        title="Encoding",
+        description="How text is written that is not in UTF-8 and names no encoding, such as windows-1251; else it is guessed",
     )
 
     @classmethod
@@ -90,6 +95,7 @@ class LocalFiles:
         ignore_files = tuple(name for name in names if name)
         rules = IgnoreRules(settings.include, settings.exclude, ignore_files, settings.hidden)
         self._tree = FolderTree(settings.root, rules, max_bytes(settings), settings.follow_symlinks)
+        self._encoding = settings.encoding
 
     def probe(self) -> str:
         """As `Connector.probe`."""
@@ -107,7 +113,7 @@ class LocalFiles:
     def fetch(self, item: Item) -> RawContent:
         """As `Connector.fetch`."""
         data, file = self._tree.read(item)
-        return RawContent(data, name=file.name, modified=file.modified)
+        return RawContent(data, name=file.name, modified=file.modified, encoding=self._encoding)
 
     def why_not(self, path: str) -> str | None:
         """Why a path relative to the root is not listed, for a person; None if no rule speaks against it."""

@@ -46,6 +46,7 @@ class Obsidian:
         self._tree = FolderTree(
             settings.root, IgnoreRules(exclude=settings.exclude, ignore_files=ignore_files), max_bytes(settings)
         )
+        self._encoding = settings.encoding
 
     def probe(self) -> str:
         """As `Connector.probe`; a folder without `.obsidian` is BadInput."""
@@ -72,7 +73,9 @@ class Obsidian:
         name = PurePath(file.name)
         title = name.stem if name.suffix.lower() in _CALLED_BY_STEM else None
         metadata = {"vault": self._tree.name, "vault_id": self._vault_id}
-        return RawContent(data, name=file.name, title=title, modified=file.modified, metadata=metadata)
+        return RawContent(
+            data, name=file.name, title=title, modified=file.modified, metadata=metadata, encoding=self._encoding
+        )
 
     def vault_id(self) -> str:
         """An id that stays when the vault is renamed or moved on its disk, and tells it from a copy of it."""

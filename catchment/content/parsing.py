@@ -113,7 +113,8 @@ def _hash(raw: RawContent) -> str:
 def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None) -> Read:
     fate: Fate = "hashed" if document is None else "parsed"
     kind = kind_of(raw) if document is None else document.media_type
-    normalizer = f"{NORMALIZER}.{EXTRACTOR} {kind}"
+    charset = f"; charset={raw.encoding}" if raw.encoding else ""
+    normalizer = f"{NORMALIZER}.{EXTRACTOR} {kind}{charset}"
     return Read(
         content_hash,
         normalizer,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from catchment.settings import SourceSettings
 
 _REFERENCE = re.compile(r"(env|file|keyring|block):.+")
-_PARSERS = ("xberg", "selectolax")
+_PARSERS = ("xberg", "selectolax", "chardet")
 """Libraries that read what people keep; another version may read what this one cannot."""
 
 

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -113,7 +114,8 @@ class GitHub:
 
     def fetch(self, item: Item) -> RawContent:
         """As `Connector.fetch`."""
-        return self._listing(item.locator).fetch(item)
+        raw = self._listing(item.locator).fetch(item)
+        return replace(raw, encoding=self._settings.encoding) if is_file(item.locator) else raw
 
     def close(self) -> None:
         """As `Connected.close`."""

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from catchment.errors import BadInput
 from catchment.runtime.secret_references import SecretReference
-from catchment.settings import FullPath, SourceSettings, expanded
+from catchment.settings import FullPath, SourceSettings, TextEncoding, expanded
 from connectors.folders.patterns import compiled
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.loopback import is_loopback
@@ -51,6 +51,11 @@ class GitHubSettings(SourceSettings):
     )
     generated: bool = Field(
         False, title="Generated files", description="Read also what programs wrote, and what is copied from elsewhere"
+    )
+    encoding: TextEncoding | None = Field(
+        None,
+        title="Encoding",
+        description="How text is written that is not in UTF-8 and names no encoding, such as windows-1251; else it is guessed",
     )
     token: SecretReference | None = Field(
         None,

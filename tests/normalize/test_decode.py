@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from catchment.content.normalize import normalize
 from catchment.content.normalize.decode import decode, is_text, said_by
+from catchment.model import Item, RawContent
+from connectors.folders.file import FileEntry
+from connectors.local_files import LocalFiles, LocalFilesSettings
 
 
 @pytest.mark.parametrize(
@@ -29,14 +38,14 @@ from catchment.content.normalize.decode import decode, is_text, said_by
     ],
 )
 def test_text_is_read_in_its_encoding(data: bytes, text: str, warned: bool) -> None:
-    found, warnings = decode(data)
-    assert found == text
-    assert bool(warnings) is warned
+    found = decode(data)
+    assert found.text == text
+    assert bool(found.warnings) is warned
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_become_text_without_nul_and_carriage_return(data: bytes) -> None:
-    text, _ = decode(data)
+    text = decode(data).text
     assert "\x00" not in text
     assert "\r" not in text
     text.encode()
@@ -55,7 +64,7 @@ def test_any_bytes_become_text_without_nul_and_carriage_return(data: bytes) -> N
 )
 def test_a_declared_encoding_counts_where_utf_8_does_not_tell(text: str, encoding: str) -> None:
     data = text.encode("ascii" if encoding == "nonsense" else encoding)
-    assert decode(data, encoding) == (text, ())
+    assert decode(data, encoding) == (text, (), {})
 
 
 @pytest.mark.parametrize(
@@ -84,3 +93,117 @@ def test_binary_data_is_not_text() -> None:
     assert is_text(codecs.BOM_UTF16_LE + "x".encode("utf-16-le"))
     assert not is_text(b"MZ\x90\x00\x03")
     assert not is_text(bytes(range(1, 32)) * 9)
+
+
+_WRITTEN = {
+    "ru": "Плотина у старой мельницы протекает, и мы закрыли верхний шлюз до весны. Уровень воды упал на два метра.",
+    "uk": "Гребля біля старого млина протікає, і ми зачинили верхній шлюз до весни. Її стан щодня перевіряє їхній сторож.",
+    "ja": "水門のそばのポンプが壊れたので、新しい部品を九個注文しました。来週の月曜日に届く予定です。",
+    "zh": "水闸旁边的水泵坏了，所以我们订购了九个新的密封圈。下星期一就会送到，请通知大家。",
+    "tw": "水閘旁邊的水泵壞了，所以我們訂購了九個新的密封圈。下星期一就會送到，請通知大家。",
+    "ko": "수문 옆의 펌프가 고장 나서 새 부품 아홉 개를 주문했습니다. 다음 주 월요일에 도착할 예정입니다.",
+    "pl": "Pompa przy śluzie się zepsuła, więc zamówiliśmy dziewięć nowych uszczelek. Źródło wyschło, a rzeka jest niska.",
+    "cs": "Čerpadlo u stavidla se porouchalo, takže jsme objednali devět nových těsnění. Řeka je nízká.",
+    "hu": "A zsilip melletti szivattyú elromlott, ezért kilenc új tömítést rendeltünk. A vízállás alacsony.",
+    "el": "Η αντλία δίπλα στο φράγμα χάλασε, γι' αυτό παραγγείλαμε εννέα νέα εξαρτήματα. Θα έρθουν την επόμενη Δευτέρα.",
+    "he": "המשאבה ליד הסכר התקלקלה ולכן הזמנו תשעה אטמים חדשים. הם יגיעו ביום שני הבא.",
+    "ar": "تعطلت المضخة بجانب السد ولذلك طلبنا تسع قطع جديدة. ستصل يوم الاثنين القادم إن شاء الله.",
+    "tr": "Savağın yanındaki pompa bozuldu, bu yüzden dokuz yeni conta sipariş ettik. Irmak alçaldı, kış geldi.",
+    "de": "Die Pumpe am Wehr ist kaputt, deshalb haben wir neun Dichtungen bestellt. Größere kommen später.",
+    "fr": "La pompe près de l'écluse est cassée, nous avons donc commandé neuf joints. Ça ira mieux après.",
+}
+_ENCODINGS = [
+    *(("ru", name) for name in ("cp1251", "koi8_r", "cp866", "iso8859_5", "utf-16-le", "utf-16-be")),
+    *(("uk", name) for name in ("cp1251", "koi8_u", "utf-16-le")),
+    *(("ja", name) for name in ("shift_jis", "euc_jp", "iso2022_jp", "utf-16-le", "utf-16-be")),
+    *(("zh", name) for name in ("gb18030", "gb2312", "utf-16-le")),
+    *(("tw", name) for name in ("big5", "utf-16-be")),
+    *(("ko", name) for name in ("euc_kr", "utf-16-le")),
+    *((code, name) for code in ("pl", "cs", "hu") for name in ("iso8859_2", "cp1250")),
+    *(("el", name) for name in ("iso8859_7", "cp1253")),
+    *(("he", "cp1255"), ("ar", "cp1256"), ("tr", "cp1254")),
+    *((code, name) for code in ("de", "fr") for name in ("cp1252", "utf-16-le", "utf-16-be")),
+]
+
+
+@pytest.mark.parametrize(("code", "encoding"), _ENCODINGS)
+@pytest.mark.parametrize("around", ["{}\n", "for line in lines: total += len(line)\n" * 200 + "# {}\n"])
+def test_text_in_a_legacy_encoding_is_read(code: str, encoding: str, around: str) -> None:
+    text = around.format(_WRITTEN[code])
+    data = text.encode(encoding)
+    data += " ".encode(encoding) if encoding.startswith("utf-16") and len(data) % 2 else b""
+    assert is_text(data)
+    found = decode(data)
+    assert found.text == text
+    assert found.properties["encoding"]
+
+
+@pytest.mark.parametrize("text", ["20 °C today", "10 – 20 €", "© 2019 Ada", "perché è così", "Müller & Söhne GmbH"])
+def test_a_few_letters_beyond_ascii_are_of_the_latin_script(text: str) -> None:
+    assert decode(text.encode("cp1252")).text == text
+
+
+def test_a_damaged_letter_does_not_change_the_encoding() -> None:
+    found = decode((_WRITTEN["ja"] * 3).encode("shift_jis") + b"\x81")
+    assert found.text == _WRITTEN["ja"] * 3 + "\ufffd"
+    assert "not valid" in found.warnings[0]
+
+
+def test_a_doubtful_encoding_is_a_warning_that_names_the_setting() -> None:
+    clear, doubtful = decode((_WRITTEN["ru"] * 3).encode("cp1251")), decode("Gröe".encode("cp1252"))
+    assert clear.properties["encoding-confidence"] > 0.5
+    assert clear.warnings == ()
+    assert doubtful.properties["encoding-confidence"] < 0.2
+    assert "set `encoding`" in doubtful.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a.txt", "text/plain"), ("a.md", "text/markdown"), ("a.html", "text/html")]
+)
+def test_the_encoding_of_a_source_counts_where_the_text_does_not_tell(name: str, kind: str) -> None:
+    data = "Ľ".encode("iso8859_2")
+    document = normalize(RawContent(data, name, encoding="iso-8859-2"))
+    assert (document.text, document.media_type, dict(document.properties)) == ("Ľ", kind, {})
+    utf8 = normalize(RawContent("Ľ".encode(), name, encoding="iso-8859-2"))
+    assert utf8.text == "Ľ"
+    guessed = normalize(RawContent(data, name))
+    assert guessed.properties["encoding"]
+
+
+@pytest.mark.parametrize("name", ["nonsense", "rot13", "punycode", "unicode_escape", "zlib", "windows-9999"])
+def test_a_source_refuses_what_is_not_an_encoding_of_text(name: str) -> None:
+    with pytest.raises(ValidationError, match="not an encoding of text"):
+        LocalFilesSettings(root=Path("/"), encoding=name)
+
+
+def test_local_files_are_read_in_the_encoding_of_their_source(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes("Ľ".encode("iso8859_2"))
+    connector = LocalFiles(LocalFilesSettings(root=tmp_path, encoding="iso-8859-2"))
+    raw = connector.fetch(Item("a.txt", "", FileEntry.of("a.txt", file.stat()).fingerprint))
+    assert normalize(raw).text == "Ľ"
+
+
+_GUESSES = """
+import sys
+from catchment.content.normalize.decode import decode
+from tests.normalize.test_decode import guesses
+decode(b"plain"), decode("Ä".encode())
+assert "chardet" not in sys.modules, "text in UTF-8 must not wait for the detector"
+print(guesses())
+"""
+
+
+def guesses() -> str:
+    """The digest of what all texts are read as."""
+    read = [decode(_WRITTEN[code].encode(encoding)) for code, encoding in _ENCODINGS]
+    return hashlib.sha256(repr(read).encode()).hexdigest()
+
+
+def test_two_processes_guess_the_same() -> None:
+    root = Path(__file__).parents[2]
+    environment = {"PYTHONHASHSEED": "1", "PYTHONPATH": str(root)}
+    other = subprocess.run(
+        [sys.executable, "-c", _GUESSES], cwd=root, env=environment, capture_output=True, text=True, check=True
+    )
+    assert other.stdout.strip() == guesses()

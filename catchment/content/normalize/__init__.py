@@ -28,7 +28,7 @@ def normalize(raw: RawContent) -> Document:
     two places. Raises ParseError for damaged or encrypted content, ResourceExhausted for a bomb, and Skipped (unsupported)
     for a type that holds no text.
     """
-    return _read(raw.data, raw.name, raw.media_type, 0)
+    return _read(raw.data, raw.name, raw.media_type, raw.encoding, 0)
 
 
 def kind_of(raw: RawContent) -> str:
@@ -49,7 +49,7 @@ def _kind(data: bytes, name: str, hint: str | None) -> str:
     return hint if kind == "text/plain" and "." not in name and hint in READERS else kind
 
 
-def _read(data: bytes, name: str, hint: str | None, depth: int) -> Document:
+def _read(data: bytes, name: str, hint: str | None, encoding: str | None, depth: int) -> Document:
     kind = _kind(data, name, hint)
     reader = READERS.get(kind)
     if reader is None:
@@ -58,21 +58,21 @@ def _read(data: bytes, name: str, hint: str | None, depth: int) -> Document:
         return Document(text="", media_type=kind)
     match reader:
         case Reader.NOTE:
-            return markdown(data)
+            return markdown(data, encoding)
         case Reader.TEXT:
-            return _text(data, kind)
+            return _text(data, kind, encoding)
         case Reader.ARCHIVE if kind == "application/gzip":
-            return _compressed(data, name, depth)
+            return _compressed(data, name, encoding, depth)
+        case Reader.HTML:
+            from catchment.content.normalize.html import html
+
+            return html(data, kind, encoding=encoding)
     return _structured(data, kind, reader)
 
 
 def _structured(data: bytes, kind: str, reader: Reader) -> Document:
     """Read with a module of its own, imported only now."""
     match reader:
-        case Reader.HTML:
-            from catchment.content.normalize.html import html
-
-            return html(data, kind)
         case Reader.MAIL:
             from catchment.content.normalize.mail import mail
 
@@ -94,17 +94,21 @@ def _structured(data: bytes, kind: str, reader: Reader) -> Document:
     return office(data, kind)
 
 
-def _text(data: bytes, kind: str) -> Document:
-    text, warnings = decode(data, said_by(data))
+def _text(data: bytes, kind: str, encoding: str | None) -> Document:
+    text, warnings, properties = decode(data, said_by(data) or encoding)
     return Document(
-        text=text, media_type=kind, language=language(text) if kind == "text/plain" else None, warnings=warnings
+        text=text,
+        media_type=kind,
+        language=language(text) if kind == "text/plain" else None,
+        properties=properties,
+        warnings=warnings,
     )
 
 
-def _compressed(data: bytes, name: str, depth: int) -> Document:
+def _compressed(data: bytes, name: str, encoding: str | None, depth: int) -> Document:
     """What a gzip file holds, read as if it lay there itself."""
     from catchment.content.normalize.archives import inflated
 
     if depth >= _MAX_DEPTH:
         raise Skipped(SkipReason.UNSUPPORTED)
-    return _read(inflated(data), uncompressed(name), None, depth + 1)
+    return _read(inflated(data), uncompressed(name), None, encoding, depth + 1)

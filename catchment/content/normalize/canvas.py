@@ -60,7 +60,7 @@ def _source(cell: dict[str, Any]) -> str:
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
-    text, _ = decode(data)
+    text = decode(data).text
     text = text.replace("\\u0000", "\\ufffd")
     try:
         value = orjson.loads(text) if text.strip() else {}

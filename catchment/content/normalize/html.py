@@ -39,9 +39,9 @@ _CREATED = ("article:published_time", "date", "dc.date", "dcterms.created")
 _MODIFIED = ("article:modified_time", "last-modified", "dcterms.modified")
 
 
-def html(data: bytes, media_type: str = "text/html", declared: str | None = None) -> Document:
-    """A page as a document; `declared` is its encoding where something else tells. What browsers repair is repaired."""
-    text, warnings = decode(data, declared or charset_of(data))
+def html(data: bytes, media_type: str = "text/html", encoding: str | None = None) -> Document:
+    """A page as a document; `encoding` is that of a page which names none. What browsers repair is repaired."""
+    text, warnings, guess = decode(data, charset_of(data) or encoding)
     from selectolax.lexbor import LexborHTMLParser
 
     page = text.encode("utf-8", "replace")
@@ -71,7 +71,7 @@ def html(data: bytes, media_type: str = "text/html", declared: str | None = None
         author=next((said[key] for key in _AUTHOR if key in said), None),
         created=_moment(said, _CREATED),
         modified=_moment(said, _MODIFIED),
-        properties={key: said[key] for key in ("description", "keywords") if key in said},
+        properties={key: said[key] for key in ("description", "keywords") if key in said} | dict(guess),
         warnings=warnings,
     )
 

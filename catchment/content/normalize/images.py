@@ -31,7 +31,7 @@ def image(data: bytes, media_type: str) -> Document:
 
 
 def _drawing(data: bytes) -> Document:
-    text, warnings = decode(data, said_by(data))
+    text, warnings, _ = decode(data, said_by(data))
     if not _SVG_SIZE.search(text):
         raise ParseError("the drawing has no svg element; export it again")
     said: dict[str, str] = {}

@@ -17,6 +17,8 @@ _LOW = bytes(byte & 0x7F for byte in range(256))
 def from_iso_2022_jp(data: bytes) -> str:
     """Decode ISO-2022-JP and its extensions, also half-width kana. Raises ValueError for any other bytes."""
     first, *rest = _ESCAPE.split(data)
+    if b"\x1b" in first or any(b"\x1b" in run for run in rest[1::2]):
+        raise ValueError("not ISO-2022-JP")
     out = [first.decode("ascii")]
     for escape, run in zip(rest[::2], rest[1::2], strict=True):
         match escape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import merge
 from typing import Any
@@ -25,10 +26,13 @@ _CODE_FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}\1[`~]*[ 
 _COMMENT = re.compile(r"^ {0,3}<!--", re.MULTILINE)
 
 
-def markdown(data: bytes) -> Document:
-    """A note as a document."""
-    text, warnings = decode(data)
-    return note(text, "text/markdown", warnings)
+def markdown(data: bytes, encoding: str | None = None) -> Document:
+    """A note as a document; `encoding` is that of a note which is not in UTF-8."""
+    text, warnings, properties = decode(data, encoding)
+    document = note(text, "text/markdown", warnings)
+    if properties:
+        document = replace(document, properties=dict(sorted({**properties, **document.properties}.items())))
+    return document
 
 
 def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document:

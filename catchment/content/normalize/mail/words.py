@@ -60,7 +60,7 @@ def decoded(data: bytes, charset: str | None) -> str:
             return _without_carriage_returns(data.decode(name))
         except ValueError:
             pass
-    return decode(data, name or None)[0]
+    return decode(data, name or None).text
 
 
 def as_bytes(text: str) -> bytes:
