@@ -228,6 +228,26 @@ def pdf(
     return bytes(out)
 
 
+def compound(streams: dict[str, bytes]) -> bytes:
+    """A compound file (OLE2) with these streams, each padded to 4 096 bytes or more; at most three of them."""
+    end, free, sector = 0xFFFFFFFE, 0xFFFFFFFF, 512
+    contents = [content.ljust(max(4096, -(-len(content) // sector) * sector), b"\0") for content in streams.values()]
+    fat: list[int] = [0xFFFFFFFD, end]
+    entries = "Root Entry".encode("utf-16-le").ljust(64, b"\0")
+    entries += struct.pack("<HBBIII36xIQ", 22, 5, 1, free, free, 1, end, 0)
+    for number, (name, content) in enumerate(zip(streams, contents, strict=True), 1):
+        start, count = len(fat), len(content) // sector
+        fat += [*range(start + 1, start + count), end]
+        after = number + 1 if number < len(streams) else free
+        entries += name.encode("utf-16-le").ljust(64, b"\0")
+        entries += struct.pack("<HBBIII36xIQ", 2 * len(name) + 2, 2, 1, free, after, free, start, len(content))
+    assert len(fat) <= sector // 4
+    head = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + struct.pack("<HHHHH6x", 0x3E, 3, 0xFFFE, 9, 6)
+    head += struct.pack("<IIIIIIIIII", 0, 1, 1, 0, 4096, end, 0, end, 0, 0) + struct.pack("<I", free) * 108
+    table = struct.pack(f"<{len(fat)}I", *fat).ljust(sector, b"\xff")
+    return head + table + entries.ljust(sector, b"\0") + b"".join(contents)
+
+
 def png(width: int = 3, height: int = 2) -> bytes:
     def part(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

@@ -186,6 +186,7 @@ _OLE_PARTS = (
     ("PowerPoint Document", "application/vnd.ms-powerpoint"),
     ("Workbook", "application/vnd.ms-excel"),
 )
+_ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 _ZIPPED = re.compile(r"application/(?:epub\+zip|zip|haansofthwpx|x-iwork|vnd\.(?:openxml|oasis|ms-.*12))")
 _OLD_OFFICE = frozenset(kind for _, kind in _OLE_PARTS) | {"application/x-hwp"}
 _SHARED_ENDING = re.compile(
@@ -263,7 +264,7 @@ def _zipped(data: bytes, claimed: str) -> str:
 
 
 def _ole(data: bytes, claimed: str) -> str:
-    if claimed in _OLD_OFFICE or claimed.startswith(_OOXML):
+    if claimed in _OLD_OFFICE or (_ZIPPED.match(claimed) and _ENCRYPTED_PACKAGE in data):
         return claimed
     for stream, kind in _OLE_PARTS:
         if stream.encode("utf-16-le") in data:

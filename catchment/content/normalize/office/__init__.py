@@ -17,8 +17,8 @@ from catchment.content.normalize.html import html
 from catchment.content.normalize.language import language
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.markdown import iso_moment
-from catchment.content.normalize.office import unread, workbooks
-from catchment.content.normalize.office.extraction import CONTROLS, LOCKED, XLSB, Metadata, extracted, tidy
+from catchment.content.normalize.office import compound, unread, workbooks
+from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Metadata, extracted, tidy
 from catchment.content.normalize.packages import Package
 from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document
@@ -35,7 +35,6 @@ _MAIN_PARTS = {_DOCX: "word/document.xml", _PPTX: "ppt/presentation.xml"}
 """Where xberg looks for the main parts of packages."""
 _SEARCHES = {_DOCX: unread.of_document, _PPTX: unread.of_slides}
 _ODF = "application/vnd.oasis.opendocument."
-_ENCRYPTED_OOXML = "EncryptedPackage".encode("utf-16-le")
 _MAX_CHUNKS = 100
 _SCANNED = "no text in it; a scanned page needs text recognition, which is off"
 _EMPTY = "no text in it"
@@ -43,16 +42,17 @@ _EMPTY = "no text in it"
 
 def office(data: bytes, media_type: str) -> Document:
     """A document of an office format. Raises ParseError for a damaged or encrypted one, ResourceExhausted for a bomb."""
-    if _ENCRYPTED_OOXML in data[:65_536]:
-        raise ParseError(LOCKED)
     kind = _basic_type(media_type)
+    lines: list[str] = []
     if data.startswith(b"PK"):
         archives.refuse_bomb(data)
+    elif data.startswith(compound.SIGNATURE):
+        data, lines = compound.prepared(data, kind)
     if media_type == "application/vnd.ms-outlook":
         message = extracted(data, media_type)
         return outlook(message.metadata, tidy(message.content), media_type)
     content, said, warnings = _workbook(data) if kind == _XLSX else _extraction(data, kind)
-    text = tidy(content)
+    text = tidy("\n\n".join((content, *(line for line in lines if line not in content))))
     if not text and media_type == "application/pdf" and b"%%EOF" not in data[-_PDF_TAIL:]:
         raise ParseError("the PDF ends too early; fetch or export it again")
     words, moment = _words, _moment

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from catchment.content.normalize.office import drawings
+from catchment.content.normalize.office.workbooks import PAGE_WORDS
 from catchment.content.normalize.packages import Package, Relation, local_name
 from catchment.errors import ParseError, ResourceExhausted
 
@@ -199,18 +200,16 @@ class _Paragraphs:
         self._is_mixed, self._is_margin = is_mixed, is_margin
         self._open: list[list[str]] = []
         self._skipped = 0
-        self._is_text = self._has_no_notes = self._is_placeholder = self._has_field = False
+        self._is_text = self._has_no_notes = self._is_placeholder = False
         self._margin = ""
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = local_name(tag)
         self._is_text = name in ("t", "text") and not self._is_mixed
         if self._skipped or self._is_left_out(name):
-            self._has_field |= name in _FIELDS
             self._skipped += 1
         elif name in _PARAGRAPHS or (name == "text" and not self._is_mixed):
             self._open.append([])
-            self._has_field = False
         elif name in _BREAKS and self._open:
             self._open[-1].append(" ")
         elif self._is_margin and (margin := _ODF_MARGINS.fullmatch(name)):
@@ -234,7 +233,7 @@ class _Paragraphs:
         elif (name in _PARAGRAPHS or (name == "text" and not self._is_mixed)) and self._open:
             words = " ".join("".join(self._open.pop()).split())
             is_wanted = self._margin or not self._is_margin
-            if is_wanted and len(_WORD.findall(words)) > self._has_field:  # "Page 7" says nothing
+            if is_wanted and _WORD.search(words) and not (self._margin and words.lower() in PAGE_WORDS):
                 self.paragraphs.append((self._margin, words))
         elif self._margin and _ODF_MARGINS.fullmatch(name):
             self._margin = ""

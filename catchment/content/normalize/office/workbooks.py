@@ -26,13 +26,21 @@ _NO_CODE = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGN
 _DATE_CODE = re.compile(r"[dmyhs]", re.IGNORECASE)
 _LINK_FORMULA = re.compile(r'\s*HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE)
 _PLACE = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
-_PRINT_CODE = re.compile(r'&(?:"[^"]*"|\d+|K[0-9A-F]{6}|[LCRPNDTZFAGBIUESXYHO&])|\s+')
+_PRINT_CODE = re.compile(r'&(?:\[[^\]]*\]|"[^"]*"|\d+|K[0-9A-F]{6}|[LCRPNDTZFAGBIUESXYHO&])|\s+')
+PAGE_WORDS = frozenset({"page", "seite", "página", "pagina", "strona", "страница", "sheet"})
+"""What is left of a printed header or footer that says nothing but its page."""
 _THREADED = "[Threaded comment]"
 
 
 def text(package: Package) -> tuple[str, list[str]]:
     """Return a workbook's text as Markdown, and warnings. Raises ParseError if the workbook or its strings are damaged."""
     return _Workbook(package).text()
+
+
+def printed(text: str) -> str:
+    """Return the words of a printed header or footer without its codes for fonts, fields and places."""
+    words = _PRINT_CODE.sub(" ", text).split()
+    return "" if len(words) == 1 and words[0].lower() in PAGE_WORDS else " ".join(words)
 
 
 @dataclass
@@ -188,7 +196,7 @@ class _SheetReader:
         elif name == "row" and self._cells:
             self.sheet.rows.setdefault(self._row, {}).update(self._cells)
         elif name in ("oddHeader", "oddFooter", "evenHeader", "evenFooter", "firstHeader", "firstFooter"):
-            words = " ".join(_PRINT_CODE.sub(" ", "".join(self._written)).split())
+            words = printed("".join(self._written))
             if words and words not in self.sheet.printed:
                 self.sheet.printed.append(words)
         self._written = []

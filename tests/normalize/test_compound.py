@@ -1,0 +1,97 @@
+"""Old office files: encrypted ones are named, and charts do not change the cells of their sheet."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from catchment.content.normalize import normalize
+from catchment.errors import ParseError
+from catchment.model import Document, RawContent
+from tests.normalize import samples
+
+
+def _read(data: bytes, name: str) -> Document:
+    return normalize(RawContent(data, name))
+
+
+def _record(kind: int, content: bytes = b"") -> bytes:
+    return struct.pack("<HH", kind, len(content)) + content
+
+
+def _text(words: str, form: str = "<B") -> bytes:
+    return struct.pack(form, len(words)) + b"\x01" + words.encode("utf-16-le")
+
+
+def _begin(kind: int) -> bytes:
+    return _record(0x0809, struct.pack("<HHHHII", 0x0600, kind, 0x0DBB, 0x07CC, 0, 6))
+
+
+def _cell(row: int, number: float) -> bytes:
+    return _record(0x0203, struct.pack("<HHHd", row, 0, 0, number))
+
+
+_END = _record(0x0A)
+
+
+def _workbook(in_sheet: bytes, globally: bytes = b"") -> bytes:
+    """An .xls with one sheet that has the number 7 in its first cell."""
+    name = _record(0x85, struct.pack("<IBB", 0, 0, 0) + _text("Weir"))
+    start = len(_begin(5) + globally + name + _END)
+    name = _record(0x85, struct.pack("<IBB", start, 0, 0) + _text("Weir"))
+    sheet = _begin(0x10) + _record(0x0200, struct.pack("<IIHHH", 0, 2, 0, 1, 0)) + _cell(0, 7) + in_sheet + _END
+    return samples.compound({"Workbook": _begin(5) + globally + name + _END + sheet})
+
+
+def test_numbers_of_a_chart_do_not_overwrite_cells() -> None:
+    plain = _read(_workbook(b""), "a.xls")
+    assert plain.text == "## Weir\n\n| 7 |\n| --- |"
+    chart = _begin(0x20) + _cell(0, 99) + _cell(1, 98) + _END
+    assert _read(_workbook(chart + _cell(1, 8)), "a.xls").text == "## Weir\n\n| 7 |\n| --- |\n| 8 |"
+
+
+def test_boxes_chart_words_links_and_headers_of_an_old_workbook_are_read() -> None:
+    address = "https://weir.example/"
+    link = bytes(32) + bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b") + struct.pack("<I", 2 * len(address) + 2)
+    extra = (
+        _record(0x14, _text("&LSurvey of &D", "<H"))
+        + _record(0x15, _text("&CPage &P", "<H"))
+        + _begin(0x20)
+        + _record(0x100D, b"\0\0" + _text("Flow in May"))
+        + _END
+        + _record(0x01B6, struct.pack("<10xHH4x", 9, 16))
+        + _record(0x3C, b"\0too low?\n")
+        + _record(0x3C, bytes(16))
+        + _record(0x01B8, link + address.encode("utf-16-le") + b"\0\0")
+    )
+    assert _read(_workbook(extra), "a.xls").text.split("\n\n")[2:] == ["Survey of", "Flow in May", "too low?", address]
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (_workbook(b"", globally=_record(0x2F, bytes(6))), "a.xls"),
+        (samples.compound({"WordDocument": b"\xec\xa5" + bytes(8) + b"\x00\x01"}), "a.doc"),
+        (samples.compound({"PowerPoint Document": b"x", "Current User": bytes(12) + b"\xdf\xc4\xd1\xf3"}), "a.ppt"),
+        (samples.compound({"PowerPoint Document": b"x", "EncryptedSummary": b"x"}), "a.ppt"),
+        (samples.compound({"WordDocument": b"x", "\x09DRMContent": b"x"}), "a.doc"),
+        (samples.compound({"EncryptionInfo": b"x", "EncryptedPackage": b"x"}), "a.xlsx"),
+        (samples.compound({"EncryptionInfo": b"x", "EncryptedPackage": b"x"}), "a.xlsb"),
+        (samples.compound({"EncryptionInfo": b"x", "EncryptedPackage": b"x"}), "a.pptx"),
+    ],
+)
+def test_encrypted_office_file_says_that_it_is_encrypted(data: bytes, name: str) -> None:
+    with pytest.raises(ParseError, match="it is encrypted"):
+        _read(data, name)
+
+
+def test_old_workbook_with_a_new_ending_is_read() -> None:
+    assert "| 7 |" in _read(_workbook(b""), "a.xlsx").text
+
+
+@pytest.mark.parametrize("cut", [0, 100, 600, 1_200, 3_000])
+def test_damaged_old_workbook_is_refused(cut: int) -> None:
+    data = samples.compound({"Workbook": b""})[: 8 + cut]
+    with pytest.raises(ParseError):
+        _read(data, "a.xls")
