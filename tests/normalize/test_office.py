@@ -23,8 +23,8 @@ def _read(data: bytes, name: str = "file") -> Document:
 def _changed(data: bytes, members: dict[str, str | bytes]) -> bytes:
     """A package with some members replaced or added."""
     with zipfile.ZipFile(io.BytesIO(data)) as package:
-        kept = {name: package.read(name) for name in package.namelist()}
-    return samples.zipped(kept | members)
+        kept: dict[str, str | bytes] = {name: package.read(name) for name in package.namelist()}
+    return samples.zipped(kept | members, stored=("mimetype",))
 
 
 def _renamed(data: bytes, *pairs: tuple[str, str]) -> bytes:
@@ -185,3 +185,23 @@ def test_document_type_definition_in_a_package_is_refused() -> None:
     assert media_type(_changed(samples.docx(), {"[Content_Types].xml": types}), "a.zip") == "application/zip"
     with pytest.raises(ParseError):
         _read(_changed(samples.docx(), {"[Content_Types].xml": types}), "a.docx")
+
+
+@pytest.mark.parametrize(
+    ("data", "members"),
+    [
+        (samples.odt(), {"META-INF/manifest.xml": "<manifest:encryption-data/>"}),
+        (samples.ods(1, 1), {"META-INF/manifest.xml": "<manifest:encryption-data/>"}),
+        (samples.epub(), {"META-INF/rights.xml": "<rights/>"}),
+    ],
+)
+def test_open_documents_and_books_with_a_lock_say_so(data: bytes, members: dict[str, str | bytes]) -> None:
+    with pytest.raises(ParseError, match="it is encrypted"):
+        _read(_changed(data, members))
+
+
+def test_only_a_pdf_without_text_is_said_to_need_text_recognition() -> None:
+    assert _read(samples.docx("<w:p/>")).warnings == ("no text in it",)
+    assert _read(samples.pdf(words="")).warnings == (
+        "no text in it; a scanned page needs text recognition, which is off",
+    )

@@ -33,12 +33,13 @@ _DAMAGE = (
     XMLError,
     LookupError,
     NotImplementedError,
-    RuntimeError,
     EOFError,
     ValueError,
     OSError,
 )
-"""What zipfile, zlib and expat raise; RuntimeError is that of an encrypted member."""
+"""What zipfile, zlib and expat raise."""
+_IS_ENCRYPTED, _LAST_METHOD = 1, 99
+"""A flag of a member, and the last compression method that is assigned: encrypted members have one beyond in iWork."""
 _TYPES, _RELATIONSHIPS = "[content_types].xml", "/relationships"
 _MAIN = re.compile(
     r"(application/(?:vnd\.openxmlformats-officedocument\.\w+\.\w+|vnd\.ms-(?:word|excel|powerpoint)\.[\w.]+?))"
@@ -46,6 +47,7 @@ _MAIN = re.compile(
 )
 """The content types of main parts: those of their files with `.main` or `.main+xml`."""
 _TOO_MANY = f"a part of it has more than {_MAX_ELEMENTS} elements, or {_MAX_DEPTH} nested ones (fixed limits)"
+LOCKED = "it is encrypted; save a copy without a password"
 _NOT_READ = "a part of the package cannot be read; open it in its own program and save it again"
 
 
@@ -119,6 +121,8 @@ class Package:
         member = self._members.get(name.lower())
         if member is None:
             raise ParseError("the package lacks a part that it names; open it in its own program and save it again")
+        if member.flag_bits & _IS_ENCRYPTED or member.compress_type > _LAST_METHOD:
+            raise ParseError(LOCKED)
         return member
 
     @cached_property

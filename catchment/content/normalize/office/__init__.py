@@ -17,9 +17,9 @@ from catchment.content.normalize.html import html
 from catchment.content.normalize.language import language
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.markdown import iso_moment
-from catchment.content.normalize.office import compound, unread, workbooks
+from catchment.content.normalize.office import compound, iwork, unread, workbooks
 from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Metadata, extracted, tidy
-from catchment.content.normalize.packages import Package
+from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document
 
@@ -35,6 +35,8 @@ _MAIN_PARTS = {_DOCX: "word/document.xml", _PPTX: "ppt/presentation.xml"}
 """Where xberg looks for the main parts of packages."""
 _SEARCHES = {_DOCX: unread.of_document, _PPTX: unread.of_slides}
 _ODF = "application/vnd.oasis.opendocument."
+_IWORK = "application/x-iwork-"
+_EPUB = "application/epub+zip"
 _MAX_CHUNKS = 100
 _SCANNED = "no text in it; a scanned page needs text recognition, which is off"
 _EMPTY = "no text in it"
@@ -51,7 +53,7 @@ def office(data: bytes, media_type: str) -> Document:
     if media_type == "application/vnd.ms-outlook":
         message = extracted(data, media_type)
         return outlook(message.metadata, tidy(message.content), media_type)
-    content, said, warnings = _workbook(data) if kind == _XLSX else _extraction(data, kind)
+    content, said, warnings = _content(data, kind)
     text = tidy("\n\n".join((content, *(line for line in lines if line not in content))))
     if not text and media_type == "application/pdf" and b"%%EOF" not in data[-_PDF_TAIL:]:
         raise ParseError("the PDF ends too early; fetch or export it again")
@@ -73,6 +75,26 @@ def office(data: bytes, media_type: str) -> Document:
         properties=_properties(said, words),
         warnings=tuple(warnings),
     )
+
+
+def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
+    """Return text, metadata and warnings, by the reader of the type."""
+    if media_type.startswith((_ODF, _EPUB)) and data.startswith(b"PK") and _is_locked(Package(data)):
+        raise ParseError(LOCKED)
+    if media_type == _XLSX:
+        return _workbook(data)
+    if media_type.startswith(_IWORK):
+        text, warnings = iwork.text(data, media_type)
+        return text, Metadata(), warnings
+    return _extraction(data, media_type)
+
+
+def _is_locked(package: Package) -> bool:
+    """Return whether an ODF file has a password, or a book is protected by a shop's rights management."""
+    if package.has("META-INF/rights.xml") or package.has("META-INF/sinf.xml"):
+        return True
+    manifest = "META-INF/manifest.xml"
+    return package.has(manifest) and b"encryption-data" in package.read(manifest)
 
 
 def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
@@ -103,7 +125,7 @@ def _included(chunks: list[tuple[str, bytes]]) -> tuple[list[str], list[str]]:
             if formats.READERS.get(kind) is formats.Reader.HTML:
                 texts.append(html(data, kind).text)
             elif formats.READERS.get(kind) is formats.Reader.TEXT:
-                texts.append(decode(data)[0])
+                texts.append(decode(data).text)
             elif kind == "application/rtf" or _basic_type(kind) == _DOCX:
                 if data.startswith(b"PK"):
                     archives.refuse_bomb(data)

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from catchment.content.normalize.office.extraction import LOCKED
 from catchment.content.normalize.office.workbooks import printed
+from catchment.content.normalize.packages import LOCKED
 from catchment.errors import ParseError
 
 SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

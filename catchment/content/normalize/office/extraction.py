@@ -13,10 +13,9 @@ from functools import cache
 from html import unescape
 from typing import Any, NamedTuple, Self
 
-from catchment.content.normalize.packages import Package
+from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ItemError, ParseError, ResourceExhausted
 
-LOCKED = "it is encrypted; save a copy without a password"
 XLSB = "application/vnd.ms-excel.sheet.binary.macroEnabled.12"
 _BLANK_LINES = re.compile(r"\n{3,}")
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
