@@ -1,6 +1,6 @@
-"""An oracle of what is prose in a note: markdown-it-py with rules for Obsidian's comments and formulas in a line.
+"""An oracle for the prose of a note: markdown-it-py with rules for Obsidian's comments and formulas within a line.
 
-It knows neither comments and formulas that span blocks nor footnotes.
+It has no rules for footnotes, nor for comments and formulas that span blocks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _hide(state: StateInline, silent: bool) -> bool:
 
 
 def _html_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """As CommonMark, but a comment or raw HTML that nothing ends is text: it would hide the rest of the note."""
+    """As CommonMark, but a comment or raw HTML without an end is text: it would hide the rest of the note."""
     place = state.bMarks[start] + state.tShift[start]
     opening = _RAW_HTML.match(state.src, place)
     if opening and not re.search("-->" if opening[1] else f"</(?:{_RAW})>", state.src[opening.end() :]):

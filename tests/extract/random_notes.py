@@ -1,4 +1,4 @@
-"""Random notes, dense with what makes code, comments and formulas; each word of interest is written once."""
+"""Random notes, dense with marks of code, comments and formulas; each link, tag and block id in them is unique."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INLINE += [
     "**bold**",
 ]
 _FIRST = [word for word in _INLINE if word not in ("$$", "%%")]
-"""Pairs that start a line span blocks, of which the oracle knows nothing."""
+"""The oracle lacks the rule that pairs at the start of a line span blocks."""
 _LINES = [
     "",
     "",

@@ -1,4 +1,4 @@
-"""What is prose in a note, compared with an independent parser of CommonMark."""
+"""The links, tags and block ids of random notes, compared with those of an independent parser of CommonMark."""
 
 from __future__ import annotations
 

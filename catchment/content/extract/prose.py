@@ -39,7 +39,7 @@ def _blank(text: str) -> str:
 
 
 class _Spans:
-    """The stretches to blank, from left to right."""
+    """Finds the spans to blank, from left to right."""
 
     def __init__(self, text: str, has_html: bool) -> None:
         self._text = text
@@ -107,7 +107,7 @@ class _Spans:
         return starts[after] + ticks if after < len(starts) and starts[after] < stop else None
 
     def _formula_end(self, position: int, stop: int) -> int | None:
-        """As Obsidian has it: no space inside the dollars, no digit behind them, and no dollar between them."""
+        """Return the end of a formula between single dollars: no space inside them, no digit behind, no dollar between."""
         text = self._text
         if text[position : position + 1].isspace() or (found := _DOLLAR.search(text, position, stop)) is None:
             return None
