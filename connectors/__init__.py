@@ -1,4 +1,4 @@
-"""Kinds of source. This table is all that has to know a new one; a connector's module is loaded when its kind is used."""
+"""The kinds of source and the connector class of each. A connector's module is imported when its kind is first used."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _CLASSES = {
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of source there are."""
+    """Return the names of all kinds of source."""
     return tuple(_CLASSES)
 
 
 def connector_class(kind: str) -> type[Connector]:
-    """The connector for a kind of source. Raises BadInput, with the nearest name, for a kind that there is not."""
+    """Return the connector class for a kind of source. Raises BadInput, with the nearest name, for an unknown kind."""
     try:
         module, _, name = _CLASSES[kind].partition(":")
     except KeyError:
         raise BadInput(_unknown(kind)) from None
-    found: type[Connector] = getattr(import_module(module), name)
-    return found
+    connector: type[Connector] = getattr(import_module(module), name)
+    return connector
 
 
 def _unknown(kind: str) -> str:
@@ -38,4 +38,4 @@ def _unknown(kind: str) -> str:
 
     near = get_close_matches(kind.replace("-", "_"), _CLASSES, n=1)
     remedy = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(_CLASSES)}"
-    return f"there is no kind of source called {kind!r}; {remedy}"
+    return f"unknown kind of source {kind!r}; {remedy}"

@@ -1,4 +1,4 @@
-"""Files of a folder. What is new, changed or gone is found by `connectors.folders.tree`."""
+"""The connector for files in a folder. The work is done in `connectors.folders`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, S
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.tree import FolderTree
 
-# What fails with a file is mostly over in seconds: it is being written, or a disk hiccups.
+# File errors are usually over within seconds: the file is being written, or a disk hiccups.
 FOLDER_POLICY = Policy(
     retry=RetryPolicy(attempts=3, initial=5, maximum=60), resources=Resources(cores=0.3, memory_mb=512, at_once=8)
 )
@@ -23,16 +23,16 @@ _MEGABYTE = 1_000_000
 
 
 class FolderSettings(SourceSettings):
-    """What every kind of source has that is a folder."""
+    """The settings shared by all kinds of source that read a folder."""
 
-    root: FullPath = Field(title="Folder", description="The folder to read, as a full path; ~ is your home")
+    root: FullPath = Field(title="Folder", description="Full path of the folder; ~ is your home")
     exclude: tuple[str, ...] = Field(
-        (), title="Exclude", description="Patterns of what to leave out, written as in a .gitignore: *.tmp, /build/"
+        (), title="Exclude", description="Patterns of files to exclude, as in a .gitignore: *.tmp, /build/"
     )
     ignore_file: str | None = Field(
         ".catchmentignore",
         title="Ignore file",
-        description="Files of this name, in any folder, hold patterns of what to leave out there",
+        description="Name of the files, in any folder, with patterns of files to exclude there",
         pattern=r"^\.[^/]+$",
     )
     encoding: TextEncoding | None = Field(
@@ -43,14 +43,15 @@ class FolderSettings(SourceSettings):
 
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:
-        """The folder of this path."""
+        """Return the settings for a folder's path.
+
+        Raises BadInput if it does not exist or contains Catchment's own state.
+        """
         root = expanded(Path(location)).absolute()
         if not root.exists():
-            raise BadInput(f"{root.name!r} is not there; correct the path, or mount its disk first")
+            raise BadInput(f"{root.name!r}: not found; correct the path, or mount its disk first")
         if root.resolve().is_relative_to(Home.default().path.resolve()):
-            raise BadInput(
-                f"{root.name!r} is Catchment's own state, which each sync changes; name a folder outside of it"
-            )
+            raise BadInput(f"{root.name!r}: Catchment's own state, which every sync changes; choose another folder")
         return {"root": root}
 
     @field_validator("exclude", "include", check_fields=False)
@@ -60,30 +61,32 @@ class FolderSettings(SourceSettings):
             try:
                 IgnoreRules(exclude=(pattern,)).top()
             except ValueError:
-                raise ValueError(f"{pattern!r} is not a pattern; write it as in a .gitignore") from None
+                raise ValueError(f"{pattern!r}: not a pattern; write it as in a .gitignore") from None
         return patterns
 
 
 class LocalFilesSettings(FolderSettings):
-    """The settings of a source of kind `local_files`."""
+    """Settings of a `local_files` source."""
 
     include: tuple[str, ...] = Field(
-        (), title="Include", description="Patterns of the files that are wanted, such as *.md; none means all files"
+        (), title="Include", description="Patterns of files to include, such as *.md; none includes all files"
     )
-    gitignore: bool = Field(True, title="Heed .gitignore", description="Leave out what the .gitignore files leave out")
-    hidden: bool = Field(False, title="Hidden files", description="Read files and folders whose name begins with a dot")
+    gitignore: bool = Field(True, title="Use .gitignore", description="Exclude the files that .gitignore files exclude")
+    hidden: bool = Field(
+        False, title="Hidden files", description="Include files and folders whose names start with a dot"
+    )
     follow_symlinks: bool = Field(
-        False, title="Follow links", description="Follow symbolic links that stay inside the folder; others never"
+        False, title="Follow links", description="Follow symbolic links that stay inside the folder"
     )
 
 
 def max_bytes(settings: FolderSettings) -> int:
-    """The size up to which a file is read."""
+    """Return the size limit for files, in bytes."""
     return int(settings.policy(FOLDER_POLICY).limits.max_mb * _MEGABYTE)
 
 
 class LocalFiles:
-    """The connector for the files of a folder."""
+    """The connector for files in a folder."""
 
     kind: ClassVar[str] = "local_files"
     settings: ClassVar[type[SourceSettings]] = LocalFilesSettings
@@ -98,23 +101,21 @@ class LocalFiles:
         self._encoding = settings.encoding
 
     def probe(self) -> str:
-        """As `Connector.probe`."""
         count = self._tree.probe()
-        return f"{self._tree.name}: a folder with {count} entr{'y' if count == 1 else 'ies'} at the top"
+        return f"{self._tree.name}: folder with {count} entr{'y' if count == 1 else 'ies'} at the top"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        """As `Connector.changes`."""
         return self._tree.changes(known, deep=deep)
 
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
-        """As `Watchable.changes_at`. A link that is followed leads to what may have changed elsewhere: then all is compared."""
+        """Compare the given paths; the whole tree if links are followed, because a change may then appear at other
+        paths."""
         return self.changes(known) if self._tree.follow_links else self._tree.changes_at(known, paths)
 
     def fetch(self, item: Item) -> RawContent:
-        """As `Connector.fetch`."""
         data, file = self._tree.read(item)
         return RawContent(data, name=file.name, modified=file.modified, encoding=self._encoding)
 
     def why_not(self, path: str) -> str | None:
-        """Why a path relative to the root is not listed, for a person; None if no rule speaks against it."""
+        """Return why a path relative to the root is excluded, as a phrase for messages; None if it is included."""
         return self._tree.why_not(path)

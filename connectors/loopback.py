@@ -1,4 +1,4 @@
-"""What a connector has to know of a host before it asks it anything."""
+"""Recognise loopback hosts, where unencrypted connections and direct ones (without a proxy) are safe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself, by its name or address alone."""
+    """Return whether a host name or address means this machine. Nothing is resolved."""
     try:
         return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

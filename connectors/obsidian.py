@@ -1,6 +1,6 @@
-"""An Obsidian vault: a folder tree with a `.obsidian` folder, whose notes are called after their files.
+"""The connector for Obsidian vaults: folders that contain `.obsidian`, with notes titled by their file names.
 
-What a note means is not here: it is read like any other Markdown, links included, further on.
+Notes are parsed like other Markdown, links included, in `catchment.content`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from connectors.local_files import FOLDER_POLICY, FolderSettings, max_bytes
 
 _MARKER = ".obsidian"
 _POLICY = FOLDER_POLICY.model_copy(update={"resources": Resources(cores=0.4, memory_mb=512, at_once=8)})
-# Obsidian shows these without their suffix; any other file it calls by its full name.
+# Obsidian shows these files without their suffix, other files with it.
 _CALLED_BY_STEM = frozenset({".md", ".canvas", ".base"})
 
 
 class ObsidianSettings(FolderSettings):
-    """The settings of a source of kind `obsidian`."""
+    """Settings of an `obsidian` source."""
 
 
 class Obsidian:
     """The connector for an Obsidian vault.
 
-    As in Obsidian, hidden folders (`.obsidian`, `.trash`) are no part of it. What Obsidian's own "Excluded files" names is:
-    Obsidian only shows it less.
+    As in Obsidian, hidden folders (`.obsidian`, `.trash`) are excluded. Obsidian's own "Excluded files" setting is
+    ignored: those files are still part of the vault, only less prominent in its search.
     """
 
     kind: ClassVar[str] = "obsidian"
@@ -49,26 +49,26 @@ class Obsidian:
         self._encoding = settings.encoding
 
     def probe(self) -> str:
-        """As `Connector.probe`; a folder without `.obsidian` is BadInput."""
+        """Check that the vault can be read. Raises BadInput for a folder without `.obsidian`."""
         self._tree.probe()
         if not self._is_vault():
             raise BadInput(
-                f"{self._tree.name} has no {_MARKER} folder: open it once in Obsidian, or add it as local_files"
+                f"{self._tree.name}: no {_MARKER} folder; open it once in Obsidian, or add it as local_files"
             )
-        return f"{self._tree.name}: an Obsidian vault"
+        return f"{self._tree.name}: Obsidian vault"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        """As `Connector.changes`. A vault that has lost its `.obsidian` folder is not listed: it may be half there."""
+        """Yield the changes. Raises SourceUnavailable if `.obsidian` is missing: the vault may be incomplete."""
         self._check()
         return self._tree.changes(known, deep=deep)
 
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
-        """As `Watchable.changes_at`; as `changes` where the vault has lost its `.obsidian` folder."""
+        """Yield the changes at the given paths. Raises as `changes` does."""
         self._check()
         return self._tree.changes_at(known, paths)
 
     def fetch(self, item: Item) -> RawContent:
-        """As `Connector.fetch`; the title is the one that Obsidian shows."""
+        """Read a file; the title is the one shown by Obsidian."""
         data, file = self._tree.read(item)
         name = PurePath(file.name)
         title = name.stem if name.suffix.lower() in _CALLED_BY_STEM else None
@@ -78,7 +78,7 @@ class Obsidian:
         )
 
     def vault_id(self) -> str:
-        """An id that stays when the vault is renamed or moved on its disk, and tells it from a copy of it."""
+        """Return an id that survives renames and moves of the vault on the same disk, and differs for a copy."""
         return hashlib.sha256(self._tree.identity().encode()).hexdigest()[:16]
 
     @cached_property
@@ -86,14 +86,14 @@ class Obsidian:
         return self.vault_id()
 
     def why_not(self, path: str) -> str | None:
-        """Why a path relative to the vault is not listed, for a person; None if no rule speaks against it."""
+        """Return why a path relative to the vault is excluded, as a phrase for messages; None if it is included."""
         return self._tree.why_not(path)
 
     def _check(self) -> None:
         self._tree.probe()
         if not self._is_vault():
             raise SourceUnavailable(
-                f"{self._tree.name} has no {_MARKER} folder any more; nothing was changed: bring the vault back, "
+                f"{self._tree.name}: its {_MARKER} folder is missing, nothing was changed; restore the vault, "
                 "open it once in Obsidian, or remove the source"
             )
 

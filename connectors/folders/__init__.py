@@ -1,1 +1,1 @@
-"""Trees of files, shared by the kinds that read folders: scan, diff, patterns, single files."""
+"""Folder trees, shared by the kinds of source that read files: scanning, comparison, ignore patterns, single files."""

@@ -1,7 +1,7 @@
-"""A tree of folders compared with what is known of it, as a whole or where somebody saw something change.
+"""Compare a folder tree with its known items, either completely or only at paths where a change was reported.
 
-A folder whose listing gives the same digest as last time is passed over without asking what is known of its files, so that a
-comparison that finds nothing costs little more than the walk.
+Each listed folder gets a mark: the digest of its listing. A folder whose digest equals its mark is skipped without
+reading its known items, so that a comparison without changes costs little more than the directory walk.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Skip, SkipReason, Tombstone, Upsert
 from connectors.folders.excluded import now_excluded
-from connectors.folders.file import FileEntry, identity, item_error, opened, sha256, tells_every_change, to_locator
+from connectors.folders.file import FileEntry, has_change_times, identity, item_error, opened, sha256, to_locator
 from connectors.folders.scan import Lister, Listing, ScannedFolder
 
 if TYPE_CHECKING:
     from connectors.folders.tree import FolderTree
 
 _UNCHANGED_PER_CHECKPOINT = 100
-"""Folders that were looked at, or files that were compared; where nothing has changed, the only sign that a listing gets on."""
+"""Folders listed, or files compared by content, between two checkpoints.
+
+Without changes, checkpoints are the only progress.
+"""
 _SKIPPED = frozenset(SkipReason)
 _EXCLUDED, _UNREADABLE = "excluded", "unreadable"
-# Ends the mark of a folder on which another disk is mounted.
+# Suffix of the mark of a mount point.
 _MOUNTED = "@"
-# Begins what the mark of a folder says of the week, where the file system does not tell every change.
+# Precedes the week number in a mark on file systems without change times; once a week the contents are compared.
 _WEEK = "~"
 _SECONDS_A_WEEK = 7 * 24 * 3_600
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
 class Comparison:
-    """One listing of a tree, under way."""
+    """A comparison in progress. Use it once."""
 
     def __init__(self, tree: FolderTree, known: Known, root: str, *, deep: bool) -> None:
         self._tree = tree
@@ -47,23 +50,23 @@ class Comparison:
         self._known = known
         self._deep = deep
         self._marks = known.marks()
-        self._ready: dict[str, str | None] = {}
+        self._new_marks: dict[str, str | None] = {}
         self._visited: set[str] = set()
         self._compared = 0
-        self._closed: dict[str, str] = {}
-        self._telling: dict[int, bool] = {}
-        self._late: list[tuple[ScannedFolder, frozenset[str]]] = []
-        self._mounted: list[tuple[ScannedFolder, int]] = []
+        self._pruned: dict[str, str] = {}
+        self._has_change_times: dict[int, bool] = {}
+        self._deferred: list[tuple[ScannedFolder, frozenset[str]]] = []
+        self._mounts: list[tuple[ScannedFolder, int]] = []
         self._lister = Lister(Path(os.path.realpath(tree.root)), tree.follow_links)
 
     def checkpoint(self) -> Checkpoint:
-        """The marks of the folders that are finished."""
-        marks, self._ready = self._ready, {}
+        """Return a checkpoint with the marks of the folders completed since the last one."""
+        marks, self._new_marks = self._new_marks, {}
         return Checkpoint(marks)
 
     def run(self) -> Iterator[Change]:
-        """Say every change: first what is gone or changed, then what is new."""
-        waiting = self._starts()
+        """Yield all changes: first deletions and edits, then new files."""
+        waiting = self._start_folders()
         while waiting:
             folder = waiting.pop()
             if folder.container in self._visited:
@@ -71,111 +74,112 @@ class Comparison:
             try:
                 listing = self._lister.list(folder)
             except OSError as error:
-                yield from self._unlisted(folder, error)
+                yield from self._unreadable_folder(folder, error)
                 continue
-            if self._lost_its_disk(folder, listing):
-                yield from self._unmounted(folder.container)
+            if self._is_unmounted(folder, listing):
+                yield from self._report_unmounted(folder.container)
                 continue
             self._visited.add(folder.container)
             if _is_mounted(folder, listing):
-                self._mounted.append((folder, listing.device))
+                self._mounts.append((folder, listing.device))
             if len(self._visited) % _UNCHANGED_PER_CHECKPOINT == 0:
                 yield self.checkpoint()
-            waiting.extend(self._below(folder, listing))
-            self._closed.update((to_locator(folder.child(name)), _EXCLUDED) for name in listing.closed)
-            yield from self._if_changed(folder, listing)
-        self._hold_to_root()
-        yield from self._unmounted_meanwhile()
-        yield from self._gone_folders()
-        if self._late:
-            yield from self._late_comers()
-            self._hold_to_root()
+            waiting.extend(self._subfolders(folder, listing))
+            self._pruned.update((to_locator(folder.child(name)), _EXCLUDED) for name in listing.pruned)
+            yield from self._compare(folder, listing)
+        self._check_root()
+        yield from self._report_later_unmounts()
+        yield from self._removed_folders()
+        if self._deferred:
+            yield from self._deferred_folders()
+            self._check_root()
 
-    def _hold_to_root(self) -> None:
+    def _check_root(self) -> None:
         if self._tree.identity() != self.root:
-            raise SourceUnavailable(f"the folder {self._tree.name!r} was replaced while it was listed; sync again")
+            raise SourceUnavailable(f"folder {self._tree.name!r}: replaced during the listing; sync again")
 
     @cached_property
     def _containers(self) -> frozenset[str]:
         return self._known.containers()
 
-    def _starts(self) -> list[ScannedFolder]:
-        """Where the listing begins, the last first."""
+    def _start_folders(self) -> list[ScannedFolder]:
+        """Return the folders where the listing starts, in reverse order."""
         return [self._lister.top(self._tree.rules)]
 
-    def _below(self, folder: ScannedFolder, listing: Listing) -> list[ScannedFolder]:
-        """The folders in a folder that are to be listed, the last first."""
+    def _subfolders(self, folder: ScannedFolder, listing: Listing) -> list[ScannedFolder]:
+        """Return the subfolders to list, in reverse order."""
         return [folder.enter(name, listing) for name in reversed(listing.folders)]
 
-    def _concerns(self, container: str) -> bool:  # noqa: ARG002 - for a listing of a part
-        """Whether a folder that was not listed is to be missed."""
+    def _counts_as_removed(self, container: str) -> bool:  # noqa: ARG002 - used by the subclass
+        """Return whether a folder that was not listed counts as deleted."""
         return True
 
     # ── comparing one folder ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _if_changed(self, folder: ScannedFolder, listing: Listing) -> Iterator[Change]:
+    def _compare(self, folder: ScannedFolder, listing: Listing) -> Iterator[Change]:
         digest = self._digest(folder, listing)
         key = _mark(folder.container)
         if self._marks.get(key) == digest and not self._deep:
             if digest.endswith(_MOUNTED) and key in self._known.within(folder.container):
-                yield Tombstone(key)  # Its disk was away, and is back as it was.
+                yield Tombstone(key)  # The disk was missing and is mounted again, unchanged.
             return
         if not self._marks and not self._containers:
-            yield from self._present(folder, listing, {}, deep=False)
-            self._ready[key] = digest
+            yield from self._compare_files(folder, listing, {}, deep=False)
+            self._new_marks[key] = digest
             return
         if not self._was_mounted(key) and key in self._marks:
-            # A checkpoint may come before all is told: what it has of the folder must not be passed over if all is as it was.
-            self._ready[key] = None
-        here = self._known.within(folder.container)
+            # A checkpoint may be taken before the folder is complete. Without a mark, the next sync compares the folder
+            # again.
+            self._new_marks[key] = None
+        known_items = self._known.within(folder.container)
         names = listing.locators(folder)
-        left = frozenset(here.keys() - names)
-        yield from self._departed(folder, listing, here, left)
-        if names <= here.keys():
-            yield from self._present(folder, listing, here, deep=self._is_due(key, digest))
-            self._ready[key] = digest
+        missing = frozenset(known_items.keys() - names)
+        yield from self._missing_files(folder, listing, known_items, missing)
+        if names <= known_items.keys():
+            yield from self._compare_files(folder, listing, known_items, deep=self._compares_content(key, digest))
+            self._new_marks[key] = digest
         else:
-            self._late.append((folder, left))
+            self._deferred.append((folder, missing))
 
-    def _late_comers(self) -> Iterator[Change]:
-        """The folders with new files, listed once more now that all deletions are said."""
-        for folder, said in self._late:
+    def _deferred_folders(self) -> Iterator[Change]:
+        """List the folders with new files again, now that all deletions are reported."""
+        for folder, reported in self._deferred:
             try:
                 listing = self._lister.list(folder)
             except OSError:
-                continue  # It goes on changing; without a mark the next sync looks again.
-            if self._lost_its_disk(folder, listing):
-                yield from self._unmounted(folder.container)
+                continue  # Changed again; without a mark the next sync lists it.
+            if self._is_unmounted(folder, listing):
+                yield from self._report_unmounted(folder.container)
                 continue
-            here = self._known.within(folder.container)
-            left = here.keys() - listing.locators(folder) - said
-            yield from self._departed(folder, listing, here, left)
+            known_items = self._known.within(folder.container)
+            missing = known_items.keys() - listing.locators(folder) - reported
+            yield from self._missing_files(folder, listing, known_items, missing)
             key, digest = _mark(folder.container), self._digest(folder, listing)
-            yield from self._present(folder, listing, here, deep=self._is_due(key, digest))
-            self._ready[key] = digest
+            yield from self._compare_files(folder, listing, known_items, deep=self._compares_content(key, digest))
+            self._new_marks[key] = digest
 
     def _digest(self, folder: ScannedFolder, listing: Listing) -> str:
         digest = listing.digest(self._tree.max_bytes)
-        if listing.device not in self._telling:
-            self._telling[listing.device] = tells_every_change(folder.path)
-        if not self._telling[listing.device]:
+        if listing.device not in self._has_change_times:
+            self._has_change_times[listing.device] = has_change_times(folder.path)
+        if not self._has_change_times[listing.device]:
             digest = f"{digest}{_WEEK}{int(time.time() // _SECONDS_A_WEEK)}"
         return f"{digest}{_MOUNTED}" if _is_mounted(folder, listing) else digest
 
-    def _is_due(self, key: str, digest: str) -> bool:
-        """Whether the contents of a folder are compared: if that is asked for, or in a week that its mark is not of."""
+    def _compares_content(self, key: str, digest: str) -> bool:
+        """Return whether to compare file contents: in a deep comparison, and when the mark is from another week."""
         return self._deep or _week(self._marks.get(key, "")) != _week(digest)
 
-    def _present(
-        self, folder: ScannedFolder, listing: Listing, here: Mapping[str, KnownItem], *, deep: bool
+    def _compare_files(
+        self, folder: ScannedFolder, listing: Listing, known_items: Mapping[str, KnownItem], *, deep: bool
     ) -> Iterator[Change]:
         container = folder.container
         for file in map(FileEntry._make, listing.files):
             locator = to_locator(folder.child(file.name))
-            old = here.get(locator)
-            reason = self._unwanted(file)
+            old = known_items.get(locator)
+            reason = self._skip_reason(file)
             version = f"{file.fingerprint}+{reason}" if reason else file.fingerprint
-            if old and _stands(old, file.fingerprint, reason):
+            if old and _is_unchanged(old, file.fingerprint, reason):
                 if deep and not reason:
                     yield from self._compare_content(locator, container, file, old)
                     self._compared += 1
@@ -192,30 +196,30 @@ class Comparison:
                 attributes={"type": _type_name(file.mode)} if reason and not stat.S_ISREG(file.mode) else {},
             )
             yield Skip(item, reason) if reason else Upsert(item)
-        for name, error in sorted(listing.unseen.items()):
+        for name, error in sorted(listing.stat_errors.items()):
             locator = to_locator(folder.child(name))
             version = f"unseen.{error.errno}"
-            if locator not in here or here[locator].version != version:
+            if locator not in known_items or known_items[locator].version != version:
                 yield Failure(Item(locator, container, version), item_error(error))
 
-    def _departed(
-        self, folder: ScannedFolder, listing: Listing, here: Mapping[str, KnownItem], left: Iterable[str]
+    def _missing_files(
+        self, folder: ScannedFolder, listing: Listing, known_items: Mapping[str, KnownItem], missing: Iterable[str]
     ) -> Iterator[Change]:
-        """Known items that are not listed any more: gone, or still there and not wanted since a rule changed."""
-        passed_over = {to_locator(folder.child(name)) for name in listing.passed_over}
-        for locator in sorted(left):
-            if locator in passed_over:
-                yield from now_excluded(locator, folder.container, here[locator])
+        """Report known items that are no longer listed: deleted, or excluded since the rules changed."""
+        excluded = {to_locator(folder.child(name)) for name in listing.excluded}
+        for locator in sorted(missing):
+            if locator in excluded:
+                yield from now_excluded(locator, folder.container, known_items[locator])
             else:
                 yield Tombstone(locator)
 
-    def _unwanted(self, file: FileEntry) -> SkipReason | None:
+    def _skip_reason(self, file: FileEntry) -> SkipReason | None:
         if stat.S_ISREG(file.mode):
             return SkipReason.TOO_LARGE if file.size > self._tree.max_bytes else None
         return SkipReason.EXCLUDED if stat.S_ISLNK(file.mode) else SkipReason.UNSUPPORTED
 
     def _compare_content(self, locator: str, container: str, file: FileEntry, old: KnownItem) -> Iterator[Change]:
-        """Read a file that looks unchanged, and say so if its content is not what it was."""
+        """Hash a file that looks unchanged; report it if its content differs."""
         if old.content_hash is None:
             return
         item = Item(locator, container, old.version, old.identity, file.size, file.modified)
@@ -236,138 +240,138 @@ class Comparison:
 
     # ── folders that were not listed ──────────────────────────────────────────────────────────────────────────────────
 
-    def _unlisted(self, folder: ScannedFolder, error: OSError) -> Iterator[Change]:
-        """A folder that cannot be listed keeps what is known below it, and stands as a failed item of its own."""
+    def _unreadable_folder(self, folder: ScannedFolder, error: OSError) -> Iterator[Change]:
+        """Report an unreadable folder as a failing item; the known items below it are kept."""
         if not folder.relative:
             raise self._tree.unavailable(error) from error
         if isinstance(error, _ABSENT):
             return
         container = folder.container
-        self._closed[container] = _UNREADABLE
+        self._pruned[container] = _UNREADABLE
         failure = item_error(error)
-        # Only a refusal is remembered: anything else may be different next time.
+        # Only a denied access is remembered: other errors may not recur.
         mark = f"{_UNREADABLE}.{error.errno}" if isinstance(failure, AccessDenied) else None
         key = _mark(container)
         if mark is None or self._marks.get(key) != mark:
-            # A checkpoint may come in between: what it has of the folder must not be passed over when that can be read again.
-            self._ready[key] = None
+            # A checkpoint may be taken after the Failure. Without a mark, the next sync compares the folder again.
+            self._new_marks[key] = None
             yield Failure(Item(key, container, f"{_UNREADABLE}.{error.errno}"), failure)
-            self._ready[key] = mark
+            self._new_marks[key] = mark
 
-    def _lost_its_disk(self, folder: ScannedFolder, listing: Listing) -> bool:
-        """Whether a disk was mounted here last time, and now there is only the empty folder for it."""
+    def _is_unmounted(self, folder: ScannedFolder, listing: Listing) -> bool:
+        """Return whether a former mount point is now an empty folder on the parent's device."""
         was_mounted = self._was_mounted(_mark(folder.container))
         return was_mounted and listing.is_empty and folder.device == listing.device
 
     def _was_mounted(self, key: str) -> bool:
         return self._marks.get(key, "").endswith(_MOUNTED)
 
-    def _unmounted(self, container: str) -> Iterator[Change]:
-        """A folder without its disk keeps what is known below it; it stands as a failed item until the disk is back."""
-        self._closed[container] = _UNREADABLE
+    def _report_unmounted(self, container: str) -> Iterator[Change]:
+        """Report a missing disk as a failing item; the known items below the mount point are kept."""
+        self._pruned[container] = _UNREADABLE
         locator = _mark(container)
         if locator not in self._known.within(container):
             error = FetchFailed(
-                "its disk is not mounted; mount it, or delete the empty folder if the disk is gone for good"
+                "disk not mounted; mount it, or delete the empty folder if the disk was removed for good"
             )
             yield Failure(Item(locator, container, "unmounted"), error)
 
-    def _unmounted_meanwhile(self) -> Iterator[Change]:
-        """The folders that lost their disk after they were listed: what was below them and not listed yet is not gone."""
-        for folder, device in self._mounted:
+    def _report_later_unmounts(self) -> Iterator[Change]:
+        """Report disks unmounted since their folder was listed: their unlisted subfolders are not deleted."""
+        for folder, device in self._mounts:
             try:
-                is_there = self._lister.list(folder).device == device
+                still_mounted = self._lister.list(folder).device == device
             except OSError:
-                is_there = False
-            if not is_there:
-                yield from self._unmounted(folder.container)
+                still_mounted = False
+            if not still_mounted:
+                yield from self._report_unmounted(folder.container)
 
-    def _gone_folders(self) -> Iterator[Change]:
-        """What is known below folders that are not there any more, or that a rule has closed since."""
-        for container in sorted(filter(self._concerns, self._containers - self._visited)):
-            closed = self._closed_above(container)
+    def _removed_folders(self) -> Iterator[Change]:
+        """Report the known items below folders that were deleted or are now excluded."""
+        for container in sorted(filter(self._counts_as_removed, self._containers - self._visited)):
+            pruned = self._pruned_by(container)
             key = _mark(container)
-            if closed == _UNREADABLE or (closed == _EXCLUDED and self._marks.get(key) == _EXCLUDED):
+            if pruned == _UNREADABLE or (pruned == _EXCLUDED and self._marks.get(key) == _EXCLUDED):
                 continue
-            # A checkpoint may come in between: what it has of the folder must not be passed over when that comes back.
-            self._ready[key] = None
+            # A checkpoint may be taken before the folder is complete. Without a mark, the folder is compared again if
+            # it returns.
+            self._new_marks[key] = None
             for locator, old in sorted(self._known.within(container).items()):
-                if closed:
+                if pruned:
                     yield from now_excluded(locator, container, old)
                 else:
                     yield Tombstone(locator)
-            self._ready[key] = closed
+            self._new_marks[key] = pruned
         for key in self._marks:
             container = key.removesuffix("/")
-            unseen = container not in self._visited and self._concerns(container)
-            if unseen and key not in self._ready and not self._closed_above(container):
-                self._ready[key] = None
+            not_listed = container not in self._visited and self._counts_as_removed(container)
+            if not_listed and key not in self._new_marks and not self._pruned_by(container):
+                self._new_marks[key] = None
 
-    def _closed_above(self, container: str) -> str | None:
-        """Why a folder was not listed, if it or one above it is closed."""
+    def _pruned_by(self, container: str) -> str | None:
+        """Return why a folder was not listed, if it or a folder above it was skipped."""
         while container:
-            if reason := self._closed.get(container):
+            if reason := self._pruned.get(container):
                 return reason
             container = container.rpartition("/")[0]
         return None
 
 
-class ComparisonAt(Comparison):
-    """A listing of what somebody saw change: what is at these paths now with all below it, and the folders that they are in.
+class PathComparison(Comparison):
+    """A comparison of the reported paths: everything at or below them, and the files beside them.
 
-    A folder is missed where the one that it was in is listed and does not have it any more.
+    A subfolder counts as deleted if its parent is listed and no longer contains it.
     """
 
     def __init__(self, tree: FolderTree, known: Known, root: str, paths: Collection[str]) -> None:
         super().__init__(tree, known, root, deep=False)
         self._paths = paths
-        self._alone: set[str] = set()
-        self._missed: set[str] = set()
+        self._without_subfolders: set[str] = set()
+        self._removed: set[str] = set()
 
-    def _starts(self) -> list[ScannedFolder]:
+    def _start_folders(self) -> list[ScannedFolder]:
         top = self._lister.top(self._tree.rules)
         whole = [folder for path in self._paths if (folder := self._lister.at(path, top))]
         within = {folder.container for folder in whole}
-        inside = {folder.container: folder for path in self._paths for folder in (self._around(path, top),)}
-        self._alone = {container for container in inside if not _is_below(container, within)}
-        # Those that are listed with all below come first: the others need not be listed again then.
-        return [inside[container] for container in self._alone] + whole
+        inside = {folder.container: folder for path in self._paths for folder in (self._nearest_folder(path, top),)}
+        self._without_subfolders = {container for container in inside if not _is_below(container, within)}
+        # Complete folders come first (the list is reversed): their contents then need not be listed twice.
+        return [inside[container] for container in self._without_subfolders] + whole
 
-    def _around(self, path: str, top: ScannedFolder) -> ScannedFolder:
-        """The folder that a path is in; where that is gone too, the nearest above."""
+    def _nearest_folder(self, path: str, top: ScannedFolder) -> ScannedFolder:
+        """Return the parent folder of a path or, if that was deleted, the nearest existing folder above it."""
         while path:
             path = path.rpartition("/")[0]
             if folder := self._lister.at(path, top):
                 return folder
         return top
 
-    def _below(self, folder: ScannedFolder, listing: Listing) -> list[ScannedFolder]:
-        below = super()._below(folder, listing)
-        self._missed |= self._children[folder.container] - {one.container for one in below}
-        if folder.container not in self._alone:
+    def _subfolders(self, folder: ScannedFolder, listing: Listing) -> list[ScannedFolder]:
+        below = super()._subfolders(folder, listing)
+        self._removed |= self._children[folder.container] - {subfolder.container for subfolder in below}
+        if folder.container not in self._without_subfolders:
             return below
-        return [one for one in below if self._marks.get(_mark(one.container), _EXCLUDED) == _EXCLUDED]
+        return [subfolder for subfolder in below if self._marks.get(_mark(subfolder.container), _EXCLUDED) == _EXCLUDED]
 
     @cached_property
     def _children(self) -> Mapping[str, set[str]]:
-        """By folder, the folders that were in it at the last listing."""
+        """The subfolders of each folder at the last listing."""
         children: defaultdict[str, set[str]] = defaultdict(set)
         for key in self._marks:
             if container := key.removesuffix("/"):
                 children[container.rpartition("/")[0]].add(container)
         return children
 
-    def _gone_folders(self) -> Iterator[Change]:
-        if self._missed:
-            yield from super()._gone_folders()
+    def _removed_folders(self) -> Iterator[Change]:
+        if self._removed:
+            yield from super()._removed_folders()
 
-    def _concerns(self, container: str) -> bool:
-        """Whether it, or a folder above it, is missed."""
-        return _is_below(container, self._missed)
+    def _counts_as_removed(self, container: str) -> bool:
+        return _is_below(container, self._removed)
 
 
 def _is_below(container: str, folders: Collection[str]) -> bool:
-    """Whether a folder, or one above it, is among these."""
+    """Return whether a folder, or a folder above it, is in `folders`."""
     while container not in folders:
         if not container:
             return False
@@ -376,12 +380,12 @@ def _is_below(container: str, folders: Collection[str]) -> bool:
 
 
 def _mark(container: str) -> str:
-    """The mark of a folder, which is also the locator of the folder itself where it stands as an item."""
+    """Return the key of a folder's mark; also the locator of the folder itself when it is reported as an item."""
     return f"{container}/"
 
 
 def _is_mounted(folder: ScannedFolder, listing: Listing) -> bool:
-    """Whether another disk is mounted on a folder than on the one that it is in."""
+    """Return whether a folder is on another device than its parent."""
     return folder.device not in (None, listing.device)
 
 
@@ -389,8 +393,11 @@ def _week(mark: str) -> str:
     return mark.removesuffix(_MOUNTED).partition(_WEEK)[2]
 
 
-def _stands(old: KnownItem, fingerprint: str, reason: SkipReason | None) -> bool:
-    """Whether what is known still holds. What follows the plus is why it was skipped, or a deep listing's content hash."""
+def _is_unchanged(old: KnownItem, fingerprint: str, reason: SkipReason | None) -> bool:
+    """Return whether a known item is unchanged.
+
+    A version is the fingerprint, followed by `+` and the skip reason or, after a deep comparison, a content hash.
+    """
     known, _, tail = old.version.partition("+")
     return known == fingerprint and (tail == reason if reason else tail not in _SKIPPED)
 

@@ -1,4 +1,4 @@
-"""What the settings of a source want no more."""
+"""Items that the settings of a source no longer select."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from catchment.model import Change, Item, KnownItem, Skip, SkipReason
 
 
 def now_excluded(locator: str, container: str, old: KnownItem) -> Iterator[Change]:
-    """An item that is known, and that the settings do not want any more: it leaves as a skip, for it is not gone.
+    """Yield a Skip for a known item that the settings now exclude. It is not a deletion: the item still exists at the
+    source.
 
-    Like every skipped item it has no identity: moved to where it is wanted, it is new and is read.
+    Like every skipped item it has no identity, so that a later move to an included path makes it a new item, which is
+    read.
     """
     version, _, reason = old.version.partition("+")
     if reason != SkipReason.EXCLUDED:

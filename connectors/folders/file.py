@@ -1,6 +1,6 @@
-"""Single files under a root: their names as locators, their fingerprints, and how they are read without leaving the root.
+"""Single files below a root: locators, fingerprints, identities, and reading without leaving the root.
 
-What changed in a whole tree is `connectors.folders.tree`.
+Comparing whole trees is in `connectors.folders.diff`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from connectors.folders.ignore import NO_FILE, UnknownRules
 
 _READ_SIZE = 1 << 20
 _STILL_WRITING = 2_000_000_000
-"""Nanoseconds after its last write in which a file that is open for writing is taken to be half-written."""
+"""Nanoseconds after its last write during which a file that is open for writing counts as incomplete."""
 _REFUSED = (errno.EACCES, errno.EPERM)
 
-# A byte that is not UTF-8 is written as the replacement character and two hexadecimal digits, so that a locator is valid
-# Unicode, readable, and leads back to the file. A replacement character that really is in a name is written twice.
+# A byte that is not UTF-8 becomes U+FFFD and two hexadecimal digits, so that a locator is valid Unicode, readable and
+# reversible. A real U+FFFD in a name is doubled.
 _MARK = "\ufffd"
 _UNSTORABLE = re.compile("[\udc80-\udcff\ufffd]")
 _ESCAPED = re.compile("\ufffd(\ufffd|[0-9a-f]{2})")
 
 
 class FileEntry(NamedTuple):
-    """What one stat call says of a file; `mode` has its type."""
+    """The result of one stat call on a file. `mode` includes the file type."""
 
     name: str
     inode: int
@@ -48,12 +48,12 @@ class FileEntry(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """Differs after every change of the file that its file system can show."""
+        """A string that differs after every change that the file system records."""
         return f"{self.inode:x}.{self.size:x}.{self.mtime_ns:x}.{self.ctime_ns:x}"
 
     @property
     def modified(self) -> datetime | None:
-        """When the file was last written; None for a time that no calendar has."""
+        """The time of the last write; None if it is outside the range of `datetime`."""
         try:
             return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.mtime_ns // 1000)
         except OverflowError:
@@ -65,48 +65,49 @@ class FileEntry(NamedTuple):
 
 
 def to_locator(path: str) -> str:
-    """The locator of a path relative to the root, as `os` spells it."""
+    """Return the locator for a path relative to the root, as spelled by `os`."""
     if path.isascii():
         return path
     return _UNSTORABLE.sub(lambda found: _MARK + (_MARK if found[0] == _MARK else f"{ord(found[0]) - 0xDC00:x}"), path)
 
 
 def to_path(locator: str) -> str:
-    """The path that `to_locator` made a locator of."""
+    """Return the path for a locator; the inverse of `to_locator`."""
     if locator.isascii():
         return locator
     return _ESCAPED.sub(lambda found: _MARK if found[1] == _MARK else chr(0xDC00 + int(found[1], 16)), locator)
 
 
 def identity(entry: FileEntry, path: str) -> str:
-    """What stays the same when a file is moved or renamed, and differs for every other file.
+    """Return a string that survives a move or rename and differs for every other file.
 
-    An inode number alone is not enough: it is given to the next new file as soon as the old one is deleted. The time of birth
-    tells the two apart. Size and time of writing are part of it too, so that a file that was moved *and* edited is read again.
-    The device is left out: its number changes with every remount.
+    An inode number alone is reused for the next new file after a deletion; the birth time distinguishes the two. Size
+    and modification time are included so that a file that was moved *and* edited is read again. The device is left out:
+    its number changes with every remount.
     """
     return f"{entry.inode:x}.{entry.size:x}.{entry.mtime_ns:x}.{birth_time(path, entry.inode):x}"
 
 
 def item_error(error: OSError) -> ItemError:
-    """What an operating system's refusal means for one item."""
+    """Convert an error of the operating system to the ItemError for one item."""
     if isinstance(error, UnknownRules):
-        # One that is too long stays so: another try would only tell less.
+        # A file over the size limit fails until it is edited: retrying is useless.
         return (AccessDenied if error.errno in (*_REFUSED, errno.EFBIG) else FetchFailed)(str(error))
     what = os.strerror(error.errno or errno.EIO).lower()
     if error.errno in _REFUSED:
-        return AccessDenied(f"it may not be read ({what}); change its mode or owner, and the next sync takes it up")
+        return AccessDenied(f"{what}; change its mode or owner, then sync again")
     if error.errno in NO_FILE:
-        return Vanished("it went away before it was read; the next sync decides what that means")
-    return FetchFailed(f"it could not be read ({what}); check the disk if this stays")
+        return Vanished("removed before it was read; the next sync checks whether it was moved or deleted")
+    return FetchFailed(f"read error ({what}); check the disk if it persists")
 
 
 @contextmanager
 def opened(root: Path, locator: str, fingerprint: str, *, follow_links: bool) -> Iterator[tuple[int, FileEntry]]:
-    """Open a file for reading and hold it to its fingerprint, before the body runs and after.
+    """Open a regular file for reading and verify its fingerprint before and after the body runs.
 
-    No link leads out of the root, whoever swaps a folder for one meanwhile. Raises Vanished, AccessDenied, FetchFailed,
-    StillChanging when the fingerprint is another one or a program is writing it, and SourceUnavailable when the root is gone.
+    Symbolic links cannot lead out of the root, even if a folder is replaced by a link at the same time. Raises
+    Vanished, AccessDenied, FetchFailed, StillChanging if the fingerprint differs or a program is writing the file, and
+    SourceUnavailable if the root is missing.
     """
     name = locator.rpartition("/")[2]
     try:
@@ -116,13 +117,13 @@ def opened(root: Path, locator: str, fingerprint: str, *, follow_links: bool) ->
     try:
         entry = FileEntry.of(name, os.fstat(handle))
         if entry.fingerprint != fingerprint:
-            raise StillChanging("it changed after it was listed; the next sync takes the new version")
+            raise StillChanging("changed since it was listed; the next sync reads the new version")
         _let_clock_tick(entry)
         if _is_being_written(handle, entry):
-            raise StillChanging("a program is writing it; the sync after that takes it")
+            raise StillChanging("still being written by a program; a later sync reads it")
         yield handle, entry
         if FileEntry.of(name, os.fstat(handle)).fingerprint != fingerprint:
-            raise StillChanging("it changed while it was read; it is tried again when it is quiet")
+            raise StillChanging("changed while it was read; it will be retried")
     except OSError as error:
         raise item_error(error) from error
     finally:
@@ -130,7 +131,7 @@ def opened(root: Path, locator: str, fingerprint: str, *, follow_links: bool) ->
 
 
 def read_all(handle: int, size: int) -> bytes:
-    """The content of an open file; a byte more than `size` if it has grown, never all of an endless one."""
+    """Return the content of an open file: at most `size` + 1 bytes, even if the file has grown or is endless."""
     parts: list[bytes] = []
     left = size + 1
     while left > 0 and (part := os.read(handle, min(left, _READ_SIZE))):
@@ -140,7 +141,7 @@ def read_all(handle: int, size: int) -> bytes:
 
 
 def sha256(handle: int) -> str:
-    """The hash of an open file's content, in hexadecimal."""
+    """Return the hexadecimal SHA-256 of an open file."""
     digest = hashlib.sha256()
     while part := os.read(handle, _READ_SIZE):
         digest.update(part)
@@ -148,7 +149,7 @@ def sha256(handle: int) -> str:
 
 
 def _open_below(root: Path, path: str, *, follow_links: bool) -> int:
-    """Open a regular file below the root, folder by folder, so that no part of the way can be a link."""
+    """Open a regular file below the root, folder by folder, so that no component of the path can be a link."""
     if follow_links:
         root = Path(os.path.realpath(root))
         real = Path(os.path.realpath(root / path))
@@ -162,7 +163,7 @@ def _open_below(root: Path, path: str, *, follow_links: bool) -> int:
     try:
         folder = os.open(root, way & ~os.O_NOFOLLOW)
     except OSError as error:
-        raise SourceUnavailable(gone(to_locator(root.name))) from error
+        raise SourceUnavailable(missing_root(to_locator(root.name))) from error
     try:
         for part in parts[:-1]:
             deeper = os.open(part, way, dir_fd=folder)
@@ -174,9 +175,9 @@ def _open_below(root: Path, path: str, *, follow_links: bool) -> int:
         os.close(folder)
 
 
-def gone(name: str) -> str:
-    """The message for a root that is not there."""
-    return f"the folder {name!r} is not there; mount its disk, or correct `root` of the source"
+def missing_root(name: str) -> str:
+    """Return the message for a missing root."""
+    return f"folder {name!r}: not found; mount its disk, or correct `root` of the source"
 
 
 def _regular(handle: int) -> int:
@@ -187,11 +188,11 @@ def _regular(handle: int) -> int:
 
 
 def _let_clock_tick(entry: FileEntry) -> None:
-    """Wait until a later write is bound to show in the file's times.
+    """Wait until any later write is sure to change the file's times.
 
-    File systems stamp with the time of their last tick: 10 ms at most on the common ones, 1 or 2 s where times are whole
-    seconds. A file that is read within the tick of its last write could be written again without a trace; read after it, it
-    cannot. A time far ahead of the clock is left alone: no wait would help.
+    File systems round times to their last clock tick: at most 10 ms on common ones, 1 or 2 s where times are whole
+    seconds. A file that is read in the same tick as its last write could be written again without any change of its
+    times. Times far in the future are ignored: waiting would not help.
     """
     now = time.time_ns()
     for stamp in (entry.mtime_ns, entry.ctime_ns):
@@ -202,17 +203,21 @@ def _let_clock_tick(entry: FileEntry) -> None:
 
 
 def _is_being_written(handle: int, entry: FileEntry) -> bool:
-    """Whether a program has the file open for writing, and wrote only now; a log that is merely kept open is let through."""
+    """Return whether a program has the file open for writing and wrote recently.
+
+    An idle log file that is open does not count.
+    """
     if not hasattr(fcntl, "F_SETLEASE") or abs(time.time_ns() - entry.mtime_ns) > _STILL_WRITING:
         return False
     try:
-        # The system grants a lease for reading only while nobody has the file open for writing. Who opens it in the moment
-        # that the lease is held waits for its end, and the signal that tells of them would kill by default.
+        # The system grants a read lease only if no process has the file open for writing. A process that opens the file
+        # during
+        # the lease waits for its release; the signal about it, which would kill us by default, becomes SIGURG.
         fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
-        # Another refusal means that it cannot be told: another's file, or a disk without leases.
+        # Other errors mean that leases do not work here: a file of another user, or a file system without leases.
         return error.errno == errno.EAGAIN
     return False
 
@@ -228,23 +233,23 @@ _FAT, _EXFAT = 0x4D44, 0x2011BAB0
 
 
 def file_system(path: str | Path) -> int | None:
-    """The number that Linux has for the file system that a path is on (statfs(2)); None if the system cannot tell."""
+    """Return the Linux magic number of the file system of a path (statfs(2)); None if unknown."""
     if not sys.platform.startswith("linux"):
         return None
     answer = ctypes.create_string_buffer(_STATFS_SIZE)
     if _libc.statfs(os.fsencode(path), answer):
         return None
-    # The first field is a long on every common Linux.
+    # `f_type` is the first field, a long on every common Linux.
     return ctypes.c_long.from_buffer(answer).value & 0xFFFFFFFF
 
 
-def tells_every_change(path: str | Path) -> bool:
-    """Whether the file system under a path notes when a file was last changed, so that nobody can set that back."""
+def has_change_times(path: str | Path) -> bool:
+    """Return whether the file system of a path records change times (ctime), which programs cannot set back."""
     return file_system(path) not in (_FAT, _EXFAT)
 
 
 def birth_time(path: str, inode: int) -> int:
-    """When the file was made, in nanoseconds; 0 where the system cannot tell. Python's own stat leaves it out on Linux."""
+    """Return the creation time of a file in nanoseconds; 0 if unknown. On Linux, `os.stat` does not provide it."""
     if _statx is None:
         try:
             return int(getattr(os.lstat(path), "st_birthtime", 0) * 1_000_000_000)

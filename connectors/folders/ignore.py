@@ -1,6 +1,6 @@
-"""Which files of a tree are wanted: the patterns of the settings, and the ignore files found in the tree.
+"""Select the files of a tree by the patterns of the settings and by the ignore files in the tree.
 
-Patterns are written and matched as in a `.gitignore`: `*.tmp` at any depth, `/build/` at the top, `docs/**`, `!keep.tmp`.
+Patterns have the syntax of `.gitignore`: `*.tmp` at any depth, `/build/` at the top, `docs/**`, `!keep.tmp`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from connectors.folders.patterns import Patterns
 
 _LARGEST_IGNORE_FILE = 200_000
 _MOST_LINES = 5_000
-"""An ignore file of this many patterns takes 0.3 s to compile, and 20 µs for each path that is matched against it."""
+"""An ignore file of this many patterns takes 0.3 s to compile and 20 µs for each path that is matched."""
 _LONGEST_LINE = 4_096
-"""No path is longer on Linux; a pattern of 200 000 characters takes up to 3 s to compile."""
+"""The longest path on Linux. A pattern of 200 000 characters takes up to 3 s to compile."""
 _TOO_LARGE = (
     f"file too large: more than {_MOST_LINES:,} lines, {_LARGEST_IGNORE_FILE // 1_000} kB, "
     f"or {_LONGEST_LINE:,} characters in a line"
 )
-# Git's own store is never content, even where hidden files are wanted.
+# Git's own data is never content, even if hidden files are included.
 _NEVER = frozenset({".git"})
 NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
-"""What opening says where there is nothing, a link that is not followed, or what is no file."""
+"""Errors of `os.open` for a missing file, a link (not followed), or something other than a file."""
 
 
 class UnknownRules(OSError):
-    """An ignore file is there and cannot be read: nobody knows what of its folder is wanted. `file` is its name."""
+    """An ignore file exists but cannot be read, so the files it excludes are unknown. `file` is its name."""
 
     def __init__(self, error: OSError, file: str) -> None:
         reason = _TOO_LARGE if error.errno == errno.EFBIG else os.strerror(error.errno or errno.EIO).lower()
@@ -40,13 +40,12 @@ class UnknownRules(OSError):
 
     def __str__(self) -> str:
         remedy = "shorten it" if self.errno == errno.EFBIG else "make it readable"
-        said = f"{self.file} cannot be read ({self.strerror}), so that nobody knows what it leaves out"
-        return f"{said}; {remedy}, or delete it"
+        return f"{self.file} cannot be read ({self.strerror}); {remedy}, or delete it"
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """What a source's settings say about which files are wanted. Raises ValueError for a pattern that is not one."""
+    """The file selection in a source's settings. `top` raises ValueError for an invalid pattern."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -54,16 +53,16 @@ class IgnoreRules:
     hidden: bool = False
 
     def top(self) -> Layer:
-        """The rules as they stand above the root folder."""
+        """Return the rules that apply to the root folder, before its ignore files are read."""
         key = hashlib.blake2b(repr((self.include, self.exclude, self.hidden)).encode(), digest_size=8).hexdigest()
         return Layer(self, key, _compiled(self.include), _compiled(self.exclude))
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The rules that hold in one folder: those of the settings, and of every ignore file from the root down to it.
+    """The rules that apply in one folder: the settings, and every ignore file from the root down to this folder.
 
-    `key` differs whenever any of them does.
+    `key` changes whenever any of these rules changes.
     """
 
     rules: IgnoreRules
@@ -73,32 +72,34 @@ class Layer:
     files: tuple[_IgnoreFile, ...] = field(default=())
 
     @property
-    def tests(self) -> bool:
-        """Whether there is anything to test a name against besides being hidden."""
+    def has_patterns(self) -> bool:
+        """Whether there are any patterns."""
         return bool(self.include or self.exclude or self.files)
 
     def enter(self, folder: str, path: str) -> Layer:
-        """The rules inside a folder, given as `path` on disk and as `folder` relative to the root ("" for the root).
+        """Return the rules inside a folder, given its `path` on disk and its path relative to the root (`folder`, ""
+        for the root).
 
         Raises UnknownRules.
         """
         layer = self
         for name in self.rules.ignore_files:
             text = _text(f"{path}/{name}")
-            if text is not None and (found := _compiled(patterns.lines_of(text), lenient=True)):
+            if text is not None and (found := _compiled(patterns.split_lines(text), lenient=True)):
                 file = _IgnoreFile(len(folder) + 1 if folder else 0, f"{folder}/{name}" if folder else name, found)
                 key = hashlib.blake2b(f"{layer.key}\0{file.name}\0{text}".encode(errors="replace"), digest_size=8)
                 layer = Layer(self.rules, key.hexdigest(), self.include, self.exclude, (file, *layer.files))
         return layer
 
     def hides(self, name: str) -> bool:
-        """Whether a name alone says that it is not wanted."""
+        """Return whether a file is excluded by its name alone: hidden, or Git's own data."""
         return name[0] == "." and (not self.rules.hidden or name in _NEVER)
 
     def why_not(self, path: str, *, folder: bool) -> str | None:
-        """Why a path relative to the root is not wanted, for a person; None if it is.
+        """Return why a path relative to the root is excluded, as a phrase for messages; None if it is included.
 
-        The folders above it are taken to be wanted. The settings go before ignore files, deeper ignore files before others.
+        Assumes that the folders above it are included. The settings override ignore files; deeper ignore files override
+        others.
         """
         if self.hides(path.rpartition("/")[2]):
             return "hidden"
@@ -117,7 +118,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class _IgnoreFile:
-    """An ignore file: where the paths that it sees begin, its name, and its patterns."""
+    """An ignore file: the length of the path prefix that its patterns do not see, its name, its patterns."""
 
     start: int
     name: str
@@ -125,16 +126,16 @@ class _IgnoreFile:
 
 
 def _compiled(lines: Iterable[str], *, lenient: bool = False) -> Patterns | None:
-    """The patterns, None if there are none. Lenient leaves out a line that is no pattern, as git does."""
-    return (patterns.those_in if lenient else patterns.compiled)(lines) or None
+    """Return the compiled patterns; None if there are none. If `lenient`, skip invalid lines, as git does."""
+    return (patterns.parse_ignore_file if lenient else patterns.parse_patterns)(lines) or None
 
 
 def _text(path: str) -> str | None:
-    """What an ignore file says; None where there is none. Raises UnknownRules."""
+    """Return the text of an ignore file; None if there is none. Raises UnknownRules."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        # What else has the name, such as a link, which git does not follow either, holds no patterns.
+        # Git ignores links and folders with this name too.
         if error.errno in NO_FILE:
             return None
         raise UnknownRules(error, path.rpartition("/")[2]) from error

@@ -1,8 +1,8 @@
-"""Patterns as in a `.gitignore`, matched byte for byte as `git check-ignore` matches them.
+"""Patterns in the syntax of `.gitignore`, matched byte for byte as `git check-ignore` does.
 
-All patterns of a list become two regular expressions, one for names and one for paths. Each star but the last of a segment,
-and each `**/` but the last, is bound to its first match: the later ones have most room then, and a hostile line of many stars
-takes no longer than a plain one.
+All patterns of a list become two regular expressions: one for file names, one for paths. Every star of a segment and
+every `**/` except the last is atomic: it keeps its first match. This does not change the result, because an early match
+leaves the most room for the rest, and it keeps patterns with many stars from backtracking exponentially.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 EDITION = 2
-"""Changes with the answers: a commit that was listed under another edition is listed again."""
+"""Increment when results change: commits listed under another edition are then listed again."""
 
 _CLASSES = {
     "alnum": r"0-9A-Za-z",
@@ -46,9 +46,9 @@ class _Line(NamedTuple):
 
 
 class Patterns:
-    """A list of patterns; the last one that matches decides. Paths are relative to the place of the list.
+    """A list of patterns; the last match decides. Paths are relative to the folder of the list.
 
-    Surrogate escapes stand for the bytes of a path that are not UTF-8, as in `os.fsdecode`.
+    Surrogate escapes represent bytes that are not UTF-8, as in `os.fsdecode`.
     """
 
     def __init__(self, lines: Sequence[_Line]) -> None:
@@ -58,12 +58,12 @@ class Patterns:
         return bool(self._lines)
 
     def decides(self, path: str, *, folder: bool) -> bool | None:
-        """Return whether the path itself is ignored; None if no pattern matches it. Its folders are not looked at."""
+        """Return whether the path is ignored; None if no pattern matches. The folders above it are not considered."""
         number = self._last(os.fsencode(path), folder=folder)
         return None if number < 0 else self._lines[number].ignores
 
     def ignores(self, file: str) -> bool:
-        """Return what `git check-ignore` says of a file: an ignored folder hides all that is in it."""
+        """Return whether `git check-ignore` would report a file: an ignored folder hides everything below it."""
         return any(number >= 0 and self._lines[number].ignores for number in self._down_to(file))
 
     def covers(self, file: str) -> bool:
@@ -72,7 +72,7 @@ class Patterns:
         return number >= 0 and self._lines[number].ignores
 
     def _down_to(self, file: str) -> Iterator[int]:
-        """The last matching pattern of each folder above a file, from the top, and of the file itself."""
+        """Yield the last matching pattern of each folder above a file, from the top, and of the file itself."""
         path = os.fsencode(file)
         end = path.find(b"/")
         while end >= 0:
@@ -81,7 +81,7 @@ class Patterns:
         yield self._last(path, folder=False)
 
     def _last(self, path: bytes, *, folder: bool) -> int:
-        """The number of the last pattern that matches; -1 if none does."""
+        """Return the index of the last matching pattern; -1 if there is none."""
         subject = path + b"\0" if folder else path
         last = -1
         for regex, numbers, text in (
@@ -101,24 +101,30 @@ class Patterns:
         return self._joined(whole_path=True)
 
     def _joined(self, *, whole_path: bool) -> tuple[re.Pattern[bytes], Sequence[int]]:
-        """One expression of all patterns, the last first, each followed by an empty group; and their numbers, by group."""
+        """Combine all patterns into one expression, the last first, each followed by an empty group.
+
+        Also return their indexes.
+        """
         numbers = [number for number, line in enumerate(self._lines) if line.whole_path == whole_path][::-1]
         joined = "|".join(f"{self._lines[number].regex}()" for number in numbers)
         return re.compile(joined.encode("latin-1"), re.DOTALL), numbers
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines of a file as git takes them: a name may have in it whatever else ends a line elsewhere."""
+def split_lines(text: str) -> list[str]:
+    """Split a text into lines as git does: only at LF or CRLF.
+
+    File names may contain the other line separators of Unicode.
+    """
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
-def compiled(lines: Iterable[str]) -> Patterns:
-    """The patterns of the settings. Raises ValueError for a line that can match nothing."""
+def parse_patterns(lines: Iterable[str]) -> Patterns:
+    """Compile the patterns of the settings. Raises ValueError for a line that can never match."""
     return Patterns([pattern for line in lines if (pattern := _pattern(line))])
 
 
-def those_in(lines: Iterable[str]) -> Patterns:
-    """The patterns of an ignore file. Like git, it ignores a line that can match nothing, and what follows a NUL."""
+def parse_ignore_file(lines: Iterable[str]) -> Patterns:
+    """Compile the patterns of an ignore file. Like git, skip lines that can never match, and cut lines at a NUL."""
     kept = []
     for line in lines:
         try:
@@ -130,9 +136,9 @@ def those_in(lines: Iterable[str]) -> Patterns:
 
 
 def _pattern(line: str) -> _Line | None:
-    """Return the pattern of a line; None for a comment or an empty line. Raises ValueError for any other line."""
+    """Compile one line; return None for a comment or an empty line. Raises ValueError if it can never match."""
     if "\0" in line:
-        raise ValueError("no name contains a NUL")
+        raise ValueError("NUL in a pattern")
     text = _trimmed(line)
     if not text or text.startswith("#"):
         return None
@@ -140,21 +146,21 @@ def _pattern(line: str) -> _Line | None:
     only_folders = glob.endswith("/")
     glob = glob.removesuffix("/")
     if not glob:
-        raise ValueError("it names no file")
+        raise ValueError("empty pattern")
     whole_path = "/" in glob
     regex = _translated(glob.removeprefix("/"), whole_path=whole_path)
     return _Line(not text.startswith("!"), whole_path, f"{regex}{_FOLDER}" if only_folders else f"{regex}{_FOLDER}?")
 
 
 def _trimmed(line: str) -> str:
-    """The line without the spaces at its end; one after a backslash is part of a name."""
+    """Strip the trailing spaces of a line, except a space escaped by a backslash."""
     kept = line.rstrip(" ")
     backslashes = len(kept) - len(kept.rstrip("\\"))
     return line[: len(kept) + backslashes % 2]
 
 
 def _translated(glob: str, *, whole_path: bool) -> str:
-    """Return the expression of a pattern. Raises ValueError for brackets or a backslash that are never closed."""
+    """Return the regular expression for a pattern. Raises ValueError for unclosed brackets or a trailing backslash."""
     wild = _WILD.search(glob)
     first_wild = wild.start() if wild else len(glob)
     parts, segment = [""], _Segment()
@@ -162,13 +168,13 @@ def _translated(glob: str, *, whole_path: bool) -> str:
     while place < len(glob):
         unit = _UNITS.match(glob, place)
         if unit is None:
-            raise ValueError("nothing follows its last backslash")
+            raise ValueError("trailing backslash")
         start, place = unit.span()
         if unit["set"]:
             regex, place = _set(glob, place)
             segment.add(regex)
         elif unit["stars"]:
-            # Git takes `**` for any number of folders after a slash, at the start, and after a name without wildcards.
+            # `**` means any number of folders only after a slash, at the start, or after a prefix without wildcards.
             deep = whole_path and len(unit["stars"]) > 1 and (start == first_wild or glob[start - 1] == "/")
             if deep and place == len(glob):
                 segment.add(_REST)
@@ -187,7 +193,7 @@ def _translated(glob: str, *, whole_path: bool) -> str:
 
 
 class _Segment:
-    """The expression of one segment of a path, in the making: what stands between its stars."""
+    """Builds the expression of one path segment: the pieces between its stars."""
 
     def __init__(self) -> None:
         self._pieces = [""]
@@ -199,7 +205,7 @@ class _Segment:
         self._pieces.append("")
 
     def end(self) -> str:
-        """Return the expression, and begin with the next segment."""
+        """Return the expression and start the next segment."""
         first, *others = self._pieces
         self._pieces = [""]
         bound = "".join(f"(?>{_STAR}?{piece})" for piece in others[:-1])
@@ -207,7 +213,10 @@ class _Segment:
 
 
 def _set(glob: str, place: int) -> tuple[str, int]:
-    """Return the expression of the brackets that open before a place, and the place after them. Raises ValueError."""
+    """Return the expression for the brackets that open before `place`, and the position after them.
+
+    Raises ValueError.
+    """
     negated = glob[place : place + 1] in ("!", "^")
     place += negated
     items, before, first = "", "", True
@@ -217,12 +226,12 @@ def _set(glob: str, place: int) -> tuple[str, int]:
         if char == "-" and before and after not in ("", "]"):
             place += 2 if after == "\\" else 1
             char = glob[place : place + 1]
-            # A range that runs backwards is empty; its first character was added before.
+            # A reversed range is empty; its first character has already been added.
             items += f"{_byte(before)}-{_byte(char)}" if char and before <= char else ""
             before = ""
         elif char == "[" and after == ":" and (name := re.compile(r"\[:([^\]]*):\]").match(glob, place)):
             if name[1] not in _CLASSES:
-                raise ValueError(f"there is no class [:{name[1]}:]")
+                raise ValueError(f"unknown character class [:{name[1]}:]")
             items += _CLASSES[name[1]]
             place = name.end() - 1
             before = ""
@@ -231,7 +240,7 @@ def _set(glob: str, place: int) -> tuple[str, int]:
             before = char = glob[place : place + 1]
             items += _byte(char) if char else ""
         if not char:
-            raise ValueError("its brackets are never closed")
+            raise ValueError("unclosed brackets")
         place += 1
     return (rf"[^/\x00{items}]" if negated else f"(?!/)[{items}]"), place + 1
 

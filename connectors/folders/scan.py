@@ -1,4 +1,4 @@
-"""One folder as it is on disk: its wanted files with what one stat call says of each, and the folders below it."""
+"""List single folders: the stat results of their selected files, and their subfolders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from connectors.folders.ignore import IgnoreRules, Layer
 
 
 class ScannedFolder(NamedTuple):
-    """A folder to list: its path on disk, its path relative to the root, and what holds above it: rules and device."""
+    """A folder to list: its path on disk, its path relative to the root, and the rules and device of its parent."""
 
     path: str
     relative: str
@@ -26,72 +26,74 @@ class ScannedFolder(NamedTuple):
 
     @property
     def container(self) -> str:
-        """The folder's own locator; "" for the root."""
+        """The folder's locator; "" for the root."""
         return to_locator(self.relative)
 
     def child(self, name: str) -> str:
-        """The path of something in the folder, relative to the root."""
+        """Return the path of an entry relative to the root."""
         return f"{self.relative}/{name}" if self.relative else name
 
     def enter(self, name: str, listing: Listing) -> ScannedFolder:
-        """A folder in this one, of which `listing` is the listing."""
+        """Return a subfolder, given the listing of this folder."""
         return ScannedFolder(f"{self.path}/{name}", self.child(name), listing.layer, listing.device)
 
 
 @dataclass(slots=True)
 class Listing:
-    """What was found in a folder.
+    """The entries of one folder.
 
-    `files` are wanted (plain tuples in the shape of `FileEntry`, sorted), `unseen` are files that could not be looked at,
-    `passed_over` are names of files that the rules leave out, `folders` are to be listed next, `closed` are not.
+    `files` are the selected files, sorted, as plain tuples with the fields of `FileEntry`. `stat_errors` are files whose
+    stat failed. `excluded` are the names of excluded files. `folders` are to be listed next; `pruned` are excluded
+    subfolders.
     """
 
     layer: Layer
     device: int
     files: list[tuple[str, int, int, int, int, int]] = field(default_factory=list)
-    unseen: dict[str, OSError] = field(default_factory=dict)
-    passed_over: list[str] = field(default_factory=list)
+    stat_errors: dict[str, OSError] = field(default_factory=dict)
+    excluded: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
+    pruned: list[str] = field(default_factory=list)
 
     def digest(self, max_bytes: int) -> str:
-        """Differs whenever something about the folder's files, or about which are wanted, does.
+        """Return a digest that changes with the folder's files and with the rules.
 
-        The names passed over count, because an item that was excluded may now be gone.
+        Excluded names are included, because a known item that was excluded may now be deleted.
         """
-        unseen = [(name, error.errno) for name, error in self.unseen.items()]
-        # marshal is the fastest stable form of plain tuples; a newer Python that writes it differently costs one closer look.
-        said = marshal.dumps((self.layer.key, max_bytes, self.files, unseen, sorted(self.passed_over)), 2)
-        return hashlib.sha256(said).hexdigest()[:24]
+        stat_errors = [(name, error.errno) for name, error in self.stat_errors.items()]
+        # marshal is the fastest stable encoding of plain tuples. If a newer Python changes it, each folder is compared
+        # once more.
+        content = marshal.dumps((self.layer.key, max_bytes, self.files, stat_errors, sorted(self.excluded)), 2)
+        return hashlib.sha256(content).hexdigest()[:24]
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in the folder, wanted or not."""
-        return not (self.files or self.unseen or self.passed_over or self.folders or self.closed)
+        """Whether the folder has no entries, excluded ones included."""
+        return not (self.files or self.stat_errors or self.excluded or self.folders or self.pruned)
 
     def locators(self, folder: ScannedFolder) -> set[str]:
-        """The locators of the files, seen and unseen."""
+        """Return the locators of the selected files, with those whose stat failed."""
         found = {to_locator(folder.child(file[0])) for file in self.files}
-        found.update(to_locator(folder.child(name)) for name in self.unseen)
+        found.update(to_locator(folder.child(name)) for name in self.stat_errors)
         return found
 
 
 class Lister:
-    """Lists the folders of one tree, of which `root` is the real path."""
+    """Lists the folders of one tree. `root` is its real path."""
 
     def __init__(self, root: Path, follow_links: bool) -> None:
         self._root = root
         self._follow = follow_links
         self._followed: dict[str, str] = {}
-        own = os.path.realpath(Home.default().path)
-        self._own_state = own if Path(own).is_relative_to(root) else ""
+        home = os.path.realpath(Home.default().path)
+        self._home = home if Path(home).is_relative_to(root) else ""
 
     def top(self, rules: IgnoreRules) -> ScannedFolder:
-        """The root as the first folder to list."""
+        """Return the root folder."""
         return ScannedFolder(str(self._root), "", rules.top())
 
     def at(self, relative: str, top: ScannedFolder) -> ScannedFolder | None:
-        """The folder at a path relative to the root; None where there is none, or none that is wanted."""
+        """Return the folder at a path relative to the root; None if it does not exist or is excluded."""
         folder = top
         for name in relative.split("/") if relative else ():
             path, inner = f"{folder.path}/{name}", folder.child(name)
@@ -100,64 +102,64 @@ class Lister:
                 device, found = os.stat(folder.path).st_dev, os.lstat(path)  # noqa: PTH116 - as in `list`
             except OSError:
                 return None
-            if not stat.S_ISDIR(found.st_mode) or self._is_own(path) or layer.why_not(inner, folder=True):
+            if not stat.S_ISDIR(found.st_mode) or self._is_home(path) or layer.why_not(inner, folder=True):
                 return None
             folder = ScannedFolder(path, inner, layer, device)
         return folder
 
     def list(self, folder: ScannedFolder) -> Listing:
-        """Look at every file of a folder once. Raises OSError when the folder, or what its rules are, cannot be read."""
-        # By its handle: the system then need not find the way to the folder again for each file.
+        """List a folder, with one stat call for each file. Raises OSError if it or its ignore file cannot be read."""
+        # Scanning by descriptor saves resolving the folder's path for each file.
         handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             layer = folder.above.enter(folder.relative, folder.path)
             listing = Listing(layer, os.fstat(handle).st_dev)
-            self._look(folder, listing, handle)
+            self._scan(folder, listing, handle)
         finally:
             os.close(handle)
-        # The order of a folder on disk may differ from one time to the next.
+        # The order of directory entries is not stable.
         listing.files.sort(key=itemgetter(0))
         if self._follow:
             self._follow_links(folder, listing)
         listing.folders.sort()
         return listing
 
-    def _look(self, folder: ScannedFolder, listing: Listing, handle: int) -> None:
-        layer, keep = listing.layer, listing.files.append
-        tests = layer.tests
+    def _scan(self, folder: ScannedFolder, listing: Listing, handle: int) -> None:
+        layer, append = listing.layer, listing.files.append
+        has_patterns = layer.has_patterns
         with os.scandir(handle) as entries:
             for entry in entries:
                 name = entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    self._sort_folder(folder, listing, name)
+                    self._add_folder(folder, listing, name)
                     continue
                 if (name[0] == "." and layer.hides(name)) or (
-                    tests and layer.why_not(folder.child(name), folder=False)
+                    has_patterns and layer.why_not(folder.child(name), folder=False)
                 ):
-                    listing.passed_over.append(name)
+                    listing.excluded.append(name)
                     continue
                 try:
                     found = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    listing.unseen[name] = error
+                    listing.stat_errors[name] = error
                     continue
-                keep((name, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode))
+                append((name, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode))
 
-    def _sort_folder(self, folder: ScannedFolder, listing: Listing, name: str) -> None:
+    def _add_folder(self, folder: ScannedFolder, listing: Listing, name: str) -> None:
         wanted = listing.layer.why_not(folder.child(name), folder=True) is None
-        if wanted and not self._is_own(f"{folder.path}/{name}"):
+        if wanted and not self._is_home(f"{folder.path}/{name}"):
             listing.folders.append(name)
         else:
-            listing.closed.append(name)
+            listing.pruned.append(name)
 
-    def _is_own(self, path: str) -> bool:
-        """Whether it is our own state, which would be changed by being read, without end."""
-        return bool(self._own_state) and (os.path.realpath(path) if self._follow else path) == self._own_state
+    def _is_home(self, path: str) -> bool:
+        """Return whether the path is CATCHMENT_HOME: reading it would change it, endlessly."""
+        return bool(self._home) and (os.path.realpath(path) if self._follow else path) == self._home
 
     def _follow_links(self, folder: ScannedFolder, listing: Listing) -> None:
-        """Put what links lead to in their place, where that is inside the root and does not go round in circles."""
+        """Replace links by their targets if these are inside the root and do not form a cycle."""
         files = []
         for file in listing.files:
             path = f"{folder.path}/{file[0]}"
@@ -166,21 +168,22 @@ class Lister:
                 files.append(file)
             elif not stat.S_ISDIR(found.st_mode):
                 files.append((*FileEntry.of(file[0], found),))
-            elif self._leads_on(folder.path, path):
+            elif self._is_followed(folder.path, path):
                 listing.folders.append(file[0])
             else:
                 files.append(file)
         listing.files = files
 
     def _target(self, path: str) -> os.stat_result | None:
-        """What a link leads to; None if that is nothing, outside of the root, or in our own state."""
+        """Return the stat result of a link's target; None if it is missing, outside the root or in CATCHMENT_HOME."""
         real = Path(os.path.realpath(path))
         try:
-            return real.stat() if real.is_relative_to(self._root) and not real.is_relative_to(self._own_state) else None
+            return real.stat() if real.is_relative_to(self._root) and not real.is_relative_to(self._home) else None
         except OSError:
             return None
 
-    def _leads_on(self, folder: str, path: str) -> bool:
-        """Whether a link to a folder leads neither upwards nor where another link has led: both could go on without end."""
+    def _is_followed(self, folder: str, path: str) -> bool:
+        """Return whether to follow a link to a folder: not to a folder above it, and not where another link already
+        led."""
         real = os.path.realpath(path)
         return not Path(os.path.realpath(folder)).is_relative_to(real) and self._followed.setdefault(real, path) == path

@@ -1,7 +1,6 @@
-"""A tree of folders as a source: which files are new, changed, gone, or not wanted, and what is in one of them.
+"""A folder tree as a source: the operations of a connector on files.
 
-`connectors.folders.diff` compares a tree with the known items, `connectors.folders.scan` lists one folder, and
-`connectors.folders.file` names and reads one file.
+Comparing is in `connectors.folders.diff`, listing in `connectors.folders.scan`, reading in `connectors.folders.file`.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from catchment.errors import (
     SourceUnavailable,
 )
 from catchment.model import Change, Item, Root, SkipReason, fingerprint
-from connectors.folders.diff import Comparison, ComparisonAt
-from connectors.folders.file import FileEntry, birth_time, gone, opened, read_all, to_locator
+from connectors.folders.diff import Comparison, PathComparison
+from connectors.folders.file import FileEntry, birth_time, missing_root, opened, read_all, to_locator
 from connectors.folders.ignore import IgnoreRules, UnknownRules
 
 _CHANGES_PER_CHECKPOINT = 1_000
@@ -29,7 +28,7 @@ _CHANGES_PER_CHECKPOINT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FolderTree:
-    """A folder with all below it, and what of it is wanted. `max_bytes` is the size up to which a file is."""
+    """A folder with everything below it, and the rules that select files. Larger files than `max_bytes` are skipped."""
 
     root: Path
     rules: IgnoreRules
@@ -38,11 +37,11 @@ class FolderTree:
 
     @property
     def name(self) -> str:
-        """What to call the root in a message, which must not hold a full path."""
+        """The root's name for messages, which must not contain full paths."""
         return to_locator(self.root.name) or "/"
 
     def probe(self) -> int:
-        """How many files and folders are at the top. Raises SourceUnavailable, LoginFailed or BadInput."""
+        """Return the number of entries at the top. Raises SourceUnavailable, LoginFailed or BadInput."""
         try:
             with os.scandir(self.root) as entries:
                 return sum(1 for _ in entries)
@@ -50,9 +49,9 @@ class FolderTree:
             raise self.unavailable(error) from error
 
     def identity(self) -> str:
-        """Which root this is, so that an empty mount point, or a folder made anew, is not taken for the one that was.
+        """Return a string that identifies the root, to detect an empty mount point or a recreated folder.
 
-        Its file system, its inode, and when it was made: an inode is given to the next folder as soon as it is free.
+        It combines file system, inode and birth time, because an inode number is reused after a deletion.
         """
         try:
             inode = self.root.stat().st_ino
@@ -61,25 +60,31 @@ class FolderTree:
             raise self.unavailable(error) from error
 
     def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        """As `Connector.changes`. Deletions come before new files, so that a move is seen as one."""
+        """Yield the changes as `Connector.changes` does.
+
+        Deletions precede new files, so that moves are recognised at once.
+        """
         yield from self._compared(Comparison(self, known, self.identity(), deep=deep))
 
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
-        """As `Watchable.changes_at`."""
-        yield from self._compared(ComparisonAt(self, known, self.identity(), paths))
+        """Yield the changes at some paths as `Watchable.changes_at` does."""
+        yield from self._compared(PathComparison(self, known, self.identity(), paths))
 
     def _compared(self, comparison: Comparison) -> Iterator[Change]:
         yield Root(comparison.root)
-        for said, change in enumerate(comparison.run(), 1):
+        for count, change in enumerate(comparison.run(), 1):
             yield change
-            if said % _CHANGES_PER_CHECKPOINT == 0:
+            if count % _CHANGES_PER_CHECKPOINT == 0:
                 yield comparison.checkpoint()
         yield comparison.checkpoint()
 
     def read(self, item: Item) -> tuple[bytes, FileEntry]:
-        """The content of a listed file. Raises ItemError, or SourceUnavailable when the root is gone; may be repeated."""
+        """Return the content of a listed file.
+
+        Raises ItemError, or SourceUnavailable if the root is missing. May be repeated.
+        """
         if item.locator.endswith("/"):
-            raise FetchFailed("the folder could not be listed; the next sync that can list it clears this entry")
+            raise FetchFailed("folder could not be listed; this entry clears once a sync can list it")
         version = fingerprint(item.version)
         with opened(self.root, item.locator, version, follow_links=self.follow_links) as (handle, file):
             if file.size > self.max_bytes:
@@ -87,9 +92,9 @@ class FolderTree:
             return read_all(handle, file.size), file
 
     def why_not(self, path: str) -> str | None:
-        """Why a path relative to the root is not listed, for a person; None if the rules have nothing against it.
+        """Return why a path relative to the root is excluded, as a phrase for messages; None if it is included.
 
-        Raises OSError where an ignore file, or a folder on the way, cannot be read.
+        Raises OSError if an ignore file, or a folder above the path, cannot be read.
         """
         layer, folder = self.rules.top(), ""
         parts = path.split("/")
@@ -101,18 +106,14 @@ class FolderTree:
         return None
 
     def unavailable(self, error: OSError) -> SourceUnavailable | LoginFailed | BadInput:
-        """What it means that the root itself cannot be listed."""
+        """Convert an error on the root itself to a SourceError or BadInput with the remedy."""
         name = self.name
         if isinstance(error, UnknownRules):
-            return SourceUnavailable(f"at the top of the folder {name!r}, {error}")
+            return SourceUnavailable(f"folder {name!r}: {error}")
         if isinstance(error, PermissionError):
-            return LoginFailed(
-                f"the folder {name!r} may not be read; give the user that Catchment runs as the right to"
-            )
+            return LoginFailed(f"folder {name!r}: permission denied; grant read access to the user that runs Catchment")
         if isinstance(error, NotADirectoryError):
-            return BadInput(f"{name!r} is not a folder; give the folder that holds it as `root`")
+            return BadInput(f"{name!r}: not a folder; set `root` to the folder that contains it")
         if isinstance(error, FileNotFoundError):
-            return SourceUnavailable(gone(self.name))
-        return SourceUnavailable(
-            f"the folder {name!r} cannot be read ({os.strerror(error.errno or 0)}); check its disk"
-        )
+            return SourceUnavailable(missing_root(self.name))
+        return SourceUnavailable(f"folder {name!r}: read error ({os.strerror(error.errno or 0)}); check its disk")

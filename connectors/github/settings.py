@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from catchment.errors import BadInput
 from catchment.runtime.secret_references import SecretReference
 from catchment.settings import FullPath, SourceSettings, TextEncoding, expanded
-from connectors.folders.patterns import compiled
+from connectors.folders.patterns import parse_patterns
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.loopback import is_loopback
 
@@ -105,7 +105,7 @@ class GitHubSettings(SourceSettings):
     def _are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:
             try:
-                compiled([pattern])
+                parse_patterns([pattern])
             except ValueError:
                 raise ValueError(f"{pattern!r} is not a pattern; write it as in a .gitignore") from None
         return patterns

@@ -56,7 +56,7 @@ def test_a_folder_that_may_not_be_read(alone: Person, vault: Path) -> None:
     person = Person(alone.home, before=powerless())
     vault.chmod(0)
     try:
-        person("sources", "add", "local_files", vault, "--name", "papers").refused(3, "may not be read")
+        person("sources", "add", "local_files", vault, "--name", "papers").refused(3, "permission denied")
         nothing_was_added(person)
     finally:
         vault.chmod(0o700)

@@ -1,4 +1,4 @@
-"""Trees of real files, and a user that has no rights to some of them."""
+"""Fixtures for connectors: folders of real files, servers, and a user without privileges."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def dovecot() -> Iterator[Dovecot]:
-    """A server of mail, which all tests share."""
+    """A mail server shared by all tests."""
     yield from serving()
 
 
 @pytest.fixture
 def server(dovecot: Dovecot, monkeypatch: pytest.MonkeyPatch) -> Dovecot:
-    """The server with nothing in it; the password is in the variable `MAIL_PASSWORD`."""
+    """The mail server without messages; the password is in `MAIL_PASSWORD`."""
     monkeypatch.setenv("MAIL_PASSWORD", PASSWORD)
     dovecot.clear()
     return dovecot
@@ -47,7 +47,7 @@ def server(dovecot: Dovecot, monkeypatch: pytest.MonkeyPatch) -> Dovecot:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
-    """A server of GitHub's API without repositories; a token for it is in the variable `HUB_TOKEN`."""
+    """A GitHub API server without repositories; a token for it is in `HUB_TOKEN`."""
     monkeypatch.setenv("HUB_TOKEN", TOKEN)
     with serving_hub() as server:
         yield server
@@ -55,7 +55,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
 
 @pytest.fixture
 def hub_proxy(hub: GitHubServer) -> Iterator[Proxy]:
-    """A proxy before that server."""
+    """A proxy in front of the GitHub API server."""
     made = Proxy(hub.port)
     yield made
     made.close()
@@ -63,7 +63,7 @@ def hub_proxy(hub: GitHubServer) -> Iterator[Proxy]:
 
 @pytest.fixture
 def shared_root() -> Iterator[Path]:
-    """A root that other users may enter, which pytest's own temporary folders are not."""
+    """A root that other users may enter, unlike pytest's temporary folders."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder
@@ -75,7 +75,7 @@ def shared_root() -> Iterator[Path]:
 
 @pytest.fixture
 def unprivileged() -> Callable[[], AbstractContextManager[None]]:
-    """Act as a user without special rights for a while; whoever runs the tests is one already, unless it is root."""
+    """Return a context manager that drops root privileges; without effect if the tests do not run as root."""
 
     @contextmanager
     def act() -> Iterator[None]:

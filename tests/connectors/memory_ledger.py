@@ -1,4 +1,4 @@
-"""A ledger in memory that takes in what a connector says as the real one does, so that connectors are tested without it."""
+"""An in-memory ledger that handles changes like the real one, to test connectors without a database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from catchment.model import (
 
 @dataclass
 class Row:
-    """An item as the ledger keeps it; `number` stays with it wherever it moves."""
+    """An item in the ledger; `number` survives moves."""
 
     number: int
     item: Item
@@ -40,20 +40,20 @@ class Row:
 
 @dataclass
 class Report:
-    """What one sync said and did, by locator."""
+    """The changes and effects of one sync, by locator."""
 
     changes: list[Change] = field(default_factory=list)
     new: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
     moved: dict[str, str] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
     skipped: dict[str, SkipReason] = field(default_factory=dict)
     failed: dict[str, ItemError] = field(default_factory=dict)
     fetched: set[str] = field(default_factory=set)
 
     @property
-    def said(self) -> list[Change]:
-        """What was said of items."""
+    def item_changes(self) -> list[Change]:
+        """All changes except roots and checkpoints."""
         return [change for change in self.changes if not isinstance(change, (Root, Checkpoint))]
 
 
@@ -81,7 +81,7 @@ class Snapshot:
 
 
 class MemoryLedger:
-    """Items and marks of one source."""
+    """The items and marks of one source."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
@@ -96,7 +96,7 @@ class MemoryLedger:
         return {locator: row for locator, row in self.rows.items() if row.state == "present"}
 
     def documents(self) -> dict[str, bytes]:
-        """What is in the library."""
+        """Return the contents in the library by locator."""
         return {locator: row.content.data for locator, row in self.present().items() if row.content}
 
     def sync(
@@ -108,9 +108,9 @@ class MemoryLedger:
         fetch: bool = True,
         paths: Collection[str] | None = None,
     ) -> Report:
-        """List and fetch. `cut` ends the listing after so many changes, as a crash would: only what was checkpointed stays.
+        """List and fetch. `cut` interrupts the listing after that many changes: only checkpointed changes are kept.
 
-        `paths`: list only what changed there.
+        `paths`: list only these paths.
         """
         report = Report()
         pending: list[Change] = []
@@ -159,7 +159,7 @@ class MemoryLedger:
                     report.failed[item.locator] = error
                 case Tombstone(locator=locator):
                     self.rows[locator].state = "missing"
-                    report.gone.add(locator)
+                    report.deleted.add(locator)
 
     def _row(self, item: Item) -> Row:
         row = self.rows.setdefault(item.locator, Row(next(self._numbers), item))
@@ -174,7 +174,7 @@ class MemoryLedger:
         moved = None if row else self._came(came_from) or self._missing(item.identity)
         if moved:
             report.moved[moved.item.locator] = item.locator
-            report.gone.discard(moved.item.locator)
+            report.deleted.discard(moved.item.locator)
             del self.rows[moved.item.locator]
             moved.job = moved.job or moved.item.identity != item.identity
             moved.item, moved.state, moved.skipped = item, "present", None

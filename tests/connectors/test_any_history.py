@@ -1,4 +1,7 @@
-"""Whatever happens to a tree, after a sync the ledger has what is on the disk: the one in memory, and the real one."""
+"""Random histories of a folder tree: after a sync, the ledger matches the disk.
+
+With the ledger in memory and the real one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def _clear(path: Path) -> None:
 
 
 def _write(root: Path, place: str, content: str) -> None:
-    """Edits in place where it can, as some editors do."""
+    """Write a file, in place if it exists, as some editors do."""
     path = root / place
     for above in path.relative_to(root).parents:
         if (root / above).is_file():
@@ -97,7 +100,7 @@ def on_disk(root: Path) -> dict[str, bytes]:
 @given(
     st.lists(st.tuples(st.lists(steps, max_size=6), st.one_of(st.none(), st.integers(0, 8))), min_size=1, max_size=5)
 )
-def test_after_any_history_the_ledger_has_what_is_on_the_disk(rounds: list[tuple[list[Step], int | None]]) -> None:
+def test_random_history_ends_with_the_files_on_disk(rounds: list[tuple[list[Step], int | None]]) -> None:
     ledger = MemoryLedger()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -108,13 +111,13 @@ def test_after_any_history_the_ledger_has_what_is_on_the_disk(rounds: list[tuple
             ledger.sync(connector, cut=cut, fetch=cut is None)
             if cut is None:
                 assert ledger.documents() == on_disk(root)
-                assert ledger.sync(connector).said == []
+                assert ledger.sync(connector).item_changes == []
         ledger.sync(connector)
         assert ledger.documents() == on_disk(root)
 
 
 def _list(ledger: Ledger, source: Source, connector: LocalFiles, cut: int | None = None) -> IntakeCounts | None:
-    """One listing into the real ledger; what it changed, or None when it was cut short."""
+    """List into the real ledger; return the last counts, or None if the listing was cut short."""
     sync = ledger.syncs.begin(source.id, run=None, owner="test", code_version="0", alive=lambda owner: False)
     known, pending, counts = ledger.intake.known(source.id), [], []
     for change in islice(connector.changes(known), cut):
@@ -138,7 +141,7 @@ def _list(ledger: Ledger, source: Source, connector: LocalFiles, cut: int | None
 @given(
     st.lists(st.tuples(st.lists(steps, max_size=6), st.one_of(st.none(), st.integers(0, 8))), min_size=1, max_size=4)
 )
-def test_after_any_history_the_real_ledger_knows_what_is_on_the_disk(
+def test_random_history_in_the_real_ledger(
     rounds: list[tuple[list[Step], int | None]],
 ) -> None:
     with tempfile.TemporaryDirectory() as name:

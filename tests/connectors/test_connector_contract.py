@@ -1,4 +1,4 @@
-"""What every connector must do, whatever its kind. A new kind adds one entry to `SOURCES`."""
+"""The contract that every connector fulfils. A new kind of source adds one entry to `SOURCES`."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from tests.connectors.memory_ledger import MemoryLedger
 
 @dataclass(frozen=True)
 class SampleSource:
-    """A small source of one kind: how it is made, changed and lost, and the settings that lead to it.
+    """A small source of one kind: its settings, and functions that create, change and remove it.
 
-    `place` is the fixture that gives what the functions take: a folder, or a server.
+    `place` is the fixture passed to these functions: a folder or a server.
     """
 
     kind: str
     fill: Callable[[Any], None]
     settings: Callable[[Any], dict[str, Any]]
     change: Callable[[Any], None]
-    """Adds one item, edits one where items can be edited, and deletes one."""
+    """Adds one item, edits one if items can be edited, and deletes one."""
     lose: Callable[[Any], None]
     place: str = "root"
     edits: int = 1
     keeps_versions: bool = False
-    """Whether what was listed can be read in that version whatever came after it."""
+    """Whether a listed version can still be fetched after later changes."""
 
 
 def _fill_folder(path: Path) -> None:
@@ -97,36 +97,36 @@ def _change_clone(path: Path) -> None:
 
 
 @pytest.fixture
-def said(hub: GitHubServer, hub_proxy: Proxy) -> tuple[GitHubServer, Proxy]:
-    """A server of GitHub's API, and the proxy through which it is asked."""
+def api(hub: GitHubServer, hub_proxy: Proxy) -> tuple[GitHubServer, Proxy]:
+    """A GitHub API server, and the proxy in front of it."""
     return hub, hub_proxy
 
 
-def _fill_said(place: tuple[GitHubServer, Proxy]) -> None:
+def _fill_api(place: tuple[GitHubServer, Proxy]) -> None:
     repo = place[0].repo("ada/weir")
     repo.comment(repo.open("An issue"))
     repo.open("A pull request", pull=True)
     repo.release("v1.0")
 
 
-def _said_settings(place: tuple[GitHubServer, Proxy]) -> dict[str, Any]:
+def _api_settings(place: tuple[GitHubServer, Proxy]) -> dict[str, Any]:
     given = {"repositories": ("ada/weir",), "include": ("issues", "pulls", "releases")}
     return {**given, "address": place[1].address, "token": "env:HUB_TOKEN"}
 
 
-def _change_said(place: tuple[GitHubServer, Proxy]) -> None:
+def _change_api(place: tuple[GitHubServer, Proxy]) -> None:
     repo = place[0].repos["ada/weir"]
     repo.delete_comment(min(repo.comments))
     repo.edit(1, body="edited")
     repo.open("A new one")
 
 
-def _lose_said(place: tuple[GitHubServer, Proxy]) -> None:
+def _lose_api(place: tuple[GitHubServer, Proxy]) -> None:
     place[1].close()
 
 
 SOURCES = [
-    SampleSource("github", _fill_said, _said_settings, _change_said, _lose_said, place="said", keeps_versions=True),
+    SampleSource("github", _fill_api, _api_settings, _change_api, _lose_api, place="api", keeps_versions=True),
     SampleSource("github", _fill_clone, lambda path: {"clone": path}, _change_clone, _lose_folder, keeps_versions=True),
     SampleSource("imap", _fill_mail, _mail_settings, _change_mail, Dovecot.stop, place="server", edits=0),
     SampleSource("local_files", _fill_folder, lambda path: {"root": path}, _change_folder, _lose_folder),
@@ -142,7 +142,7 @@ class Sample:
 
 
 _PARAMETERS = [pytest.param(source, marks=pytest.mark.full if source.place == "server" else ()) for source in SOURCES]
-"""The connector that reads from Dovecot is for the full run."""
+"""The sample that needs Dovecot runs in the full suite only."""
 
 
 @pytest.fixture(params=_PARAMETERS, ids=lambda source: source.kind)
@@ -157,44 +157,44 @@ def sample(request: pytest.FixtureRequest) -> Iterator[Sample]:
         connector.close()
 
 
-def test_every_kind_has_an_entry_here() -> None:
+def test_every_kind_has_a_sample_source() -> None:
     assert {source.kind for source in SOURCES} == set(kinds())
 
 
-def test_the_root_comes_first_and_a_checkpoint_last(sample: Sample, ledger: MemoryLedger) -> None:
+def test_root_comes_first_and_checkpoint_last(sample: Sample, ledger: MemoryLedger) -> None:
     changes = list(sample.connector.changes(ledger.known()))
     assert isinstance(changes[0], Root)
     assert isinstance(changes[-1], Checkpoint)
     assert sum(isinstance(change, Root) for change in changes) == 1
 
 
-def test_a_second_listing_has_nothing_to_say(sample: Sample, ledger: MemoryLedger) -> None:
-    assert len(ledger.sync(sample.connector).said) == 4
-    assert ledger.sync(sample.connector).said == []
+def test_second_listing_reports_no_changes(sample: Sample, ledger: MemoryLedger) -> None:
+    assert len(ledger.sync(sample.connector).item_changes) == 4
+    assert ledger.sync(sample.connector).item_changes == []
 
 
-def test_a_second_listing_has_nothing_to_say_after_changes_either(sample: Sample, ledger: MemoryLedger) -> None:
+def test_listing_after_changes_is_followed_by_an_empty_one(sample: Sample, ledger: MemoryLedger) -> None:
     ledger.sync(sample.connector)
     sample.source.change(sample.place)
     report = ledger.sync(sample.connector)
-    assert (len(report.new), len(report.changed), len(report.gone)) == (1, sample.source.edits, 1)
-    assert ledger.sync(sample.connector).said == []
+    assert (len(report.new), len(report.changed), len(report.deleted)) == (1, sample.source.edits, 1)
+    assert ledger.sync(sample.connector).item_changes == []
 
 
-def test_saying_everything_again_without_marks_changes_nothing(sample: Sample, ledger: MemoryLedger) -> None:
+def test_listing_without_marks_changes_no_items(sample: Sample, ledger: MemoryLedger) -> None:
     ledger.sync(sample.connector)
     ledger.marks.clear()
     report = ledger.sync(sample.connector)
-    assert (report.new, report.changed, report.gone, report.fetched) == (set(), set(), set(), set())
+    assert (report.new, report.changed, report.deleted, report.fetched) == (set(), set(), set(), set())
 
 
-def test_a_deep_listing_of_unchanged_content_changes_nothing(sample: Sample, ledger: MemoryLedger) -> None:
+def test_deep_listing_of_unchanged_content_changes_no_items(sample: Sample, ledger: MemoryLedger) -> None:
     ledger.sync(sample.connector)
     report = ledger.sync(sample.connector, deep=True)
-    assert (report.new, report.changed, report.gone, report.fetched) == (set(), set(), set(), set())
+    assert (report.new, report.changed, report.deleted, report.fetched) == (set(), set(), set(), set())
 
 
-def test_a_listing_cut_short_anywhere_is_completed_by_the_next(sample: Sample, ledger: MemoryLedger) -> None:
+def test_next_listing_completes_an_interrupted_one(sample: Sample, ledger: MemoryLedger) -> None:
     ledger.sync(sample.connector)
     sample.source.change(sample.place)
     length = len(list(sample.connector.changes(ledger.known())))
@@ -208,7 +208,7 @@ def test_a_listing_cut_short_anywhere_is_completed_by_the_next(sample: Sample, l
 
 
 def test_every_listed_item_can_be_fetched(sample: Sample, ledger: MemoryLedger) -> None:
-    for change in ledger.sync(sample.connector, fetch=False).said:
+    for change in ledger.sync(sample.connector, fetch=False).item_changes:
         assert isinstance(change, Upsert)
         raw = sample.connector.fetch(change.item)
         assert len(raw.data) == change.item.size
@@ -216,7 +216,7 @@ def test_every_listed_item_can_be_fetched(sample: Sample, ledger: MemoryLedger) 
         assert raw.modified == change.item.modified
 
 
-def test_fetching_what_is_not_there_any_more_is_an_error_of_the_item(sample: Sample, ledger: MemoryLedger) -> None:
+def test_fetching_a_deleted_item_raises_an_item_error(sample: Sample, ledger: MemoryLedger) -> None:
     ledger.sync(sample.connector, fetch=False)
     before = dict(ledger.present())
     sample.source.change(sample.place)
@@ -229,7 +229,7 @@ def test_fetching_what_is_not_there_any_more_is_an_error_of_the_item(sample: Sam
     assert refused == (0 if sample.source.keeps_versions else 1 + sample.source.edits)
 
 
-def test_a_connector_and_what_it_says_travel_between_processes(sample: Sample, ledger: MemoryLedger) -> None:
+def test_connector_and_changes_can_be_pickled(sample: Sample, ledger: MemoryLedger) -> None:
     copy: Connector = pickle.loads(pickle.dumps(sample.connector))
     changes = list(copy.changes(ledger.known()))
     if isinstance(copy, Connected):
@@ -238,15 +238,13 @@ def test_a_connector_and_what_it_says_travel_between_processes(sample: Sample, l
     assert changes == list(sample.connector.changes(ledger.known()))
 
 
-def test_a_probe_says_in_one_line_what_it_found(sample: Sample) -> None:
+def test_probe_returns_one_line(sample: Sample) -> None:
     line = sample.connector.probe()
     assert line
     assert "\n" not in line
 
 
-def test_a_source_that_is_gone_is_one_error_with_the_remedy_and_deletes_nothing(
-    sample: Sample, ledger: MemoryLedger
-) -> None:
+def test_missing_source_raises_an_error_and_keeps_all_items(sample: Sample, ledger: MemoryLedger) -> None:
     ledger.sync(sample.connector)
     sample.source.lose(sample.place)
     with pytest.raises((SourceError, BadInput), match=r"; "):
@@ -256,24 +254,22 @@ def test_a_source_that_is_gone_is_one_error_with_the_remedy_and_deletes_nothing(
     assert len(ledger.documents()) == 4
 
 
-def test_a_source_that_is_gone_while_items_are_fetched_is_no_failure_of_the_items(
-    sample: Sample, ledger: MemoryLedger
-) -> None:
+def test_source_lost_while_fetching_raises_a_source_error(sample: Sample, ledger: MemoryLedger) -> None:
     ledger.sync(sample.connector, fetch=False)
     if isinstance(sample.connector, Connected):
-        sample.connector.close()  # Else it may have read ahead.
+        sample.connector.close()  # Discard items read ahead.
     sample.source.lose(sample.place)
     with pytest.raises(SourceError):
         sample.connector.fetch(next(iter(ledger.present().values())).item)
 
 
-def test_a_connector_does_nothing_when_it_is_made(sample: Sample) -> None:
+def test_constructor_does_not_read_the_source(sample: Sample) -> None:
     sample.source.lose(sample.place)
     type(sample.connector)(type(sample.connector).settings(**sample.source.settings(sample.place)))
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_every_setting_tells_a_person_what_it_is_for(kind: str) -> None:
+def test_every_setting_has_a_title_and_description(kind: str) -> None:
     schema = connector_class(kind).settings.model_json_schema()
     own = set(schema["properties"]) - {"priority", "retry", "cache", "limits", "resources", "preset"}
     assert own
@@ -281,7 +277,7 @@ def test_every_setting_tells_a_person_what_it_is_for(kind: str) -> None:
         assert schema["properties"][name].keys() >= {"title", "description"}
 
 
-def test_an_unknown_kind_is_refused_with_the_nearest_name() -> None:
+def test_unknown_kind_is_rejected_with_a_suggestion() -> None:
     with pytest.raises(BadInput, match="did you mean obsidian"):
         connector_class("obsidan")
     with pytest.raises(BadInput, match="did you mean local_files"):
@@ -290,7 +286,7 @@ def test_an_unknown_kind_is_refused_with_the_nearest_name() -> None:
         connector_class("xyz")
 
 
-def test_the_table_loads_no_connector_and_connectors_load_neither_scheduler_nor_database() -> None:
+def test_connectors_load_lazily_and_without_heavy_libraries() -> None:
     code = """
 import sys, connectors
 assert [name for name in sys.modules if name.startswith("connectors.")] == []

@@ -1,4 +1,4 @@
-"""Which file is which: moves, edits and deletions on a real file system."""
+"""Moves, edits and deletions on a real file system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.connectors.memory_ledger import MemoryLedger, Report
 
 
 class Folder:
-    """A source of files with its ledger."""
+    """A folder source with its ledger."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -46,7 +46,7 @@ def folder(root: Path) -> Folder:
     return folder
 
 
-def test_a_folder_that_is_made_anew_is_another_root_though_it_may_get_the_same_inode(folder: Folder) -> None:
+def test_recreated_root_is_a_different_root(folder: Folder) -> None:
     before = folder.ledger.root
     for _ in range(3):
         shutil.rmtree(folder.root)
@@ -56,52 +56,52 @@ def test_a_folder_that_is_made_anew_is_another_root_though_it_may_get_the_same_i
         before = folder.ledger.root
 
 
-def test_a_renamed_file_is_moved_and_not_read_again(folder: Folder) -> None:
+def test_renamed_file_is_moved_without_reading_it(folder: Folder) -> None:
     number = folder.number("a.md")
     (folder.root / "a.md").rename(folder.root / "renamed.md")
     report = folder.sync()
     assert report.moved == {"a.md": "renamed.md"}
-    assert (report.fetched, report.gone, folder.number("renamed.md")) == (set(), set(), number)
+    assert (report.fetched, report.deleted, folder.number("renamed.md")) == (set(), set(), number)
 
 
 @pytest.mark.parametrize(("old", "new"), [("a.md", "sub/a.md"), ("sub/deep/d.md", "d.md"), ("a.md", "A.md")])
-def test_a_file_moved_up_or_down_or_to_other_case_is_moved(folder: Folder, old: str, new: str) -> None:
+def test_file_moved_between_folders_or_cases_is_moved(folder: Folder, old: str, new: str) -> None:
     (folder.root / old).rename(folder.root / new)
     report = folder.sync()
     assert (report.moved, report.fetched) == ({old: new}, set())
 
 
 @pytest.mark.parametrize("name", ["before", "zzz"])
-def test_a_moved_folder_takes_its_files_along(folder: Folder, name: str) -> None:
+def test_moved_folder_moves_its_files(folder: Folder, name: str) -> None:
     (folder.root / "sub").rename(folder.root / name)
     report = folder.sync()
     assert report.moved == {"sub/c.md": f"{name}/c.md", "sub/deep/d.md": f"{name}/deep/d.md"}
-    assert (report.fetched, report.gone) == (set(), set())
+    assert (report.fetched, report.deleted) == (set(), set())
     assert not [mark for mark in folder.ledger.marks if mark.startswith("sub/")]
 
 
-def test_a_file_moved_into_a_new_folder_is_moved(folder: Folder) -> None:
+def test_file_moved_into_a_new_folder_is_moved(folder: Folder) -> None:
     (folder.root / "new" / "er").mkdir(parents=True)
     (folder.root / "a.md").rename(folder.root / "new/er/a.md")
     assert folder.sync().moved == {"a.md": "new/er/a.md"}
 
 
-def test_a_file_that_was_moved_and_edited_is_read_again(folder: Folder) -> None:
+def test_moved_and_edited_file_is_read_again(folder: Folder) -> None:
     (folder.root / "a.md").rename(folder.root / "moved.md")
     (folder.root / "moved.md").write_text("other text")
     assert folder.sync().fetched == {"moved.md"}
     assert folder.text("moved.md") == "other text"
 
 
-def test_an_atomic_save_is_an_edit_of_the_same_item(folder: Folder) -> None:
+def test_atomic_save_is_an_edit_of_the_same_item(folder: Folder) -> None:
     number = folder.number("a.md")
     folder.write("a.md.new", "saved").rename(folder.root / "a.md")
     report = folder.sync()
-    assert (report.changed, report.new, report.gone) == ({"a.md"}, set(), set())
+    assert (report.changed, report.new, report.deleted) == ({"a.md"}, set(), set())
     assert (folder.number("a.md"), folder.text("a.md")) == (number, "saved")
 
 
-def test_two_files_that_swap_their_names_swap_their_contents(folder: Folder) -> None:
+def test_swapped_names_swap_the_contents(folder: Folder) -> None:
     (folder.root / "a.md").rename(folder.root / "x")
     (folder.root / "b.md").rename(folder.root / "a.md")
     (folder.root / "x").rename(folder.root / "b.md")
@@ -109,7 +109,7 @@ def test_two_files_that_swap_their_names_swap_their_contents(folder: Folder) -> 
     assert folder.text("a.md") == "text of b.md"
 
 
-def test_an_edit_that_keeps_size_and_time_is_found(folder: Folder) -> None:
+def test_edit_with_same_size_and_time_is_detected(folder: Folder) -> None:
     path = folder.root / "a.md"
     before = path.stat()
     path.write_text("TEXT OF a.md")
@@ -119,18 +119,16 @@ def test_an_edit_that_keeps_size_and_time_is_found(folder: Folder) -> None:
     assert folder.text("a.md") == "TEXT OF a.md"
 
 
-def test_an_edit_at_once_after_reading_is_found(folder: Folder) -> None:
+def test_edit_right_after_reading_is_detected(folder: Folder) -> None:
     for turn in range(10):
         (folder.root / "a.md").write_text(f"turn {turn}")
         folder.sync()
         assert folder.text("a.md") == f"turn {turn}"
 
 
-def test_a_file_is_only_read_once_a_later_write_must_show_in_its_times(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_waits_for_the_clock_tick_after_a_write(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock:
-        """A clock that stands five milliseconds after the last write, and moves when somebody sleeps."""
+        """A clock that starts 5 ms after the last write and advances only in `sleep`."""
 
         now = 0
         slept = 0.0
@@ -155,40 +153,38 @@ def test_a_file_is_only_read_once_a_later_write_must_show_in_its_times(
     )
 
 
-def test_a_file_added_with_an_old_time_is_found(folder: Folder) -> None:
+def test_new_file_with_an_old_time_is_detected(folder: Folder) -> None:
     os.utime(folder.write("old.md", "from long ago"), (0, 0))
     assert folder.sync().new == {"old.md"}
     assert folder.text("old.md") == "from long ago"
 
 
-def test_a_deleted_file_is_gone_and_comes_back_under_its_old_name_as_the_same_item(folder: Folder) -> None:
+def test_deleted_file_that_returns_is_the_same_item(folder: Folder) -> None:
     number = folder.number("a.md")
     (folder.root / "a.md").unlink()
-    assert folder.sync().gone == {"a.md"}
+    assert folder.sync().deleted == {"a.md"}
     folder.write("a.md", "back again")
     assert folder.sync().new == {"a.md"}
     assert (folder.number("a.md"), folder.text("a.md")) == (number, "back again")
 
 
-def test_a_deleted_folder_takes_its_files_and_marks_along(folder: Folder) -> None:
+def test_deleted_folder_removes_its_files_and_marks(folder: Folder) -> None:
     (folder.root / "sub/deep/d.md").unlink()
     (folder.root / "sub/deep").rmdir()
-    assert folder.sync().gone == {"sub/deep/d.md"}
+    assert folder.sync().deleted == {"sub/deep/d.md"}
     assert set(folder.ledger.marks) == {"/", "sub/"}
 
 
-def test_two_files_with_the_same_content_are_two_items(folder: Folder) -> None:
+def test_files_with_equal_content_are_separate_items(folder: Folder) -> None:
     folder.write("copy.md", "text of a.md")
     assert folder.sync().new == {"copy.md"}
     (folder.root / "a.md").unlink()
-    assert folder.sync().gone == {"a.md"}
+    assert folder.sync().deleted == {"a.md"}
     assert folder.text("copy.md") == "text of a.md"
 
 
-def test_a_new_file_that_got_the_inode_of_a_deleted_one_is_not_a_move(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Packages are unpacked with one fixed time; an inode is reused at once on common file systems."""
+def test_reused_inode_is_not_a_move(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unpacked packages share one fixed time, and common file systems reuse an inode at once."""
     fixed = (499_162_500, 499_162_500)
     os.utime(folder.write("package-1", "one"), fixed)
     folder.sync()
@@ -204,7 +200,7 @@ def test_a_new_file_that_got_the_inode_of_a_deleted_one_is_not_a_move(
     assert folder.text(path.name) == "two"
 
 
-def test_hard_links_are_items_of_their_own_and_one_may_move(folder: Folder) -> None:
+def test_hard_links_are_separate_items_and_can_move(folder: Folder) -> None:
     (folder.root / "twin.md").hardlink_to(folder.root / "a.md")
     assert "twin.md" in folder.sync().new
     (folder.root / "twin.md").rename(folder.root / "sub/twin.md")
@@ -212,20 +208,20 @@ def test_hard_links_are_items_of_their_own_and_one_may_move(folder: Folder) -> N
     assert folder.text("a.md") == folder.text("sub/twin.md") == "text of a.md"
 
 
-def test_a_file_replaced_by_a_folder_and_back(folder: Folder) -> None:
+def test_file_replaced_by_a_folder_and_back(folder: Folder) -> None:
     (folder.root / "a.md").unlink()
     folder.write("a.md/inside.md", "inside")
     report = folder.sync()
-    assert (report.gone, report.new) == ({"a.md"}, {"a.md/inside.md"})
+    assert (report.deleted, report.new) == ({"a.md"}, {"a.md/inside.md"})
     (folder.root / "a.md/inside.md").unlink()
     (folder.root / "a.md").rmdir()
     folder.write("a.md", "a file again")
     report = folder.sync()
-    assert (report.gone, report.new) == ({"a.md/inside.md"}, {"a.md"})
+    assert (report.deleted, report.new) == ({"a.md/inside.md"}, {"a.md"})
     assert folder.text("a.md") == "a file again"
 
 
-def test_a_file_that_grows_while_it_is_read_is_left_for_later(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_grows_while_it_is_read_is_retried(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder.write("growing.log", "first")
     read = file.read_all
 
@@ -243,7 +239,7 @@ def test_a_file_that_grows_while_it_is_read_is_left_for_later(folder: Folder, mo
     assert folder.text("growing.log") == "first more"
 
 
-def test_a_file_changed_after_it_was_listed_waits_for_the_next_listing(folder: Folder) -> None:
+def test_file_changed_after_listing_waits_for_the_next_listing(folder: Folder) -> None:
     connector = LocalFiles(LocalFilesSettings(root=folder.root))
     folder.write("a.md", "second")
     folder.ledger.sync(connector, fetch=False)
@@ -254,45 +250,45 @@ def test_a_file_changed_after_it_was_listed_waits_for_the_next_listing(folder: F
     assert folder.text("a.md") == "third, and longer"
 
 
-def test_a_deep_listing_finds_what_no_time_tells_and_a_later_listing_keeps_it(folder: Folder) -> None:
-    """Damage on the disk changes neither time nor size; here it is the ledger that remembers other content."""
+def test_deep_listing_detects_changes_without_new_times(folder: Folder) -> None:
+    """Disk damage changes neither time nor size. The test changes the hash in the ledger instead."""
     folder.ledger.rows["a.md"].content_hash = "0" * 64
-    assert folder.sync().said == []
+    assert folder.sync().item_changes == []
     report = folder.sync(deep=True)
     assert (report.changed, report.fetched) == ({"a.md"}, {"a.md"})
-    assert folder.sync(deep=True).said == []
+    assert folder.sync(deep=True).item_changes == []
     folder.ledger.marks.clear()
-    assert folder.sync().said == []
+    assert folder.sync().item_changes == []
     (folder.root / "a.md").write_text("edited later")
     assert folder.sync().fetched == {"a.md"}
 
 
 @pytest.mark.parametrize("way", ["whole", "late"])
-def test_where_times_of_change_are_not_kept_contents_are_compared_each_week(
+def test_contents_are_compared_weekly_without_change_times(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     week = 7 * 24 * 3_600
     monkeypatch.setattr("connectors.folders.file.file_system", lambda path: 0x4D44)
     monkeypatch.setattr("connectors.folders.diff.time.time", lambda: 3_000.5 * week)
-    assert folder.sync().said == [], "the first look compares all once"
+    assert folder.sync().item_changes == [], "the first listing compares all contents once"
     folder.ledger.rows["sub/c.md"].content_hash = "0" * 64
     monkeypatch.setattr("connectors.folders.diff.time.time", lambda: 3_000.9 * week)
-    assert folder.sync().said == []
+    assert folder.sync().item_changes == []
     monkeypatch.setattr("connectors.folders.diff.time.time", lambda: 3_001.1 * week)
     if way == "late":
-        folder.write("sub/new.md", "a new file has its folder listed twice")
+        folder.write("sub/new.md", "a folder with a new file is listed twice")
     assert folder.sync().changed == {"sub/c.md"}
-    assert folder.sync().said == []
+    assert folder.sync().item_changes == []
 
 
-def test_an_emptied_root_is_told_apart_from_another_disk(folder: Folder) -> None:
+def test_emptied_root_differs_from_a_replaced_root(folder: Folder) -> None:
     before = folder.ledger.root
     for path in sorted(folder.root.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     folder.sync()
     assert folder.ledger.root == before
     folder.root.rmdir()
-    folder.root.with_name("taken").mkdir()  # may take the inode of the old root, so that the new one gets another
+    folder.root.with_name("taken").mkdir()  # may take the old root's inode, so that the new root gets another
     folder.root.mkdir()
     folder.sync()
     assert folder.ledger.root != before

@@ -1,4 +1,4 @@
-"""Files and folders that are not as they should be."""
+"""Unusual files and folders: names, times, sizes, types, links and permissions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_odd_names_are_kept_as_they_are(ledger: MemoryLedger, root: Path, name: str) -> None:
+def test_unusual_names_are_kept(ledger: MemoryLedger, root: Path, name: str) -> None:
     (root / name).write_text("x")
     (root / "folder").mkdir()
     ledger.sync(source(root))
@@ -55,7 +55,7 @@ def test_composed_and_decomposed_names_are_two_files(ledger: MemoryLedger, root:
     assert ledger.documents() == {"\u00fc": b"composed", "u\u0308": b"decomposed"}
 
 
-def test_names_that_are_not_utf8_get_a_storable_locator_and_are_read(ledger: MemoryLedger, root: Path) -> None:
+def test_names_that_are_not_utf8_get_a_valid_locator(ledger: MemoryLedger, root: Path) -> None:
     folder = os.fsencode(root) + b"/caf\xe9"
     os.mkdir(folder)  # noqa: PTH102 - a Path cannot be made of bytes
     for name in (b"na\xefve.md", "\ufffdef".encode()):
@@ -68,11 +68,11 @@ def test_names_that_are_not_utf8_get_a_storable_locator_and_are_read(ledger: Mem
     }
     for locator in report.new:
         locator.encode()
-    assert ledger.sync(source(root)).said == []
+    assert ledger.sync(source(root)).item_changes == []
 
 
 @given(st.binary(max_size=12))
-def test_every_name_leads_to_a_locator_and_back(name: bytes) -> None:
+def test_locators_are_reversible(name: bytes) -> None:
     path = os.fsdecode(name)
     locator = to_locator(path)
     locator.encode()
@@ -80,18 +80,18 @@ def test_every_name_leads_to_a_locator_and_back(name: bytes) -> None:
 
 
 @given(st.lists(st.sampled_from([b"\xef\xbf\xbd", b"\xe9", b"e9", b"\xff", b"f"]), max_size=5))
-def test_names_that_look_like_an_escape_are_not_mistaken_for_one(parts: list[bytes]) -> None:
+def test_names_that_look_like_escapes_are_reversible(parts: list[bytes]) -> None:
     path = os.fsdecode(b"".join(parts))
     assert to_path(to_locator(path)) == path
 
 
-def test_an_empty_file_is_an_ordinary_item(ledger: MemoryLedger, root: Path) -> None:
+def test_empty_file_is_an_item(ledger: MemoryLedger, root: Path) -> None:
     (root / "empty").touch()
     ledger.sync(source(root))
     assert ledger.documents() == {"empty": b""}
 
 
-def test_two_hundred_folders_deep(ledger: MemoryLedger, root: Path) -> None:
+def test_two_hundred_nested_folders(ledger: MemoryLedger, root: Path) -> None:
     folder = root
     for _ in range(200):
         folder /= "down"
@@ -101,52 +101,52 @@ def test_two_hundred_folders_deep(ledger: MemoryLedger, root: Path) -> None:
     assert list(ledger.documents()) == ["down/" * 200 + "bottom.md"]
 
 
-def test_impossible_times_are_no_obstacle(ledger: MemoryLedger, root: Path) -> None:
+def test_files_with_extreme_times_are_read(ledger: MemoryLedger, root: Path) -> None:
     for name, seconds in (("early", -(2**31)), ("late", 2**33)):
         (root / name).touch()
         os.utime(root / name, (seconds, seconds))
     ledger.sync(source(root))
     assert set(ledger.documents()) == {"early", "late"}
-    assert ledger.sync(source(root)).said == []
+    assert ledger.sync(source(root)).item_changes == []
 
 
-def test_a_file_that_is_too_large_is_skipped_by_its_listing(ledger: MemoryLedger, root: Path) -> None:
+def test_file_over_the_size_limit_is_skipped(ledger: MemoryLedger, root: Path) -> None:
     (root / "small").write_bytes(b"x" * 900)
     with (root / "sparse").open("wb") as file:
         file.truncate(200_000_000)
     report = ledger.sync(source(root))
     assert report.skipped == {"sparse": SkipReason.TOO_LARGE}
-    assert ledger.sync(source(root)).said == []
+    assert ledger.sync(source(root)).item_changes == []
 
 
-def test_another_limit_is_applied_to_files_that_did_not_change(ledger: MemoryLedger, root: Path) -> None:
+def test_changed_size_limit_applies_to_unchanged_files(ledger: MemoryLedger, root: Path) -> None:
     (root / "file").write_bytes(b"x" * 2_000)
     small = LimitChanges(max_mb=0.001)
     ledger.sync(source(root))
     assert ledger.sync(source(root, limits=small)).skipped == {"file": SkipReason.TOO_LARGE}
     assert ledger.documents() == {}
-    assert ledger.sync(source(root, limits=small)).said == []
+    assert ledger.sync(source(root, limits=small)).item_changes == []
     assert ledger.sync(source(root)).fetched == {"file"}
 
 
-def test_a_file_over_the_limit_is_not_read_even_when_asked_for(ledger: MemoryLedger, root: Path) -> None:
+def test_fetch_skips_a_file_over_the_size_limit(ledger: MemoryLedger, root: Path) -> None:
     (root / "file").write_bytes(b"x" * 2_000)
     ledger.sync(source(root), fetch=False)
     with pytest.raises(Skipped):
         source(root, limits=LimitChanges(max_mb=0.001)).fetch(ledger.rows["file"].item)
 
 
-def test_pipes_sockets_and_links_are_skipped_and_never_opened(ledger: MemoryLedger, root: Path) -> None:
+def test_pipes_sockets_and_links_are_skipped(ledger: MemoryLedger, root: Path) -> None:
     os.mkfifo(root / "pipe")
     (root / "link").symlink_to("file")
     (root / "file").write_text("x")
     with socket.socket(socket.AF_UNIX) as listener:
-        here = Path.cwd()
-        os.chdir(root)  # the name of a socket may not be long
+        previous = Path.cwd()
+        os.chdir(root)  # socket paths are limited to about 100 bytes
         try:
             listener.bind("socket")
         finally:
-            os.chdir(here)
+            os.chdir(previous)
         report = ledger.sync(source(root))
     assert report.skipped == {
         "pipe": SkipReason.UNSUPPORTED,
@@ -155,10 +155,10 @@ def test_pipes_sockets_and_links_are_skipped_and_never_opened(ledger: MemoryLedg
     }
     assert ledger.rows["pipe"].item.attributes == {"type": "pipe"}
     assert ledger.documents() == {"file": b"x"}
-    assert ledger.sync(source(root)).said == []
+    assert ledger.sync(source(root)).item_changes == []
 
 
-def test_a_file_replaced_by_a_pipe_or_a_link_after_its_listing_is_not_read(ledger: MemoryLedger, root: Path) -> None:
+def test_file_replaced_by_a_pipe_or_link_is_not_read(ledger: MemoryLedger, root: Path) -> None:
     for name in ("a", "b"):
         (root / name).write_text("x")
     ledger.sync(source(root), fetch=False)
@@ -171,7 +171,7 @@ def test_a_file_replaced_by_a_pipe_or_a_link_after_its_listing_is_not_read(ledge
             source(root).fetch(ledger.rows[name].item)
 
 
-def test_a_folder_replaced_by_a_link_leads_nowhere(ledger: MemoryLedger, root: Path, tmp_path: Path) -> None:
+def test_folder_replaced_by_a_link_is_not_followed(ledger: MemoryLedger, root: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (root / "in").mkdir()
@@ -192,7 +192,7 @@ def test_no_locator_leads_out_of_the_root(root: Path, locator: str) -> None:
             source(root, follow_symlinks=follow).fetch(Item(locator, "", "1.1.1.1"))
 
 
-def test_links_are_followed_inside_the_root_only_and_never_in_circles(
+def test_links_are_followed_only_inside_the_root_without_cycles(
     ledger: MemoryLedger, root: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_text("not yours")
@@ -209,10 +209,10 @@ def test_links_are_followed_inside_the_root_only_and_never_in_circles(
     report = ledger.sync(source(root, follow_symlinks=True))
     assert set(report.skipped) == {"folder/up", "self", "out.md", "out", "store"}
     assert ledger.documents() == {"shown.md": b"kept", "again/kept.md": b"kept"}
-    assert ledger.sync(source(root, follow_symlinks=True)).said == []
+    assert ledger.sync(source(root, follow_symlinks=True)).item_changes == []
 
 
-def test_an_unreadable_file_fails_alone(shared_root: Path, ledger: MemoryLedger, unprivileged: AsNobody) -> None:
+def test_unreadable_file_fails_alone(shared_root: Path, ledger: MemoryLedger, unprivileged: AsNobody) -> None:
     (shared_root / "open").write_text("x")
     (shared_root / "closed").write_text("x")
     (shared_root / "closed").chmod(0)
@@ -226,7 +226,7 @@ def test_an_unreadable_file_fails_alone(shared_root: Path, ledger: MemoryLedger,
 
 
 @pytest.mark.parametrize("mode", [0, 0o444])
-def test_an_unreadable_folder_stands_as_a_failure_and_loses_nothing(
+def test_unreadable_folder_fails_and_keeps_its_items(
     shared_root: Path, ledger: MemoryLedger, unprivileged: AsNobody, mode: int
 ) -> None:
     below = shared_root / "closed" / "below"
@@ -241,54 +241,54 @@ def test_an_unreadable_folder_stands_as_a_failure_and_loses_nothing(
         report = ledger.sync(source(shared_root))
         assert report.failed
         assert all(isinstance(error, AccessDenied) for error in report.failed.values())
-        assert report.gone == set()
+        assert report.deleted == set()
         assert ledger.documents() == content
-        assert ledger.sync(source(shared_root)).said == []
+        assert ledger.sync(source(shared_root)).item_changes == []
     (shared_root / "closed").chmod(0o755)
     with unprivileged():
         report = ledger.sync(source(shared_root))
-        assert "closed/kept" not in report.gone
+        assert "closed/kept" not in report.deleted
         assert ledger.documents() == content
         assert set(ledger.present()) == set(content)
 
 
-def test_a_root_that_cannot_be_read_says_so(shared_root: Path, ledger: MemoryLedger, unprivileged: AsNobody) -> None:
+def test_unreadable_root_raises_login_failed(shared_root: Path, ledger: MemoryLedger, unprivileged: AsNobody) -> None:
     (shared_root / "inner").mkdir()
     (shared_root / "inner" / "file").write_text("x")
     inner = source(shared_root / "inner")
     (shared_root / "inner").chmod(0)
     with unprivileged():
-        with pytest.raises(LoginFailed, match="may not be read"):
+        with pytest.raises(LoginFailed, match="permission denied"):
             inner.probe()
-        with pytest.raises(LoginFailed, match="may not be read"):
+        with pytest.raises(LoginFailed, match="permission denied"):
             ledger.sync(inner)
 
 
-def test_a_root_that_is_no_folder_or_not_there_says_so(root: Path) -> None:
+def test_missing_root_and_root_that_is_a_file_are_rejected(root: Path) -> None:
     (root / "file").write_text("x")
-    with pytest.raises(BadInput, match="is not a folder"):
+    with pytest.raises(BadInput, match="not a folder"):
         source(root / "file").probe()
     with pytest.raises(SourceUnavailable, match="mount its disk"):
         source(root / "nothing").probe()
 
 
-def test_a_folder_that_failed_is_no_file_to_read(root: Path) -> None:
+def test_fetching_a_failed_folder_raises_fetch_failed(root: Path) -> None:
     (root / "folder").mkdir()
     with pytest.raises(FetchFailed, match="could not be listed"):
         source(root).fetch(Item("folder/", "folder", "unreadable.13"))
 
 
-def test_a_root_may_be_a_link_and_may_have_any_name(ledger: MemoryLedger, root: Path, tmp_path: Path) -> None:
+def test_root_may_be_a_link_with_any_name(ledger: MemoryLedger, root: Path, tmp_path: Path) -> None:
     (root / "file").write_text("x")
     (tmp_path / "way").symlink_to(root)
     ledger.sync(source(tmp_path / "way"))
     assert ledger.documents() == {"file": b"x"}
-    assert ledger.sync(source(root, follow_symlinks=True)).said == []
+    assert ledger.sync(source(root, follow_symlinks=True)).item_changes == []
     root.rename(tmp_path / os.fsdecode(b"caf\xe9"))
-    assert source(tmp_path / os.fsdecode(b"caf\xe9")).probe() == "caf\ufffde9: a folder with 1 entry at the top"
+    assert source(tmp_path / os.fsdecode(b"caf\xe9")).probe() == "caf\ufffde9: folder with 1 entry at the top"
 
 
-def test_a_root_replaced_while_it_is_listed_deletes_nothing(ledger: MemoryLedger, root: Path) -> None:
+def test_root_replaced_during_listing_keeps_all_items(ledger: MemoryLedger, root: Path) -> None:
     for number in range(3):
         (root / f"folder{number}").mkdir()
         (root / f"folder{number}" / "file").write_text("x")
@@ -299,13 +299,11 @@ def test_a_root_replaced_while_it_is_listed_deletes_nothing(ledger: MemoryLedger
     next(changes), next(changes)
     root.rename(root.with_name("unmounted"))
     root.mkdir()
-    with pytest.raises(SourceUnavailable, match="replaced while it was listed"):
+    with pytest.raises(SourceUnavailable, match="replaced during the listing"):
         list(changes)
 
 
-def test_catchments_own_state_is_never_an_item(
-    ledger: MemoryLedger, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_home_is_never_listed(ledger: MemoryLedger, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "state").mkdir()
     (root / "state" / "ledger.db").write_text("x")
     (root / "file").write_text("x")
@@ -314,9 +312,7 @@ def test_catchments_own_state_is_never_an_item(
     assert set(ledger.documents()) == {"file"}
 
 
-def test_no_link_that_is_followed_leads_to_catchments_own_state(
-    ledger: MemoryLedger, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_links_into_home_are_not_followed(ledger: MemoryLedger, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / ".share" / "state").mkdir(parents=True)
     (root / ".share" / "state" / "ledger.db").write_text("x")
     (root / ".share" / "file").write_text("x")
@@ -328,7 +324,7 @@ def test_no_link_that_is_followed_leads_to_catchments_own_state(
     assert set(ledger.documents()) == {"share/file"}
 
 
-def test_a_file_that_is_being_written_is_read_when_it_is_whole(ledger: MemoryLedger, root: Path) -> None:
+def test_file_being_written_is_read_when_complete(ledger: MemoryLedger, root: Path) -> None:
     with (root / "long.md").open("w") as file:
         file.write("the first half,")
         file.flush()
@@ -339,7 +335,7 @@ def test_a_file_that_is_being_written_is_read_when_it_is_whole(ledger: MemoryLed
     assert ledger.documents() == {"long.md": b"the first half, and the second"}
 
 
-def test_a_log_that_is_only_kept_open_is_read(ledger: MemoryLedger, root: Path) -> None:
+def test_idle_open_log_file_is_read(ledger: MemoryLedger, root: Path) -> None:
     with (root / "service.log").open("w") as file:
         file.write("started")
         file.flush()

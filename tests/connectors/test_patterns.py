@@ -1,4 +1,4 @@
-"""Ignore patterns: a table of cases, and random ones, answered as `git check-ignore` answers them."""
+"""Ignore patterns give the same results as `git check-ignore`, for a table of cases and for random patterns."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ CASES: Mapping[str, Sequence[str]] = {
     "caf?": ["café", "cafe"],
     "nested/|!nested/keep|nested2/*|!nested2/keep": ["nested/keep", "nested2/keep", "nested2/other"],
 }
-"""Lines of an ignore file, with | between them, and files. Git itself says which of those are ignored."""
+"""Lines of an ignore file, separated by |, and the files to match. Git provides the expected result."""
 
 _CLASSES = ("alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "xdigit")
 _NAMES = (
@@ -150,41 +150,43 @@ _NAMES = (
 
 
 class Compared:
-    """Folders with an ignore file and files of their own; what git and what we say of each file."""
+    """Folders with an ignore file each; collects our result for every file and compares it with git's."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._said: dict[str, bool] = {}
-        self._about: dict[str, str] = {}
+        self._results: dict[str, bool] = {}
+        self._texts: dict[str, str] = {}
         subprocess.run(["git", "init", "--quiet", root], check=True)
 
     def add(self, text: str, files: Iterable[str]) -> None:
-        folder = self._root / str(len(self._about))
+        folder = self._root / str(len(self._texts))
         folder.mkdir()
         (folder / ".gitignore").write_bytes(os.fsencode(text))
         layer = IgnoreRules(ignore_files=(".gitignore",), hidden=True).top().enter("", str(folder))
-        alone = patterns.those_in(patterns.lines_of(text.removeprefix("\ufeff")))
+        alone = patterns.parse_ignore_file(patterns.split_lines(text.removeprefix("\ufeff")))
         for file in files:
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-            above = [str(parent) for parent in PurePosixPath(file).parents][:-1]
-            hidden = any(layer.why_not(one, folder=True) for one in above) or bool(layer.why_not(file, folder=False))
+            parents = [str(parent) for parent in PurePosixPath(file).parents][:-1]
+            hidden = any(layer.why_not(parent, folder=True) for parent in parents) or bool(
+                layer.why_not(file, folder=False)
+            )
             assert alone.ignores(file) == hidden
-            self._said[f"{folder.name}/{file}"] = hidden
-        self._about[folder.name] = text
+            self._results[f"{folder.name}/{file}"] = hidden
+        self._texts[folder.name] = text
 
     def differences(self) -> list[tuple[str, str, str]]:
-        """The text, the file, and what git says, wherever that is not what we say."""
-        asked = "\0".join(self._said).encode()
+        """Return ignore file, path and git's result wherever ours differs."""
+        asked = "\0".join(self._results).encode()
         command = ["git", "-C", self._root, "-c", "core.excludesFile=", "check-ignore", "--no-index", "--stdin", "-z"]
         answer = subprocess.run(command, input=asked, capture_output=True, check=False)
         assert answer.returncode in (0, 1), answer.stderr
         ignored = set(os.fsdecode(answer.stdout).split("\0")) - {""}
         return [
-            (self._about[file.partition("/")[0]], file.partition("/")[2], "ignored" if file in ignored else "kept")
-            for file, said in self._said.items()
-            if said != (file in ignored)
+            (self._texts[file.partition("/")[0]], file.partition("/")[2], "ignored" if file in ignored else "kept")
+            for file, result in self._results.items()
+            if result != (file in ignored)
         ]
 
 
@@ -193,14 +195,14 @@ def compared(tmp_path: Path) -> Compared:
     return Compared(tmp_path)
 
 
-def test_every_case_of_the_table_is_answered_as_git_answers_it(compared: Compared) -> None:
+def test_pattern_table_matches_git(compared: Compared) -> None:
     for text, files in CASES.items():
         for ending in ("", "\n", "\r\n"):
             compared.add(text.replace("|", ending or "\n") + ending, files)
     assert compared.differences() == []
 
 
-def test_every_class_holds_the_characters_that_git_puts_into_it(compared: Compared) -> None:
+def test_character_classes_match_git(compared: Compared) -> None:
     names = [chr(code) for code in range(1, 128) if chr(code) not in "./"]
     for name in _CLASSES:
         compared.add(f"[[:{name}:]]\n", names)
@@ -209,7 +211,7 @@ def test_every_class_holds_the_characters_that_git_puts_into_it(compared: Compar
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_patterns_are_answered_as_git_answers_them(compared: Compared, seed: int) -> None:
+def test_random_patterns_match_git(compared: Compared, seed: int) -> None:
     lot = random.Random(seed)
     for _ in range(120):
         compared.add("\n".join(_pattern(lot) for _ in range(lot.randint(1, 4))), _files(lot))
@@ -226,22 +228,22 @@ def _pattern(lot: random.Random) -> str:
 
 
 def _files(lot: random.Random) -> set[str]:
-    """Files of which none is a folder of another."""
+    """Return random files; none has the path of another's folder."""
     files: set[str] = set()
     folders: set[str] = set()
     for _ in range(12):
         parts = lot.choices(_NAMES, k=lot.randint(1, 4))
-        above = {"/".join(parts[:end]) for end in range(1, len(parts))}
-        if not above & files and "/".join(parts) not in folders:
+        parents = {"/".join(parts[:end]) for end in range(1, len(parts))}
+        if not parents & files and "/".join(parts) not in folders:
             files.add("/".join(parts))
-            folders |= above
+            folders |= parents
     return files
 
 
 @pytest.mark.parametrize("line", ["!", "/", "[a", "a\\", "[[:nothing:]]", "a\0b", "!/", "\ud800"])
-def test_settings_refuse_a_pattern_that_can_match_nothing(line: str) -> None:
+def test_settings_reject_patterns_that_never_match(line: str) -> None:
     with pytest.raises(ValueError):
-        patterns.compiled(["*.md", line])
+        patterns.parse_patterns(["*.md", line])
 
 
 @pytest.mark.parametrize(
@@ -255,8 +257,8 @@ def test_settings_refuse_a_pattern_that_can_match_nothing(line: str) -> None:
         (["!c.md"], set()),
     ],
 )
-def test_last_pattern_for_a_file_or_its_folders_decides_what_is_covered(lines: list[str], expected: set[str]) -> None:
-    chosen = patterns.compiled(lines)
+def test_last_matching_pattern_decides_coverage(lines: list[str], expected: set[str]) -> None:
+    chosen = patterns.parse_patterns(lines)
     assert {file for file in ("docs/a.md", "docs/private/b.md", "c.md") if chosen.covers(file)} == expected
 
 
@@ -273,8 +275,8 @@ def test_last_pattern_for_a_file_or_its_folders_decides_what_is_covered(lines: l
         "[a]*" * 40 + "b",
     ],
 )
-def test_many_stars_take_no_longer_than_few(line: str) -> None:
-    hostile = patterns.those_in([line])
+def test_patterns_with_many_stars_match_quickly(line: str) -> None:
+    hostile = patterns.parse_ignore_file([line])
     began = time.process_time()
     for path in ("a" * 250, "/".join(["a" * 10] * 100), "/".join("a" * 2_000)):
         assert hostile.decides(path, folder=False) is None

@@ -1,4 +1,4 @@
-"""How each kind of source retries when its settings say nothing."""
+"""Default retry policies of each kind of source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_retry_defaults_of_each_kind(kind: str) -> None:
     assert (DEFAULTS[kind].backoff, DEFAULTS[kind].multiplier, DEFAULTS[kind].jitter) == ("exponential", 2, 0.2)
 
 
-def test_host_that_names_no_wait_is_left_alone_as_documented() -> None:
+def test_default_wait_of_hosts_is_as_documented() -> None:
     mail = Imap(ImapSettings(host="imap.example.org", user="ada", password="env:MAIL"))
     assert mail.limits().wait == 600
     assert github_limits(GitHubSettings(repositories=("ada/weir",))).wait == 900

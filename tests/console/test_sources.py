@@ -39,7 +39,7 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
         *("--watch", "--set", "limits.max_mb=20", "--set", "exclude=*.log", "--set", "include=[*.txt, docs/**]"),
     )
     assert said.code == 0, said
-    assert "papers: a folder with 1 entry" in said.out
+    assert "papers: folder with 1 entry" in said.out
     assert "`catchment up`" in said.out
     assert cli("sources", "list", "--json").json == [
         {
@@ -78,7 +78,7 @@ def test_catchments_own_state_is_no_source(cli: Cli, state: Path) -> None:
     [
         ({"kind": "local-files"}, 2, "did you mean local_files"),
         ({"kind": "obsidian"}, 2, "open it once in Obsidian, or add it as local_files"),
-        ({"location": "/no/such/folder"}, 2, "is not there"),
+        ({"location": "/no/such/folder"}, 2, "not found"),
         ({"location": ""}, 2, "the location is empty"),
         ({"options": ["--watch", "--debounce", "nan"]}, 2, "0 to 120"),
         ({"name": "Papers!"}, 2, "lower-case letters"),
@@ -213,7 +213,7 @@ def test_a_removed_source_leaves_the_file_and_the_library(filled: Path, cli: Cli
 
 
 def test_a_source_can_be_tested_at_any_time(filled: Path, vault: Path, cli: Cli) -> None:
-    assert "an Obsidian vault" in cli("sources", "test", "notes").out
+    assert "Obsidian vault" in cli("sources", "test", "notes").out
     vault.rename(vault.with_name("Elsewhere"))
     said = cli("sources", "test", "notes")
     assert (said.code, said.err.count("\n")) == (10, 1)

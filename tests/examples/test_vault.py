@@ -352,5 +352,5 @@ def test_nothing_in_the_vault_names_a_real_address() -> None:
 
 def test_git_keeps_the_bytes_and_hides_no_file() -> None:
     assert "examples/vault/** -text" in (ROOT / ".gitattributes").read_text(encoding="utf-8").splitlines()
-    ignored = patterns.those_in(patterns.lines_of((ROOT / ".gitignore").read_text(encoding="utf-8")))
+    ignored = patterns.parse_ignore_file(patterns.split_lines((ROOT / ".gitignore").read_text(encoding="utf-8")))
     assert not [path for path in VAULT.rglob("*") if ignored.ignores(path.relative_to(ROOT).as_posix())]

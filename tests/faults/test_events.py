@@ -131,7 +131,7 @@ def test_doubled_and_reordered_events_leave_nothing_to_find(
             folder.tell(told[:middle])
             folder.tell(told[middle:])
             assert folder.is_in_the_library()
-            assert folder.ledger.sync(folder.connector).said == []
+            assert folder.ledger.sync(folder.connector).item_changes == []
 
 
 @_PROPERTY
@@ -146,7 +146,7 @@ def test_what_no_event_told_is_found_by_the_next_scan_and_only_once(
             folder.tell([path for path in told if chance.random() < 0.5])
         folder.scan()
         assert folder.is_in_the_library()
-        assert folder.ledger.sync(folder.connector).said == []
+        assert folder.ledger.sync(folder.connector).item_changes == []
 
 
 @_PROPERTY
@@ -159,7 +159,7 @@ def test_events_of_long_ago_do_no_harm(descriptor: InotifyFD, rounds: list[list[
         chance.shuffle(told)
         folder.tell(told)
         assert folder.is_in_the_library()
-        assert folder.ledger.sync(folder.connector).said == []
+        assert folder.ledger.sync(folder.connector).item_changes == []
 
 
 class Unreliable(World):

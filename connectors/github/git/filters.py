@@ -36,8 +36,8 @@ class FileRules:
     """What the settings say. `digest` is another one whenever another file may be wanted."""
 
     def __init__(self, paths: Sequence[str], exclude: Sequence[str], *, generated: bool, max_bytes: int) -> None:
-        self._paths = patterns.compiled(paths) if paths else None
-        self._exclude = patterns.compiled(exclude) if exclude else None
+        self._paths = patterns.parse_patterns(paths) if paths else None
+        self._exclude = patterns.parse_patterns(exclude) if exclude else None
         self.leaves_out_generated = not generated
         self._max_bytes = max_bytes
         said = repr(
@@ -115,7 +115,7 @@ def _above(path: str) -> Iterator[str]:
 def _specs(text: str) -> dict[str, Patterns]:
     """The patterns of an attributes file, for each thing that a file can be; one that is unset is taken out again."""
     found: dict[str, list[str]] = {}
-    for line in patterns.lines_of(text):
+    for line in patterns.split_lines(text):
         pattern, *attributes = _WORDS.findall(line)[:20] or [""]
         if not pattern or pattern[0] in '#!"' or pattern.startswith("[attr]"):
             continue
@@ -124,10 +124,10 @@ def _specs(text: str) -> dict[str, Patterns]:
             if name.startswith("linguist-"):
                 on = attribute[0] not in "-!" and value.lower() not in ("false", "0")
                 found.setdefault(name.removeprefix("linguist-"), []).append(pattern if on else f"!{pattern}")
-    return {what: patterns.those_in(lines) for what, lines in found.items()}
+    return {what: patterns.parse_ignore_file(lines) for what, lines in found.items()}
 
 
 _DEFAULTS = {
-    "generated": patterns.compiled(_MADE_BY_PROGRAMS.split()),
-    "vendored": patterns.compiled(_FROM_ELSEWHERE.split()),
+    "generated": patterns.parse_patterns(_MADE_BY_PROGRAMS.split()),
+    "vendored": patterns.parse_patterns(_FROM_ELSEWHERE.split()),
 }

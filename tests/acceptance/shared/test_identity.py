@@ -107,7 +107,7 @@ def test_an_atomic_save_is_an_edit_of_the_same_document(rounds: Rounds) -> None:
     assert found(rounds, "copper") == []
 
 
-def test_an_edit_that_keeps_size_and_time_is_found(rounds: Rounds) -> None:
+def test_edit_with_same_size_and_time_is_detected(rounds: Rounds) -> None:
     assert rounds.after["kept.md"] == rounds.before["kept.md"]
     assert found(rounds, "south") == ["kept.md"]
     assert found(rounds, "north") == []

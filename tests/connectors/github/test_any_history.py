@@ -79,4 +79,4 @@ def test_syncs_in_between_end_where_one_afresh_does(root: Path, seed: int, copie
         row.item.locator: row.skipped for row in fresh.present().values()
     }
     assert ledger.marks == fresh.marks
-    assert again.said == []
+    assert again.item_changes == []

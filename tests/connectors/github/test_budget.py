@@ -72,7 +72,7 @@ def test_a_free_answer_leaves_the_budget_as_it_was(
     ledger.sync(github)
     before = github.pace.requests
     for _ in range(3):
-        assert ledger.sync(github).said == []
+        assert ledger.sync(github).item_changes == []
     assert github.pace.requests == before == 5
     github.pace.close()
     (row,) = kept.pacing.buckets()

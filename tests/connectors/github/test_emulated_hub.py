@@ -42,7 +42,7 @@ def test_all_of_it_is_told_once_and_then_only_what_changes(emulator: Emulator, g
     ledger = MemoryLedger()
     assert len(ledger.sync(github).fetched) == 13
     emulator.proxy.forget()
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).item_changes == []
     assert (len(emulator.proxy.paths), emulator.proxy.free) == (3, 3)
     emulator.do("PATCH", "/issues/3", body="Another text", state="closed")
     comment = emulator.do("POST", "/issues/5/comments", body="New")["id"]
@@ -50,8 +50,8 @@ def test_all_of_it_is_told_once_and_then_only_what_changes(emulator: Emulator, g
     assert report.fetched == {"ada/weir#3", f"ada/weir#5/comment/{comment}"}
     assert ledger.rows["ada/weir#3"].item.attributes["state"] == "closed"
     emulator.do("DELETE", f"/issues/comments/{comment}")
-    assert ledger.sync(github).gone == {f"ada/weir#5/comment/{comment}"}
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).deleted == {f"ada/weir#5/comment/{comment}"}
+    assert ledger.sync(github).item_changes == []
 
 
 def test_a_cut_at_every_question_loses_nothing(emulator: Emulator, github: GitHub) -> None:

@@ -65,7 +65,7 @@ def test_a_renamed_file_is_a_move_and_is_not_read(work: Repository, github: GitH
         "project:a/two.md": "project:b/two.md",
         "project:a/three.md": "project:b/three.md",
     }
-    assert (report.new, report.gone, report.fetched) == (set(), set(), set())
+    assert (report.new, report.deleted, report.fetched) == (set(), set(), set())
 
 
 def test_a_file_that_is_renamed_and_changed_is_the_same_item(
@@ -141,12 +141,12 @@ def test_only_what_changed_between_two_commits_is_told(work: Repository, github:
     work.write(five="new")
     work.commit()
     report = ledger.sync(github)
-    assert (report.new, report.changed, report.gone) == (
+    assert (report.new, report.changed, report.deleted) == (
         {"project:five.md"},
         {"project:one.md"},
         {"project:a/three.md"},
     )
-    assert len(report.said) == 3
+    assert len(report.item_changes) == 3
 
 
 def test_a_rewritten_history_tells_what_is_different_in_the_end(
@@ -158,7 +158,7 @@ def test_a_rewritten_history_tells_what_is_different_in_the_end(
     work.git("reflog", "expire", "--expire=now", "--all")
     work.git("gc", "--quiet", "--prune=now")
     report = ledger.sync(github)
-    assert (report.new, report.changed, report.gone) == (set(), {"project:one.md"}, set())
+    assert (report.new, report.changed, report.deleted) == (set(), {"project:one.md"}, set())
 
 
 def test_another_default_branch_is_compared_and_keeps_its_items(
@@ -170,7 +170,7 @@ def test_another_default_branch_is_compared_and_keeps_its_items(
     work.commit()
     work.git("branch", "-D", "main")
     report = ledger.sync(github)
-    assert (report.new, report.changed, report.gone) == (set(), {"project:one.md"}, set())
+    assert (report.new, report.changed, report.deleted) == (set(), {"project:one.md"}, set())
 
 
 def test_branches_are_read_beside_each_other_and_leave_when_they_are_gone(
@@ -182,9 +182,9 @@ def test_branches_are_read_beside_each_other_and_leave_when_they_are_gone(
     assert len(ledger.documents()) == 6
     work.git("branch", "-D", "feature/gauge")
     report = ledger.sync(both)
-    assert len(report.gone) == 3
-    assert all(locator.startswith("project@feature/gauge:") for locator in report.gone)
-    assert ledger.sync(both).said == []
+    assert len(report.deleted) == 3
+    assert all(locator.startswith("project@feature/gauge:") for locator in report.deleted)
+    assert ledger.sync(both).item_changes == []
 
 
 def test_a_branch_that_is_not_wanted_any_more_is_skipped_and_not_deleted(
@@ -193,13 +193,13 @@ def test_a_branch_that_is_not_wanted_any_more_is_skipped_and_not_deleted(
     ledger.sync(reading(work, branches=("main",)))
     report = ledger.sync(reading(work))
     assert set(report.skipped) == {"project@main:one.md", "project@main:a/two.md", "project@main:a/three.md"}
-    assert (report.gone, len(report.new)) == (set(), 3)
+    assert (report.deleted, len(report.new)) == (set(), 3)
     assert len(ledger.sync(reading(work, branches=("main",))).changed) == 3
 
 
 def test_a_repository_without_a_commit_has_no_files(root: Path, ledger: MemoryLedger, reading: Reading) -> None:
     empty = Repository.made(root / "empty")
-    assert ledger.sync(reading(empty)).said == []
+    assert ledger.sync(reading(empty)).item_changes == []
     assert "nothing is committed" in reading(empty).probe()
     empty.write(one="first")
     empty.commit()
@@ -219,7 +219,7 @@ def test_bare_repositories_and_those_with_long_hashes_are_read(
         other.commit()
     connector = reading(other)
     assert ledger.sync(connector).fetched
-    assert ledger.sync(connector).said == []
+    assert ledger.sync(connector).item_changes == []
 
 
 def test_a_second_work_tree_is_a_clone_like_any_other(
@@ -235,8 +235,8 @@ def test_patterns_choose_files_and_what_they_leave_out_later_is_skipped(
     ledger.sync(reading(work))
     report = ledger.sync(reading(work, paths=("/a/",), exclude=("three.*",)))
     assert set(report.skipped) == {"project:one.md", "project:a/three.md"}
-    assert report.gone == set()
-    assert ledger.sync(reading(work, paths=("/a/",), exclude=("three.*",))).said == []
+    assert report.deleted == set()
+    assert ledger.sync(reading(work, paths=("/a/",), exclude=("three.*",))).item_changes == []
     assert ledger.sync(reading(work)).fetched == {"project:one.md", "project:a/three.md"}
 
 
@@ -260,7 +260,7 @@ def test_what_nobody_wrote_here_is_skipped_with_its_reason(
         work.put(name, f"// {name}\n")
     work.commit()
     report = ledger.sync(reading(work))
-    skipped = {c.item.locator: c.item.attributes["type"] for c in report.said if isinstance(c, Skip)}
+    skipped = {c.item.locator: c.item.attributes["type"] for c in report.item_changes if isinstance(c, Skip)}
     assert skipped == {
         "project:gen/a.py": "generated",
         "project:x\u2028y\u00a0z.py": "generated",
@@ -391,7 +391,9 @@ def test_a_damaged_clone_is_an_error_of_the_source_and_deletes_nothing(
 def test_what_is_told_of_a_file_says_where_it_is_from(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     work.put("src/tool.py", "print()\n")
     work.commit()
-    items = {change.item.locator: change.item for change in ledger.sync(github).said if isinstance(change, Upsert)}
+    items = {
+        change.item.locator: change.item for change in ledger.sync(github).item_changes if isinstance(change, Upsert)
+    }
     raw = github.fetch(items["project:src/tool.py"])
     assert (raw.name, raw.title) == ("tool.py", "tool.py")
     assert raw.metadata == {"repository": "project", "path": "src/tool.py"}

@@ -97,7 +97,7 @@ def test_no_program_that_a_repository_names_is_run_and_nothing_in_it_is_written(
     assert report.fetched == {"project:one.md", "project:.gitattributes"}
     assert report.skipped == {"project:missing.md": SkipReason.TOO_LARGE}
     assert github.probe()
-    assert ledger.sync(github, deep=True).said == []
+    assert ledger.sync(github, deep=True).item_changes == []
     assert not (root / "ran").exists()
     assert _state(work.path) == before
 

@@ -51,7 +51,7 @@ def next_day(ledger: MemoryLedger, repository: str = "ada/weir") -> None:
 
 
 def figures(report: Report) -> tuple[int, int, int]:
-    return len(report.new), len(report.changed), len(report.gone)
+    return len(report.new), len(report.changed), len(report.deleted)
 
 
 def test_all_that_is_said_is_told_with_a_question_for_each_listing(
@@ -70,7 +70,7 @@ def test_no_change_is_three_questions_that_cost_nothing(
 ) -> None:
     ledger.sync(github)
     proxy.forget()
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).item_changes == []
     assert (len(proxy.paths), proxy.free, proxy.sent) == (3, 3, 0)
 
 
@@ -82,7 +82,7 @@ def test_a_new_comment_is_one_document_and_its_issue_none(
     proxy.forget()
     report = ledger.sync(github)
     assert report.new == report.fetched == {f"ada/weir#2/comment/{number}"}
-    assert (report.changed, report.gone) == (set(), set())
+    assert (report.changed, report.deleted) == (set(), set())
     assert (len(proxy.paths), proxy.used) == (5, 2), "issues and comments; all else is the same"
 
 
@@ -106,12 +106,12 @@ def test_what_is_deleted_in_a_small_repository_is_gone_at_once(
     ledger.sync(github)
     comment, review = min(repo.comments), min(repo.reviews)
     repo.delete_comment(comment)
-    assert ledger.sync(github).gone == {f"ada/weir#1/comment/{comment}"}
+    assert ledger.sync(github).deleted == {f"ada/weir#1/comment/{comment}"}
     repo.delete(4)
-    assert ledger.sync(github).gone >= {"ada/weir#4", f"ada/weir#4/review/{review}"}
+    assert ledger.sync(github).deleted >= {"ada/weir#4", f"ada/weir#4/review/{review}"}
     assert set(ledger.documents()) == locators(repo)
     repo.releases.popitem()
-    assert len(ledger.sync(github).gone) == 1
+    assert len(ledger.sync(github).deleted) == 1
     assert set(ledger.documents()) == locators(repo)
 
 
@@ -127,7 +127,7 @@ def test_a_long_listing_is_told_in_parts_and_goes_on_where_it_was_cut(
     fresh.sync(github)
     assert ledger.marks == fresh.marks
     proxy.forget()
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).item_changes == []
     assert proxy.free == len(proxy.paths) == 3
 
 
@@ -172,7 +172,7 @@ def test_a_comment_deleted_on_a_new_issue_is_found_by_its_count(
     newest = max(large.comments)
     large.delete_comment(newest)
     proxy.forget()
-    assert ledger.sync(github).gone == {f"ada/weir#40/comment/{newest}"}
+    assert ledger.sync(github).deleted == {f"ada/weir#40/comment/{newest}"}
     assert len(proxy.paths) < 8
 
 
@@ -190,7 +190,7 @@ def test_what_was_deleted_long_after_is_found_the_next_day_or_by_a_deep_listing(
     ledger.sync(github, deep=deep)
     assert set(ledger.documents()) == locators(large)
     proxy.forget()
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).item_changes == []
     assert len(proxy.paths) == 3
 
 
@@ -210,7 +210,7 @@ def test_the_next_day_nothing_gone_costs_no_more_than_counting(
     ledger.sync(github)
     next_day(ledger)
     proxy.forget()
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).item_changes == []
     assert (len(proxy.paths), proxy.used) == (7, 2), "issues and comments are counted; the rest is the same"
 
 
@@ -232,7 +232,7 @@ def test_an_edited_comment_shows_with_the_next_change_of_any_issue_or_the_next_d
     ledger.sync(github)
     first, second, *_ = sorted(repo.comments)
     repo.edit_comment(first, "Edited")
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).item_changes == []
     repo.open()
     assert ledger.sync(github).changed == {f"ada/weir#1/comment/{first}"}
     repo.edit_comment(second, "Edited too")
@@ -262,12 +262,12 @@ def test_all_repositories_of_an_owner_are_read_and_a_renamed_one_is_moved(
     ledger.sync(github)
     assert {locator.partition("#")[0] for locator in ledger.documents()} == {"ada/weir", "ada/dam", "ada/secret"}
     proxy.forget()
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).item_changes == []
     assert (len(proxy.paths), proxy.free) == (8, 8), "the owner, a page of repositories, and two for each"
     hub.rename("ada/dam", "ada/lock")
     report = ledger.sync(github)
     assert report.moved == {"ada/dam#1": "ada/lock#1"}
-    assert (report.fetched, report.gone) == (set(), set())
+    assert (report.fetched, report.deleted) == (set(), set())
 
 
 def test_a_repository_that_comes_after_a_full_page_is_found(
@@ -300,7 +300,7 @@ def test_what_is_not_wanted_any_more_leaves_as_excluded_and_comes_back(
     report = ledger.sync(reading(include=("issues",)))
     assert set(report.skipped.values()) == {SkipReason.EXCLUDED}
     assert set(report.skipped) == {at for at in locators(repo) if "#4" in at or "release" in at}
-    assert ledger.sync(reading(include=("issues",))).said == []
+    assert ledger.sync(reading(include=("issues",))).item_changes == []
     ledger.sync(reading())
     assert set(ledger.documents()) == locators(repo)
 
@@ -382,10 +382,10 @@ def test_what_the_token_may_not_see_is_one_failed_item_until_it_may(
     proxy.harm = refuse
     report = ledger.sync(github)
     assert [(at, type(error)) for at, error in report.failed.items()] == [("ada/weir#closed", AccessDenied)]
-    assert report.gone == set()
+    assert report.deleted == set()
     proxy.harm = None
     report = ledger.sync(github)
-    assert (report.new, report.gone) == ({"ada/weir#6"}, {"ada/weir#closed"})
+    assert (report.new, report.deleted) == ({"ada/weir#6"}, {"ada/weir#closed"})
 
 
 @pytest.mark.parametrize(("part", "entry"), [("/issues", "ada/weir#closed"), ("/releases", "ada/weir#release/")])
@@ -397,8 +397,8 @@ def test_what_the_token_may_see_again_is_no_failed_item_also_where_nothing_is_ne
     proxy.harm = lambda exchange: exchange.say(403, {"message": "No"}) if part in exchange.path else None
     assert set(ledger.sync(github).failed) == {entry}
     proxy.harm = None
-    assert ledger.sync(github).gone == {entry}
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).deleted == {entry}
+    assert ledger.sync(github).item_changes == []
     assert len(ledger.documents()) == count
 
 

@@ -77,7 +77,7 @@ def test_a_repository_is_copied_once_and_asked_for_after_that(
     github = reading()
     assert len(ledger.sync(github).fetched) == 3
     assert host.fetches() == 1
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).item_changes == []
     assert host.fetches() == 0
 
 
@@ -120,7 +120,7 @@ def test_a_forced_push_tells_what_is_different_in_the_end(
     work.write(one="another past")
     work.commit("--amend")
     report = ledger.sync(github)
-    assert (len(report.said), report.changed) == (1, {f"{_NAME}:one.md"})
+    assert (len(report.item_changes), report.changed) == (1, {f"{_NAME}:one.md"})
 
 
 def test_another_default_branch_and_other_branches_are_followed(
@@ -134,7 +134,7 @@ def test_another_default_branch_and_other_branches_are_followed(
     both = reading(branches=("main", "trunk", "never"))
     assert len(ledger.sync(both).new) == 6
     work.git("branch", "-D", "main")
-    assert {locator.partition(":")[0] for locator in ledger.sync(both).gone} == {f"{_NAME}@main"}
+    assert {locator.partition(":")[0] for locator in ledger.sync(both).deleted} == {f"{_NAME}@main"}
 
 
 def test_many_pushes_do_not_make_the_copy_grow_without_end(
@@ -149,7 +149,7 @@ def test_many_pushes_do_not_make_the_copy_grow_without_end(
     for number in range(8):
         work.put("random.txt", os.urandom(5_000).hex())
         work.commit("--amend") if number % 2 else work.commit()
-        assert len(ledger.sync(github).said) in (1, 4)
+        assert len(ledger.sync(github).item_changes) in (1, 4)
     assert len(list((root / "home").rglob("*.pack"))) <= 4
     assert _size(root / "home") < 100_000
 
@@ -233,7 +233,7 @@ def test_a_host_that_refuses_is_one_error_and_deletes_nothing(
         ledger.sync(github)
     host.status = None
     report = ledger.sync(github)
-    assert (len(report.said), report.fetched) == (1, {f"{_NAME}:one.md"})
+    assert (len(report.item_changes), report.fetched) == (1, {f"{_NAME}:one.md"})
 
 
 @pytest.mark.parametrize("after", [0, 5, 60, 400, 2_000])
@@ -252,7 +252,7 @@ def test_a_fetch_that_is_cut_off_is_made_good_by_the_next(
     host.cut_after = None
     ledger.sync(github)
     assert len(ledger.documents()) == 4
-    assert ledger.sync(github).said == []
+    assert ledger.sync(github).item_changes == []
 
 
 def test_one_of_several_repositories_that_may_not_be_seen_is_one_failed_item_until_it_may(
@@ -268,11 +268,11 @@ def test_one_of_several_repositories_that_may_not_be_seen_is_one_failed_item_unt
     work.write(one="changed")
     work.commit()
     report = ledger.sync(both)
-    assert (set(report.failed), report.changed, report.gone) == ({"ada/other:"}, {f"{_NAME}:one.md"}, set())
+    assert (set(report.failed), report.changed, report.deleted) == ({"ada/other:"}, {f"{_NAME}:one.md"}, set())
     host.publish("ada/other", other)
-    assert ledger.sync(both).gone == {"ada/other:"}
+    assert ledger.sync(both).deleted == {"ada/other:"}
     assert "ada/other:one.md" in ledger.documents()
-    assert ledger.sync(both).said == []
+    assert ledger.sync(both).item_changes == []
 
 
 def test_a_wiki_is_a_repository_beside_its_own_and_one_without_pages_is_nothing(
@@ -287,7 +287,7 @@ def test_a_wiki_is_a_repository_beside_its_own_and_one_without_pages_is_nothing(
             name, Mirror(root / "wiki.git", remote, 1_000_000), (), rules, 1_000_000, "https://host/ada/project"
         )
 
-    assert ledger.sync(_Alone(listing())).said == []
+    assert ledger.sync(_Alone(listing())).item_changes == []
     pages = Repository.made(root / "pages")
     pages.write(Home="# Welcome\n")
     pages.commit()
@@ -360,7 +360,7 @@ def test_a_damaged_copy_is_repaired_or_made_anew(
         work.commit()
     _until_quiet(ledger, github)
     deep = ledger.sync(github, deep=True)
-    assert (deep.said, deep.failed) == ([], {})
+    assert (deep.item_changes, deep.failed) == ([], {})
     fresh = MemoryLedger()
     _until_quiet(fresh, github)
     assert fresh.documents() == ledger.documents()
@@ -482,7 +482,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_item_and_is_read_when_the
     reading: Callable[..., GitHub], ledger: MemoryLedger, root: Path
 ) -> None:
     github = reading()
-    items = [change.item for change in ledger.sync(github, fetch=False).said if isinstance(change, Upsert)]
+    items = [change.item for change in ledger.sync(github, fetch=False).item_changes if isinstance(change, Upsert)]
     github.close()
     _lose_packs(root / "home/ada+project.git")
     with pytest.raises(FetchFailed, match="the next sync looks for it again"):

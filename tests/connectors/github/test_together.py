@@ -37,7 +37,7 @@ def test_files_and_what_is_said_are_told_together_and_no_change_asks_git_nothing
         assert {at for at in ledger.documents() if ":" in at} == {"ada/weir:README.md", "ada/weir:docs/gauge.md"}
         host.asked.clear()
         proxy.forget()
-        assert ledger.sync(github).said == []
+        assert ledger.sync(github).item_changes == []
         assert (host.asked, len(proxy.paths), proxy.free) == ([], 3, 3)
         _push(work, repo, host)
         repo.comment(1, "Pushed")

@@ -56,7 +56,7 @@ def test_flags_are_followed_and_nothing_is_read_again(mail: Imap, person: IMAPCl
     uid = person.search()[5]
     person.add_flags([uid], [b"\\Seen", b"$Important"])
     report = ledger.sync(mail)
-    assert [change.item.attributes["flags"] for change in report.said] == [["$Important", "\\Seen"]]  # type: ignore[union-attr]
+    assert [change.item.attributes["flags"] for change in report.item_changes] == [["$Important", "\\Seen"]]  # type: ignore[union-attr]
     assert report.fetched == set()
 
 
@@ -175,7 +175,7 @@ def test_a_folder_that_is_not_wanted_any_more_leaves_and_comes_back(
 ) -> None:
     ledger.sync(account())
     assert len(ledger.sync(account(exclude=["INBOX"])).skipped) == COUNT + 1
-    assert ledger.sync(account(exclude=["INBOX"])).said == []
+    assert ledger.sync(account(exclude=["INBOX"])).item_changes == []
     assert len(ledger.sync(account()).fetched) == COUNT + 1
     assert len(ledger.documents()) == COUNT + 1
 
@@ -283,7 +283,7 @@ def test_a_server_that_can_do_less_tells_the_same(
         for number in range(20):
             person.append("INBOX", message(number, files={"weir.txt": b"gauge\n"} if number == 7 else None))
         ledger.sync(mail)
-        assert ledger.sync(mail).said == []
+        assert ledger.sync(mail).item_changes == []
         person.select_folder("INBOX")
         uids = person.search()
         person.add_flags([uids[2]], [b"\\Seen"])
@@ -291,14 +291,14 @@ def test_a_server_that_can_do_less_tells_the_same(
         person.expunge()
         person.append("INBOX", message(50))
     report = ledger.sync(mail)
-    assert (len(report.new), len(report.gone)) == (1, 2)
+    assert (len(report.new), len(report.deleted)) == (1, 2)
     fresh = MemoryLedger()
     fresh.sync(mail)
     assert {locator: row.item for locator, row in ledger.present().items()} == {
         locator: row.item for locator, row in fresh.present().items()
     }
     assert ledger.documents() == fresh.documents()
-    assert ledger.sync(mail).said == []
+    assert ledger.sync(mail).item_changes == []
 
 
 def test_a_server_that_can_do_less_is_asked_for_many_folders_at_once(
@@ -316,7 +316,7 @@ def test_a_server_that_can_do_less_is_asked_for_many_folders_at_once(
     asked: list[int] = []
     mail = account(port=lesser.port)
     mail.pace = Counted(asked)
-    assert ledger.sync(mail).said == []
+    assert ledger.sync(mail).item_changes == []
     assert asked == [1, 3, 2], "the list, and the folders in two parts, each of which counts"
 
 

@@ -265,7 +265,7 @@ def test_what_is_no_server_of_mail_is_unavailable_and_deletes_nothing(
     with pytest.raises(SourceUnavailable, match="; "):
         ledger.sync(mail)
     proxy.greeting = None
-    assert ledger.sync(mail).said == []
+    assert ledger.sync(mail).item_changes == []
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def test_an_expired_certificate_is_told_with_its_remedy_and_nothing_is_lost(
         ledger.sync(mail)
     assert proxy.commands == [], "nothing was said to it"
     proxy.tls = certified(30)
-    assert ledger.sync(mail).said == []
+    assert ledger.sync(mail).item_changes == []
     same(ledger, everything(account))
 
 

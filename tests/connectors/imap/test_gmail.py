@@ -91,7 +91,7 @@ def test_a_new_label_is_one_row_and_nothing_is_read(
     ledger.sync(gmail())
     person.add_flags(person.search()[:1], [b"Bees"])
     report = ledger.sync(gmail())
-    assert [change.item.attributes["labels"] for change in report.said] == [["Bees", "\\Inbox"]]  # type: ignore[union-attr]
+    assert [change.item.attributes["labels"] for change in report.item_changes] == [["Bees", "\\Inbox"]]  # type: ignore[union-attr]
     assert report.fetched == set()
 
 

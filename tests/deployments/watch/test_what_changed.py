@@ -100,7 +100,7 @@ def test_after_any_history_looking_where_something_changed_leaves_nothing_to_fin
                     tree.start()
                 ledger.sync(connector, paths=None if decides else paths)
                 assert ledger.documents() == on_disk(root)
-                assert ledger.sync(connector).said == []
+                assert ledger.sync(connector).item_changes == []
 
 
 def test_a_folder_that_is_moved_is_a_move_of_all_that_is_in_it(root: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_folder_that_is_moved_is_a_move_of_all_that_is_in_it(root: Path) -> No
         "Projects/Plan.md": "Archive/Projects/Plan.md",
         "Projects/Deep/a.md": "Archive/Projects/Deep/a.md",
     }
-    assert report.gone == report.new == set()
+    assert report.deleted == report.new == set()
 
 
 def test_a_folder_that_another_took_the_place_of_is_looked_at_whole(root: Path) -> None:
@@ -151,7 +151,7 @@ def test_what_another_folder_took_the_place_of_is_moved_with_all_below_it(root: 
     (root / "two").rename(root / "one")
     report = ledger.sync(connector, paths={"one", "old", "two"})
     assert report.moved == {"one/below/note.md": "old/below/note.md", "two/note.md": "one/note.md"}
-    assert report.gone == report.new == set()
+    assert report.deleted == report.new == set()
 
 
 def test_a_folder_is_looked_at_whole_though_something_in_it_was_told_too(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is so only while a listing is cut short leaves no trace, wherever it is cut: a check for every kind of source."""
+"""A check for every kind of source: a temporary change leaves no trace, wherever a listing during it is interrupted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from tests.connectors.memory_ledger import MemoryLedger
 def check_no_trace(
     connector: Connector, begin: Callable[[], object], undo: Callable[[], object], meanwhile: Connector | None = None
 ) -> None:
-    """Cut a listing at each place after `begin`, `undo` that, list again: all is as for one who lists afresh.
+    """Interrupt a listing at each possible place after `begin`, then `undo`, and list again: the result equals a fresh
+    listing.
 
-    `meanwhile`: what lists in between, if that has other settings.
+    `meanwhile`: the connector used between `begin` and `undo`, if its settings differ.
     """
     ledger = MemoryLedger()
     ledger.sync(connector)
@@ -31,13 +32,13 @@ def check_no_trace(
         ledger.sync(connector)
         fresh = MemoryLedger()
         fresh.sync(connector)
-        assert _held(ledger) == _held(fresh), f"it was cut at {cut}"
+        assert _held(ledger) == _held(fresh), f"interrupted at {cut}"
         if whole:
             return
 
 
 def _held(ledger: MemoryLedger) -> dict[str, Any]:
-    """By locator, what of an item shows; that it was wanted once may be noted of one that is not."""
+    """Return the visible state of the present items by locator, except items excluded by the settings."""
     return {
         locator: (row.content and row.content.data, row.skipped, row.item.attributes, row.error and str(row.error))
         for locator, row in ledger.present().items()

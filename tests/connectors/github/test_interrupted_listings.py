@@ -13,7 +13,7 @@ from connectors.github.settings import GitHubSettings
 from tests.connectors.github.conftest import SAID
 from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer, Repo
-from tests.connectors.meanwhile import check_no_trace
+from tests.connectors.interruption import check_no_trace
 
 pytestmark = pytest.mark.full
 

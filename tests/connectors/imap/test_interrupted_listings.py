@@ -15,7 +15,7 @@ from catchment.settings import Home
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.library import documents, full_sync
-from tests.connectors.meanwhile import check_no_trace
+from tests.connectors.interruption import check_no_trace
 
 pytestmark = pytest.mark.full
 
