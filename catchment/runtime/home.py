@@ -78,10 +78,17 @@ class Home:
                 f"choose a path of at most {_LONGEST}"
             )
         try:
-            self.path.lstat()
+            is_link = stat.S_ISLNK(self.path.lstat().st_mode)
+            if not self.path.is_dir():
+                what = (
+                    "a link to a folder that is not there; mount its disk, or" if is_link else "a file, not a folder;"
+                )
+                raise BadInput(f"CATCHMENT_HOME is {what} correct the path")
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 raise BadInput("a name in the path of CATCHMENT_HOME is too long for its disk; shorten it") from None
+            if error.errno == errno.ENOTDIR:
+                raise BadInput("a file in the path of CATCHMENT_HOME is no folder; correct the path") from None
         for folder in (self.path, self.prefect, self.run, self.logs, self.plans):
             # Whoever needs the folder reports that it is missing or unreadable.
             with suppress(OSError), os.scandir(folder) as entries:

@@ -34,6 +34,21 @@ def test_a_base_folder_is_the_one_that_is_named_in_full(tmp_path: Path, monkeypa
     assert base_folder("XDG_CONFIG_HOME", ".config") == tmp_path / ".config"
 
 
+def test_home_that_is_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "unmounted")
+    for name, problem in (
+        ("file", "is a file, not a folder"),
+        ("link", "is a link to a folder that is not there"),
+        ("nowhere", "is a link to a folder that is not there"),
+        ("file/home", "a file in the path"),
+    ):
+        monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / name))
+        with pytest.raises(BadInput, match=problem):
+            Home.default()
+
+
 @pytest.mark.parametrize("name", ["sources.yaml", "ledger.db", "run/up.json", "run/up.lock", "prefect/profiles.toml"])
 def test_pipe_or_device_in_the_home_is_refused_with_its_name(home: Home, name: str) -> None:
     assert Home.default() == home
