@@ -19,7 +19,7 @@ from deployments.watch.debounce import Debounce
 from deployments.watch.rules import CloneRules, FolderRules
 from deployments.watch.server import Server
 from deployments.watch.source import WatchedSource
-from deployments.watch.status import Watching, WatchState, write
+from deployments.watch.status import Watching, WatchState, read, write
 from deployments.watch.tree import Descriptor, Sign
 
 _CHECK = 5.0
@@ -86,6 +86,9 @@ class Watcher:
 
     def run(self) -> None:
         """Watch until `stop`."""
+        if read(self._home) is None:
+            # To go through a large folder for the first time takes long, and is no reason to miss the watcher.
+            self._report()
         try:
             while self._take(self._wait()):
                 now = time.monotonic()

@@ -16,7 +16,7 @@ from catchment.runtime.home import Home
 from deployments.watch import source as source_module
 from deployments.watch import watcher as watcher_module
 from deployments.watch.disks import network_disk
-from deployments.watch.status import Watching
+from deployments.watch.status import Watching, read
 from deployments.watch.tree import Sign, WatchTree
 from tests.deployments.watch.conftest import StandinServer, add_source, state_of, watching
 from tests.waiting import PATIENCE, until
@@ -95,6 +95,24 @@ def test_a_source_beyond_the_limit_says_so_and_is_watched_as_far_as_it_goes(
         "notes: limited: this user may watch no further folder; 1 of this source are watched; "
         "sudo sysctl fs.inotify.max_user_watches=524288; until then the schedule finds the rest"
     ]
+
+
+def test_watcher_reports_itself_before_it_went_through_the_folders(
+    home: Home, root: Path, standin: StandinServer, scarce: Scarce
+) -> None:
+    was_listed = threading.Event()
+
+    def open_late() -> Scarce:
+        assert was_listed.wait(PATIENCE)
+        return scarce
+
+    add_source(home, "notes", root)
+    with watching(home, standin, open_descriptor=open_late):
+        try:
+            until(lambda: read(home) is not None, seconds=30)
+        finally:
+            was_listed.set()
+        until(lambda: state_of(home, "notes"))
 
 
 def test_a_user_without_a_free_instance_is_told(home: Home, root: Path, standin: StandinServer) -> None:
