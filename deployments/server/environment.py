@@ -66,7 +66,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 
 
 def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
-    """The environment of the server, the worker, a deploy and every run: this one, with Prefect's settings replaced.
+    """The environment of the server, the worker and every run: this one, with Prefect's settings replaced.
 
     A person's own Prefect settings are dropped: they belong to another server. The auth string is the only
     secret that is added.

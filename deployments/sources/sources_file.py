@@ -35,7 +35,7 @@ from deployments.sources.sources_version import KEY, VERSION, kept, led_forward,
 
 _HEADER = """\
 # The sources of Catchment, in the format of prefect.yaml. `catchment sources add` edits this file, and so may you:
-# check an edit with `catchment config validate`, then apply it with `catchment down` and `catchment up`.
+# check an edit with `catchment config validate`, then apply it with `catchment up`.
 # `prefect deploy --all --prefect-file sources.yaml` deploys them to another Prefect server, on which the work pool exists:
 #   prefect work-pool create catchment --type process
 

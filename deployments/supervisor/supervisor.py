@@ -54,12 +54,14 @@ Announce = Callable[[str], None]
 def up(home: Home, *, port: int | None = None, detach: bool = False, announce: Announce) -> int:
     """Start the server and the worker and keep them running until a signal or `down`; the exit code.
 
-    With `detach` returns as soon as both are ready. When they run already, says so and returns 0. Raises TryAgain when
-    the port asked for is taken, or when they do not become ready. One that is being stopped is waited for.
+    With `detach` returns as soon as both are ready. If they run already, deploys what changed in the sources file and
+    returns 0. Waits for a system that is stopping. Raises TryAgain if the requested port is taken, or if they do not
+    become ready.
     """
     home.make()
     if state := running(home):
         if not state.stopping:
+            _deploy(home, state, announce)
             announce(f"Catchment is running already: {state.url}")
             return 0
         _until(lambda: holder(home) is None, _STOP_SECONDS)
@@ -194,22 +196,9 @@ class _Supervisor:
         self._worker.start()
         self._await_service(lambda: worker_online(self._state), "the worker", self._worker)
         if not self._end.is_wanted():
-            self._deploy()
+            _deploy(self._home, self._state, self._announce)
             self._announce(f"Catchment is running: {self._state.url}")
             self._record()
-
-    def _deploy(self) -> None:
-        """Put the sources file into force; one that is wrong is no reason not to run what is deployed already."""
-        # Imported here: what reads the sources file is heavy, and needed once.
-        from deployments.sources.deploy import deploy, is_deployed
-
-        try:
-            deploy(self._home, self._state)
-            # Everyone gets what is shipped, once; a person may switch it off in the UI.
-            if _SHIPPED.exists() and not is_deployed(self._state, "upkeep"):
-                deploy(self._home, self._state, ["upkeep"], file=_SHIPPED)
-        except CatchmentError as error:
-            self._announce(f"the sources are not deployed: {error}")
 
     def _await_service(self, ready: Callable[[], bool], what: str, service: Service) -> None:
         deadline = time.monotonic() + _READY_SECONDS
@@ -301,6 +290,20 @@ class _Supervisor:
         self._worker.end(grace=_RUNS_END_SECONDS if answers else 4, hurry=self._end.is_urgent)
         self._server.end(grace=6 if answers else 0)
         state_file(self._home).unlink(missing_ok=True)
+
+
+def _deploy(home: Home, state: Running, announce: Announce) -> None:
+    """Deploy the sources file; if it is wrong, the system runs with what is deployed already."""
+    # Imported here: reading the sources file needs heavy modules, once.
+    from deployments.sources.deploy import deploy, is_deployed
+
+    try:
+        deploy(home, state)
+        # Every home gets the shipped deployment once; the operator may pause it in the UI.
+        if _SHIPPED.exists() and not is_deployed(state, "upkeep"):
+            deploy(home, state, ["upkeep"], file=_SHIPPED)
+    except CatchmentError as error:
+        announce(f"the sources are not deployed: {error}")
 
 
 @contextlib.contextmanager

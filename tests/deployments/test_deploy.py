@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,6 +28,7 @@ from deployments.server.environment import child_environment
 from deployments.server.running import Running
 from deployments.sources.deploy import deploy, is_deployed, undeploy
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
+from deployments.supervisor.supervisor import up
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.server
@@ -248,6 +249,22 @@ def test_sources_file_is_deployed_and_removed_sources_are_deleted(
         assert client.get("/deployments/name/sync-obsidian/my-notes").is_missing
 
 
+def test_up_deploys_the_edited_file_of_a_running_system(
+    server_home: Home, server: Running, sources_file: Path, client: Client
+) -> None:
+    announced: list[str] = []
+    with SourcesFile.changing(sources_file) as file:
+        file.add(SourceEntry("edited-by-hand", "obsidian", ObsidianSettings(root=Path("/srv")), paused=True))
+    assert up(server_home, announce=announced.append) == 0
+    assert len(_named(client, ["edited-by-hand"])) == 1
+    sources_file.write_text("deployments: 3\n")
+    assert up(server_home, announce=announced.append) == 0
+    ready = f"Catchment is running already: {server.url}"
+    assert announced[0] == announced[2] == ready
+    assert announced[1].startswith("the sources are not deployed: sources.yaml line 1: deployments: ")
+    assert len(_named(client, ["edited-by-hand"])) == 1
+
+
 def test_deployment_shows_the_resources_of_its_settings(server_home: Home, server: Running, sources_file: Path) -> None:
     shown = []
     for resources in (ResourceChanges(memory_mb=900), ResourceChanges(at_once=1)):
@@ -330,36 +347,48 @@ def test_deploy_that_loses_the_server_is_completed_by_the_next(
     for requests in itertools.count():
         # Each round has another deployment to create and to update.
         name = f"cut-{requests}"
-        with _cut_off(server, requests) as (failing, left):
-            for seconds, schedules in ((1, _HOURLY), (2, _HOURLY.replace("main", "other"))):
-                file.write_text(_STANDIN.format(name=name, seconds=seconds, schedules=schedules) + trigger)
+        first = _STANDIN.format(name=name, seconds=1, schedules=_HOURLY) + trigger
+        second = _STANDIN.format(name=name, seconds=2, schedules=_HOURLY.replace("main", "other"))
+        left = iter(range(requests))
+        with _proxy(server, lambda _, left=left: next(left, None) is not None) as failing:
+            for text in (first, second):
+                file.write_text(text)
                 with contextlib.suppress(TryAgain):
                     deploy(server_home, failing, file=file)
+        file.write_text(first)
         deploy(server_home, server, file=file)
-        found = _comparable_one(server, name)
+        with api(server) as client:
+            found = _comparable(client, [name])[name]
         undeploy(server_home, server, name)
-        assert found["parameters"]["settings"] == {"seconds": 2}
-        assert [schedule["slug"] for schedule in found["schedules"]] == ["other"]
+        assert found["parameters"]["settings"] == {"seconds": 1}
+        assert [schedule["slug"] for schedule in found["schedules"]] == ["main"]
         assert [automation["name"] for automation in found["automations"]] == ["rose"]
-        if left():
+        if next(left, None) is not None:
             break
     assert requests > 10
 
 
-def test_concurrent_commands_deploy_every_source(server_home: Home, server: Running, sources_file: Path) -> None:
-    names = [f"at-once-{number}" for number in range(8)]
+def test_concurrent_deploys_delete_no_new_source(
+    server_home: Home, server: Running, sources_file: Path, client: Client
+) -> None:
+    added: list[Future[None]] = []
 
-    def add(name: str) -> None:
+    def add() -> None:
         with SourcesFile.changing(sources_file) as file:
-            file.add(SourceEntry(name, "local_files", LocalFilesSettings(root=Path("/srv")), paused=True))
-        deploy(server_home, server, [name])
-        # As at the start of the system: deletes the deployments of sources that are not in the file.
-        deploy(server_home, server)
+            file.add(SourceEntry("meanwhile", "local_files", LocalFilesSettings(root=Path("/srv")), paused=True))
+        deploy(server_home, server, ["meanwhile"])
 
-    with ThreadPoolExecutor(len(names)) as pool:
-        list(pool.map(add, names))
-    with api(server) as client:
-        assert {row["name"] for row in _named(client, names)} == set(names)
+    def listed(path: str) -> bool:
+        """Add a source between the moments at which the deploy has read the file and the server."""
+        if path.endswith("/deployments/filter") and not added:
+            added.append(pool.submit(add))
+            wait(added, timeout=1)
+        return True
+
+    with ThreadPoolExecutor(1) as pool, _proxy(server, listed) as behind:
+        deploy(server_home, behind)
+    added[0].result()
+    assert len(_named(client, ["meanwhile"])) == 1
 
 
 def test_run_outlives_its_removed_deployment(server_home: Home, server: Running, standin: Callable[..., None]) -> None:
@@ -398,41 +427,31 @@ def _names(text: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _cut_off(server: Running, requests: int) -> Iterator[tuple[Running, Callable[[], int]]]:
-    """A server that closes the connection instead of answering, after a number of requests; and how many are left."""
-    left = requests
+def _proxy(server: Running, passes: Callable[[str], bool]) -> Iterator[Running]:
+    """The server behind a proxy that closes the connection instead of answering a request whose path does not pass."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def handle_one_request(self) -> None:
-            nonlocal left
             self.raw_requestline = self.rfile.readline()
-            if not self.raw_requestline or not self.parse_request() or left == 0:
+            if not self.raw_requestline or not self.parse_request() or not passes(self.path):
                 self.close_connection = True
                 return
-            left -= 1
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            target = http.client.HTTPConnection("127.0.0.1", server.port)
-            target.request(self.command, self.path, body, dict(self.headers))
-            answer = target.getresponse()
-            content = answer.read()
-            target.close()
-            self.send_response_only(answer.status)
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port)) as target:
+                target.request(self.command, self.path, body, dict(self.headers))
+                response = target.getresponse()
+                content = response.read()
+            self.send_response_only(response.status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as proxy:
         threading.Thread(target=proxy.serve_forever, args=(0.01,)).start()
-        yield replace(server, port=proxy.server_port), lambda: left
+        yield replace(server, port=proxy.server_port)
         proxy.shutdown()
-
-
-def _comparable_one(server: Running, name: str) -> dict[str, Any]:
-    with api(server) as client:
-        found: dict[str, Any] = _comparable(client, [name])[name]
-        return found
 
 
 def _named(client: Client, names: list[str]) -> list[dict[str, Any]]:
