@@ -206,16 +206,21 @@ def epub() -> bytes:
 
 
 def pdf(
-    words: str = "The dam was inspected in May.", title: str = "Dam report", created: str = "20240301093000Z"
+    words: str = "The dam was inspected in May.",
+    title: str = "Dam report",
+    created: str = "20240301093000Z",
+    annotations: tuple[str, ...] = (),
 ) -> bytes:
     stream = f"BT /F1 12 Tf 72 720 Td ({words}) Tj ET".encode()
     objects = (
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> "
+        b"/Annots [%s] >>" % b" ".join(b"%d 0 R" % number for number in range(7, 7 + len(annotations))),
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
         b"<< /Title (%s) /Author (Ada Berg) /CreationDate (D:%s) >>" % (title.encode(), created.encode()),
+        *(annotation.encode() for annotation in annotations),
     )
     out, places = bytearray(b"%PDF-1.4\n"), []
     for number, content in enumerate(objects, 1):

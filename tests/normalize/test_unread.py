@@ -191,3 +191,21 @@ def test_image_written_into_a_book_is_its_words() -> None:
         '<p><svg xmlns="http://www.w3.org/2000/svg"><title>bee</title><text>queen &amp; drone</text></svg></p></body></html>'
     )
     assert _read(_with(samples.epub(), {"one.xhtml": page})).text == "a hive b\n\nbee queen & drone"
+
+
+def test_comments_and_links_of_a_pdf_are_read() -> None:
+    box = "/Type /Annot /Rect [10 10 50 50]"
+    link = f"<< {box} /Subtype /Link /A << /S /URI /URI (https://weir.example/a) >> >>"
+    note = f"<< {box} /Subtype /Text /Contents (too low?) /T (Ada) >>"
+    inner = f"<< {box} /Subtype /Link /Dest [3 0 R /Fit] >>"
+    document = _read(samples.pdf(annotations=(link, link, note, inner)))
+    assert document.text.split("\n\n") == [
+        "The dam was inspected in May.",
+        "Link on page 1: https://weir.example/a",
+        "Comment on page 1: too low?",
+    ]
+    assert document.warnings == ()
+
+
+def test_letters_that_an_rtf_does_not_escape_are_read() -> None:
+    assert _read(rb"{\rtf1\ansi\ansicpg1252 M" + b"\xfc" + rb"hle}").text == "Mühle"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,15 +17,15 @@ from catchment.content.normalize.html import html
 from catchment.content.normalize.language import language
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.markdown import iso_moment
-from catchment.content.normalize.office import compound, iwork, unread, workbooks
+from catchment.content.normalize.office import compound, iwork, pdf, unread, workbooks
 from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Metadata, extracted, tidy
 from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document
 
-_PDF_TAIL = 4_096
-_PDF_TIME = re.compile(rb"\(D:(\d{14})([+-])([01]\d|2[0-3])'?([0-5]\d)?")
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d{3,5})")
+_RTF_BYTE = re.compile(rb"[\x80-\xff]")
+"""Letters that some programs write as they are; xberg reads them as UTF-8."""
 _RTF_LETTER = re.compile(r"\\u(-?\d{1,6}) ?(?:\\'[0-9A-Fa-f]{2}|[^\\])?|((?:\\'[0-9A-Fa-f]{2})+)")
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _DOCX, _XLSX, _PPTX = (
@@ -48,6 +48,8 @@ def office(data: bytes, media_type: str) -> Document:
     lines: list[str] = []
     if data.startswith(b"PK"):
         archives.refuse_bomb(data)
+    elif media_type == "application/rtf" and b"\\bin" not in data:
+        data = _RTF_BYTE.sub(lambda byte: b"\\'%02x" % byte[0][0], data)
     elif data.startswith(compound.SIGNATURE):
         data, lines = compound.prepared(data, kind)
     if media_type == "application/vnd.ms-outlook":
@@ -55,13 +57,11 @@ def office(data: bytes, media_type: str) -> Document:
         return outlook(message.metadata, tidy(message.content), media_type)
     content, said, warnings = _content(data, kind)
     text = tidy("\n\n".join((content, *(line for line in lines if line not in content))))
-    if not text and media_type == "application/pdf" and b"%%EOF" not in data[-_PDF_TAIL:]:
-        raise ParseError("the PDF ends too early; fetch or export it again")
     words, moment = _words, _moment
     if media_type == "application/rtf":
         words = partial(_rtf_words, data)
     elif media_type == "application/pdf":
-        moment = partial(_pdf_moment, data)
+        moment = partial(pdf.moment, data)
     if not text:
         warnings = [*warnings, _SCANNED if media_type == "application/pdf" else _EMPTY]
     return Document(
@@ -107,10 +107,13 @@ def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
 
 def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     result = extracted(_arranged(data, media_type), media_type)
-    text, said = tidy(result.content), Metadata.of_xberg(result.metadata)
+    text, said, warnings = tidy(result.content), Metadata.of_xberg(result.metadata), result.warnings
+    if media_type == "application/pdf":
+        text, more = pdf.text(result, data)
+        return text, said, [*warnings, *more]
     search = _SEARCHES.get(media_type) or (unread.of_open_document if media_type.startswith(_ODF) else None)
     if search is None:
-        return text, said, []
+        return text, said, warnings
     beside = search(Package(data), text)
     included, refused = _included(beside.chunks)
     return "\n\n".join(filter(None, (text, *included, *beside.lines))), said, [*beside.warnings, *refused]
@@ -172,22 +175,6 @@ def _language(code: str | None) -> str | None:
 
 def _moment(text: str | None) -> datetime | None:
     return iso_moment(text) if text else None
-
-
-def _pdf_moment(data: bytes, text: str | None) -> datetime | None:
-    """The same in the zone that the file names, which xberg leaves out."""
-    moment = _moment(text)
-    if moment is None:
-        return None
-    digits = moment.strftime("%Y%m%d%H%M%S").encode()
-    said = next((found for found in _PDF_TIME.finditer(data) if found[1] == digits), None)
-    if said is None:
-        return moment
-    ahead = timedelta(hours=int(said[3]), minutes=int(said[4] or 0))
-    try:
-        return moment - ahead if said[2] == b"+" else moment + ahead
-    except OverflowError:
-        return None
 
 
 def _rtf_words(data: bytes, text: str | None) -> str | None:

@@ -77,10 +77,12 @@ class Metadata:
 
 
 class Extracted(NamedTuple):
-    """The Markdown and the metadata that xberg returned."""
+    """What xberg returned: Markdown, metadata, the annotations of a PDF, and warnings of what it left out."""
 
     content: str
     metadata: Any
+    annotations: list[Any]
+    warnings: list[str]
 
 
 def extracted(data: bytes, media_type: str) -> Extracted:
@@ -89,13 +91,14 @@ def extracted(data: bytes, media_type: str) -> Extracted:
 
     source = xberg.ExtractInput(kind="bytes", bytes=data, mime_type=media_type)
     try:
-        outcome = asyncio.run(xberg.extract(source, _configuration()))
+        outcome = asyncio.run(xberg.extract(source, _configuration(media_type == "application/pdf")))
     except Exception as error:  # a panic of xberg is no RuntimeError
         raise _refusal(str(error), data, media_type) from error
     if outcome.errors or len(outcome.results) != 1:
         raise ParseError(_DAMAGED.format(media_type))
     result = outcome.results[0]
-    return Extracted(_without_marks(result.content, media_type), result.metadata)
+    content = _without_marks(result.content, media_type)
+    return Extracted(content, result.metadata, result.annotations or [], _remarks(result))
 
 
 def _without_marks(text: str, media_type: str) -> str:
@@ -110,11 +113,33 @@ def _unmarked(line: str) -> str:
     return _STRUCK.sub(r"~~\1~~\2", _UNDERLINED.sub(r"\1", line))
 
 
+def _remarks(result: Any) -> list[str]:
+    """Return warnings for what xberg says that it left out."""
+    embedded = len(result.children or [])
+    kinds: dict[str, None] = {}
+    for warning in result.processing_warnings or []:
+        if "embedded" in warning.source or "embedded" in warning.message:
+            embedded += 1
+        elif warning.source != "ocr":
+            kinds[f"some of its content is not read (reader of {warning.source})"] = None
+    return [*([f"embedded files that are not read: {embedded}"] if embedded else []), *kinds]
+
+
 @cache
-def _configuration() -> Any:
+def _configuration(is_pdf: bool) -> Any:
     import xberg
 
+    # xberg takes repeated lines of a page for headers and drops them, and stamps in the margin with them.
+    everything = xberg.ContentFilterConfig(
+        include_headers=True,
+        include_footers=True,
+        include_footnotes=True,
+        include_watermarks=True,
+        strip_repeating_text=False,
+    )
     return xberg.ExtractionConfig(
+        content_filter=everything if is_pdf else None,
+        pdf_options=xberg.PdfConfig(extract_annotations=True) if is_pdf else None,
         use_cache=False,
         disable_ocr=True,
         enable_quality_processing=False,

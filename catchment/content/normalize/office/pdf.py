@@ -1,0 +1,54 @@
+"""What PDF needs beyond xberg's text: comments and links, the zone of its dates, and a sign of a file that ends too early."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from catchment.content.normalize.markdown import iso_moment
+from catchment.content.normalize.office.extraction import Extracted
+from catchment.errors import ParseError
+
+_TAIL = 4_096
+_TIME = re.compile(rb"\(D:(\d{14})([+-])([01]\d|2[0-3])'?([0-5]\d)?")
+_ANNOTATIONS = re.compile(r"\n*^(?:## Annotations|Annotations:)$", re.MULTILINE)
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff]{2}")
+_MAX_LINES = 10_000
+
+
+def text(result: Extracted, data: bytes) -> tuple[str, list[str]]:
+    """Return the text with each comment and each link that it lacks, and warnings. Raises ParseError for a file cut short."""
+    annotations, content = result.annotations, result.content
+    if annotations and (sections := list(_ANNOTATIONS.finditer(content))):
+        content = content[: sections[-1].start()]  # each annotation on a line, most of them links without an address
+    if not content.strip() and b"%%EOF" not in data[-_TAIL:]:
+        raise ParseError("the PDF ends too early; fetch or export it again")
+    lines: dict[str, None] = {}
+    files = 0
+    for each in annotations[:_MAX_LINES]:
+        words = " ".join((each.content or "").split())
+        kind = str(each.annotation_type)
+        if kind == "file_attachment":
+            files += 1
+        elif words and words not in content:
+            lines[f"{'Link' if kind == 'link' else 'Comment'} on page {each.page_number}: {words}"] = None
+    warnings = [f"attached files that are not read: {files}"] if files else []
+    if _RIGHT_TO_LEFT.search(content):
+        warnings.append("words of right-to-left lines may be out of order")
+    return "\n\n".join(filter(None, (content.strip("\n"), *lines))), warnings
+
+
+def moment(data: bytes, text: str | None) -> datetime | None:
+    """Return a time of the metadata in the zone that the file names, which xberg leaves out."""
+    read = iso_moment(text) if text else None
+    if read is None:
+        return None
+    digits = read.strftime("%Y%m%d%H%M%S").encode()
+    written = next((found for found in _TIME.finditer(data) if found[1] == digits), None)
+    if written is None:
+        return read
+    ahead = timedelta(hours=int(written[3]), minutes=int(written[4] or 0))
+    try:
+        return read - ahead if written[2] == b"+" else read + ahead
+    except OverflowError:
+        return None
