@@ -109,7 +109,7 @@ def ends_of(access_token: str) -> datetime | None:
     try:
         ends = json.loads(base64.urlsafe_b64decode(part[0] + "=="))["exp"]
         return datetime.fromtimestamp(ends, UTC)
-    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+    except (ValueError, LookupError, TypeError, OverflowError, OSError, RecursionError):
         return None
 
 

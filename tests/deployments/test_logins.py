@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -88,6 +91,25 @@ def test_an_access_token_is_looked_at_itself(home: Home, tmp_path: Path) -> None
     assert str(tmp_path) not in found.said
     [found] = examined(home, token="env:NOT_SET_HERE")
     assert (found.verdict, found.remedy) == (OK, "")
+
+
+@pytest.mark.parametrize(
+    "ends", [253_402_300_799, -62_135_596_800, 10**18, 2**100, -1, 0.5, None, "soon", [], {}, True]
+)
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Lima"])
+def test_any_end_of_an_access_token_is_examined(
+    home: Home, monkeypatch: pytest.MonkeyPatch, ends: object, zone: str
+) -> None:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": ends}).encode()).decode().rstrip("=")
+    monkeypatch.setenv("TOKEN", f"e30.{claims}.signed")
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        [found] = examined(home, token="env:TOKEN")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found.said == "nobody says when the login of mail ends" or found.verdict is FAIL
 
 
 def test_doctor_tells_of_the_sources_that_there_are(home: Home) -> None:
