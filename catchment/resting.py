@@ -80,7 +80,7 @@ def hosts(ledger: Ledger) -> list[HostStatus]:
     for row in ledger.pacing.buckets():
         rest = opened.pop(row.key.partition("#")[0], None)
         if row.not_before is not None:
-            rest = Rest("it asked to be left alone", row.not_before)
+            rest = Rest("requested by the host", row.not_before)
         quota = None
         if row.allowed is not None and row.left is not None:
             quota = QuotaStatus(row.allowed, row.left, row.until)
@@ -92,7 +92,7 @@ def hosts(ledger: Ledger) -> list[HostStatus]:
 def _opened(ledger: Ledger) -> dict[str, Rest]:
     """Why the breakers that are open are so, by their keys."""
     return {
-        row.key: Rest("the login was refused" if row.locked else "it failed several times in a row", row.until)
+        row.key: Rest("login refused" if row.locked else "repeated failures", row.until)
         for row in ledger.pacing.breakers()
         if row.position is Position.OPEN
     }

@@ -40,7 +40,51 @@ __all__ = [
     "SourceSettings",
     "Strict",
     "expanded",
+    "explain",
 ]
+
+_PROBLEMS = {
+    "bool": "must be true or false",
+    "date": "must be a date, such as 2026-11-20",
+    "datetime": "must be a time, such as 2026-11-20T14:00:00Z",
+    "dict": "must be a group of keys and values",
+    "enum": "unknown value; choose {expected}",
+    "float": "must be a number",
+    "finite": "must be a finite number",
+    "frozen": "must be a list",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "int": "must be a whole number",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "list": "must be a list",
+    "literal": "unknown value; choose {expected}",
+    "missing": "missing",
+    "model": "must be a group of keys and values",
+    "none": "must be empty",
+    "path": "must be a path",
+    "string": "must be text",
+    "string_pattern_mismatch": "does not match the pattern {pattern}",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "time": "must be a duration, such as PT15M",
+    "too_long": "must have at most {max_length} elements",
+    "too_short": "must have at least {min_length} elements",
+    "tuple": "must be a list",
+    "value": "{error}",
+}
+"""Messages by pydantic's error type, or by its first word for the types that share one (`int_type`, `int_parsing`)."""
+
+
+def explain(details: Mapping[str, Any]) -> str:
+    """Return one element of `ValidationError.errors()` in our words, without the rejected value."""
+    kind = str(details["type"])
+    template = _PROBLEMS.get(kind) or _PROBLEMS.get(kind.partition("_")[0])
+    facts = {
+        name: f"{value:g}" if isinstance(value, float) else value for name, value in details.get("ctx", {}).items()
+    }
+    return template.format(**facts) if template else str(details["msg"])
+
 
 PlanId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 """Names a plan that is kept in the home folder (`catchment.sync.plan`)."""

@@ -1,8 +1,7 @@
-"""The command `catchment`: its groups, and the boundary where every error becomes one line and an exit code.
+"""The command `catchment`: the table of commands, and the boundary where every error becomes one line and an exit code.
 
-Exit codes: 0 done, 1 error, 2 bad input, 3 login or permission, 4 not found, 5 refused by a rule, 10 try again, and 130
-when it was interrupted.
-A command's module is imported when the command is called, and the libraries that it needs only then.
+Exit codes: 0 done, 1 error, 2 bad input, 3 login or permission, 4 not found, 5 refused by a rule, 10 try again,
+130 interrupted. Only the module of the requested command is imported.
 """
 
 from __future__ import annotations
@@ -15,52 +14,70 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from catchment.errors import BadInput, CatchmentError, LedgerError, LedgerUnavailable, LoginFailed, TryAgain
-from console import render, session
+from console import help_pages, render, session
 
-_HELP = """Bring files, notes, mail and GitHub into one searchable library on this machine, and keep it up to date.
+_HELP = """Keep files, notes, mail and GitHub in one searchable library on this machine.
 
-Errors are one line with the remedy; exit codes: 0 done, 1 error, 2 bad input, 3 login or permission, 4 not found,
+Errors are one line with the remedy. Exit codes: 0 done, 1 error, 2 bad input, 3 login or permission, 4 not found,
 5 refused by a rule, 10 try again.
+
+Example: catchment sources add obsidian ~/Vault --name notes --watch
 """
 
-_COMMANDS: Final = {
-    "up": "start_stop.server:up",
-    "down": "start_stop.server:down",
-    "demo": "start_stop.demo:demo",
-    "service": "start_stop.service:app",
-    "status": "start_stop.status:status",
-    "health": "trouble.health:health",
-    "doctor": "trouble.doctor:doctor",
-    "sources": "sources.sources:app",
-    "login": "sources.login:app",
-    "consent": "sources.consent:app",
-    "sync": "sources.syncs:sync",
-    "plan": "sources.plan:plan",
-    "undo": "trouble.undo:undo",
-    "prove": "trouble.prove:prove",
-    "search": "library.search:search",
-    "show": "library.search:show",
-    "related": "library.search:related",
-    "why": "library.why:why",
-    "jobs": "trouble.jobs:app",
-    "quarantine": "trouble.quarantine:app",
-    "deletions": "trouble.deletions:app",
-    "throttle": "operate.throttle:app",
-    "webhook": "sources.webhook:app",
-    "vault": "library.vault:app",
-    "backup": "data.backup:backup",
-    "restore": "data.backup:restore",
-    "config": "data.upkeep:config_app",
-    "ledger": "data.upkeep:ledger_app",
+_SECTIONS: Final = {
+    "Start and stop": {
+        "up": "start_stop.server:up",
+        "down": "start_stop.server:down",
+        "status": "start_stop.status:status",
+        "logs": "start_stop.logs:logs",
+        "service": "start_stop.service:app",
+        "demo": "start_stop.demo:demo",
+    },
+    "Sources": {
+        "sources": "sources.sources:app",
+        "sync": "sources.syncs:sync",
+        "plan": "sources.plan:plan",
+        "consent": "sources.consent:app",
+        "login": "sources.login:app",
+        "webhook": "sources.webhook:app",
+    },
+    "Library": {
+        "search": "library.search:search",
+        "show": "library.search:show",
+        "related": "library.search:related",
+        "why": "library.why:why",
+        "vault": "library.vault:app",
+    },
+    "Trouble": {
+        "health": "trouble.health:health",
+        "doctor": "trouble.doctor:doctor",
+        "quarantine": "trouble.quarantine:app",
+        "jobs": "trouble.jobs:app",
+        "deletions": "trouble.deletions:app",
+        "undo": "trouble.undo:undo",
+        "prove": "trouble.prove:prove",
+    },
+    "Operate": {
+        "throttle": "operate.throttle:app",
+        "config": "data.upkeep:config_app",
+    },
+    "Data": {
+        "backup": "data.backup:backup",
+        "restore": "data.backup:restore",
+        "ledger": "data.upkeep:ledger_app",
+    },
 }
-"""Where each command is, in the order of the help: only the one that is called is loaded."""
+"""The commands by section of the help page, each as `module:attribute`."""
+_COMMANDS: Final = {
+    name: (section, target) for section, commands in _SECTIONS.items() for name, target in commands.items()
+}
 
-_NO_TEXT = "what was typed is no text as this terminal writes it, and nothing is called so; type it in UTF-8"
+_BAD_ENCODING = "arguments: not valid text in this terminal's encoding; type them in UTF-8"
 _ROOM = "; make room and try again"
 _REMEDIES: Final = {
     errno.ENOSPC: _ROOM,
@@ -68,11 +85,11 @@ _REMEDIES: Final = {
     errno.EIO: "; check the disk and try again",
     errno.EROFS: "; mount the disk for writing and try again",
 }
-"""What helps where a disk refuses."""
+"""Remedies for errors of a disk."""
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from catchment import __version__
 
         render.say(f"catchment {__version__}")
@@ -84,39 +101,45 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks. Accepted anywhere.")] = False,
 ) -> None:
-    del version, debug  # `main` has read them: they work before the command is known
+    del version, debug  # handled in `main`, before the command is known
     if context.invoked_subcommand is None:
         render.say(context.get_help())
 
 
+class _Root(help_pages.Group):
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return [name for name in _COMMANDS if name in self.commands]
+
+
 def application(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
-    """The command line with the commands of these names."""
-    app = typer.Typer(
+    """Build the command line with the named commands."""
+    app = help_pages.CommandGroup(
         name="catchment",
         help=_HELP,
         invoke_without_command=True,
-        rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_root)
+    app.callback(cls=_Root)(_root)
     for name in names:
-        module, _, attribute = _COMMANDS[name].partition(":")
+        section, target = _COMMANDS[name]
+        module, _, attribute = target.partition(":")
         command = getattr(import_module(f"console.{module}"), attribute)
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
+            app.add_typer(command, name=name, rich_help_panel=section)
         else:
-            app.command(name)(command)
+            app.command(name, rich_help_panel=section)(command)
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and say how it went: the exit code. Never raises."""
-    _open_what_is_closed()
+    """Run one command line and return its exit code. Never raises."""
+    _reopen_closed_streams()
     if arguments is None:
-        # Loading libraries makes many objects and no garbage: looking for it costs a fifth of a quick command.
+        # Imports create many objects and no garbage; collecting costs a fifth of a quick command.
         gc.set_threshold(50_000, *gc.get_threshold()[1:])
         atexit.register(gc.freeze)
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -133,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # noqa: BLE001 - the last boundary: every error becomes one line and a code
+    except Exception as error:  # noqa: BLE001 - the outermost boundary: every error becomes one line and a code
         return _report(error, debug)
 
 
@@ -145,8 +168,8 @@ def _run(arguments: list[str]) -> int:
     try:
         with command.make_context("catchment", arguments) as context:
             code = command.invoke(context)
-    except typer.Exit as leaving:
-        return leaving.exit_code
+    except typer.Exit as request:
+        return request.exit_code
     except typer.Abort:
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0
@@ -158,45 +181,49 @@ def _report(error: Exception, debug: bool) -> int:
 
         traceback.print_exception(error)
     if isinstance(error, UnicodeEncodeError) and error.reason.startswith("surrogates"):
-        error = BadInput(_NO_TEXT)
+        error = BadInput(_BAD_ENCODING)
     if isinstance(error, TryAgain | LedgerUnavailable) and session.disk_is_full():
-        # What is down, or cannot be written, is so because of it, and to try again does not help before there is room.
-        render.note(f"catchment: {session.DISK_IS_FULL}")
+        # The full disk is the cause; trying again does not help before there is room.
+        _note_error(session.DISK_IS_FULL)
         return error.exit_code
     if type(error) is LedgerError and session.ledger_is_damaged():
-        # What SQLite says of tables that are not as they were made is no more than an error.
+        # SQLite reports damaged tables as a plain error.
         return _report_damage()
     if isinstance(error, CatchmentError):
-        render.note(f"catchment: {render.clean(error).removeprefix('catchment: ')}")
+        _note_error(render.clean(error).removeprefix("catchment: "))
         return error.exit_code
     if isinstance(error, typer.TyperException):
         path = getattr(getattr(error, "ctx", None), "command_path", "catchment")
-        render.note(f"catchment: {render.clean(error.format_message()).rstrip('.')}; see `{path} --help`")
+        _note_error(f"{render.clean(help_pages.usage_error(error))}; see `{path} --help`")
         return error.exit_code
     if isinstance(error, OSError) and error.strerror:
         return _report_system(error)
     if session.ledger_is_damaged():
         return _report_damage()
-    more = "" if debug else "; run the same with --debug to see where"
-    render.note(f"catchment: unexpected {type(error).__name__}: {render.clean(error)[:200]}{more}")
+    more = "" if debug else "; run again with --debug for the traceback"
+    _note_error(f"unexpected {type(error).__name__}: {render.clean(error)[:200]}{more}")
     return 1
+
+
+def _note_error(message: str) -> None:
+    render.note(f"{render.paint('catchment:', 'red', sys.stderr)} {message}")
 
 
 def _report_damage() -> int:
     from catchment.ledger.db.database import DAMAGED
 
-    render.note(f"catchment: {DAMAGED}")
+    _note_error(DAMAGED)
     return 1
 
 
 def _report_system(error: OSError) -> int:
-    """What the operating system refused: a disk can be mended and tried again, a right that is missing is exit code 3."""
+    """Report an error of the operating system: disk errors exit with 10, missing permissions with 3."""
     remedy = _REMEDIES.get(error.errno or 0, "")
     if remedy:
-        # It may be the disk behind the output itself.
+        # Standard output may be on the same disk.
         render.discard(sys.stdout)
-    where = f": {render.clean(error.filename)}" if error.filename else ""
-    render.note(f"catchment: {error.strerror}{where}{remedy}")
+    subject = f"{render.clean(error.filename)}: " if error.filename else ""
+    _note_error(f"{subject}{error.strerror}{remedy}")
     return TryAgain.exit_code if remedy else LoginFailed.exit_code if isinstance(error, PermissionError) else 1
 
 
@@ -206,9 +233,9 @@ def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:
     return [argument for argument in options if argument != "--debug"] + words, "--debug" in options
 
 
-def _open_what_is_closed() -> None:
-    """Who called may have closed an input or an output (`>&-`): then there is nothing to read, or nobody to read it."""
+def _reopen_closed_streams() -> None:
+    """Connect standard streams that the caller closed (`>&-`) to the null device."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # In the place of the closed one, which no file that is opened later may take.
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
+            # Takes the closed descriptor, so that no file opened later gets it.
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - stays open

@@ -1,7 +1,7 @@
-"""What a person and a script see: tables, fields, JSON, and plain words for times and counts.
+"""Output of the command line: tables, fields, JSON, times and counts.
 
-Every text passes through `clean` on its way out, because titles, names and snippets come from files that somebody else
-wrote, and a terminal obeys what it is sent. Nothing heavy is imported: the quickest commands need these functions.
+All text passes through `clean`: titles, names and snippets come from untrusted files and could contain terminal control
+sequences. Nothing heavy is imported, because the quickest commands need these functions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from enum import Enum
 from typing import Any, Final, TextIO
 
 _HARMFUL: Final = re.compile(
-    "\x1b\\[[0-?]*[ -/]*[@-~]"  # a terminal's control sequence, whole
-    "|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?"  # a command to the terminal (title, link, clipboard), whole
-    "|[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # control characters, and marks that reorder what is read
+    "\x1b\\[[0-?]*[ -/]*[@-~]"  # control sequences (CSI)
+    "|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?"  # operating system commands: title, link, clipboard
+    "|[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # control characters and bidirectional overrides
 )
 _UNESCAPED: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
@@ -39,7 +39,7 @@ _STATE_COLOURS: Final = {
     "asked": "yellow",
     "expired": "yellow",
     "purging": "red",
-    "rests": "yellow",
+    "throttled": "yellow",
     "retrying": "yellow",
     "ok": "green",
     "warn": "yellow",
@@ -49,11 +49,11 @@ _MINIMUM_WIDTH: Final = 16
 
 
 class OutputClosedError(Exception):
-    """Whoever read our output has gone (`| head`); there is nobody left to tell."""
+    """The reader of our output closed the pipe (`| head`)."""
 
 
 def say(line: str = "") -> None:
-    """Write one line for the reader of standard output."""
+    """Write one line to standard output."""
     try:
         sys.stdout.write(line + "\n")
     except BrokenPipeError as error:
@@ -61,47 +61,52 @@ def say(line: str = "") -> None:
 
 
 def note(line: str) -> None:
-    """Write one line to standard error: progress, warnings, errors. That nobody takes it changes nothing else."""
-    _tell(line + "\n")
+    """Write one line to standard error: progress, warnings, errors. A write error is ignored."""
+    _write_error(line + "\n")
 
 
 def can_rewrite() -> bool:
-    """Whether standard error is a terminal on which a line can be written anew."""
+    """Return whether standard error is a terminal on which a line can be overwritten."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def rewrite(line: str) -> None:
-    """Write a line of progress in the place of the one before, on a terminal that lets it be; an empty one takes it away.
+    """Overwrite the progress line on standard error, if it is a terminal. An empty line clears it.
 
-    What does not fit is left out: of a line that wraps, only the last part could be written anew.
+    The line is cut to the width of the terminal, because a wrapped line cannot be overwritten.
     """
     if can_rewrite():
-        _tell(f"\r\x1b[K{line[: _columns_of(sys.stderr) - 1]}")
+        _write_error(f"\r\x1b[K{line[: _columns_of(sys.stderr) - 1]}")
+
+
+def clear_screen() -> None:
+    """Clear the terminal; write an empty line if standard output is not one."""
+    sys.stdout.write("\x1b[H\x1b[2J" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else "\n")
 
 
 def discard(stream: TextIO) -> None:
-    """Let what a stream still holds, and whatever is written to it yet, go nowhere: nobody takes it."""
+    """Redirect a stream to the null device, together with the data still in its buffer."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def clean(text: object) -> str:
-    """The text on one line, with nothing in it that a terminal would obey."""
+    """Return the text on one line, without terminal control sequences."""
     return " ".join(_HARMFUL.sub(" ", str(text)).split())
 
 
 def clean_block(text: str) -> str:
-    """As `clean`, but line by line: for the text of a document or a traceback."""
+    """Return the text of a document or a traceback without terminal control sequences, keeping its lines."""
     return "\n".join(_HARMFUL.sub(" ", line.expandtabs(4)) for line in text.splitlines())
 
 
-def paint(text: str, colour: str) -> str:
-    """The text in a colour, on a terminal that wants colours; else unchanged."""
-    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if _coloured() else text
+def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """Return the text in a colour if the stream, by default standard output, is a terminal that shows colours."""
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if _has_colours(stream or sys.stdout) else text
 
 
 def paint_state(state: str) -> str:
-    """The name of a state in the colour that it has everywhere."""
+    """Return the name of a state in its colour."""
     colour = _STATE_COLOURS.get(state)
     return paint(state, colour) if colour else state
 
@@ -118,7 +123,7 @@ def show_ndjson(values: Iterable[object]) -> None:
 
 
 def show_fields(fields: Mapping[str, object]) -> None:
-    """Write names and values one below the other; those that are None or empty are left out, moments are told in full."""
+    """Write one line per name and value. Empty values are left out; times are shown in full."""
     present = {name: text for name, value in fields.items() if (text := _in_full(value))}
     if not present:
         return
@@ -131,15 +136,16 @@ def show_fields(fields: Mapping[str, object]) -> None:
 
 
 def show_paragraph(text: str, indent: int = 0) -> None:
-    """Write running text, wrapped to the terminal."""
+    """Write a paragraph, wrapped to the terminal."""
     for line in _wrap(clean(text), max(_MINIMUM_WIDTH, _line_width() - indent)):
         say(" " * indent + line)
 
 
 def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, states: Collection[str] = ()) -> None:
-    """Write an aligned table; on a terminal the last column wraps to what is left of the line.
+    """Write an aligned table. On a terminal the last column wraps.
 
-    Numbers stand to the right. `states` names the columns whose cells are states and take their colour.
+    Args:
+        states: Columns whose cells are states, shown in the colour of the state.
     """
     table = [tuple(_cell(value) for value in row) for row in rows]
     right = _numeric(table, len(headers))
@@ -154,12 +160,12 @@ def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, stat
 
 
 def iso(moment: datetime | None) -> str | None:
-    """The moment as scripts read it, in UTC."""
+    """Return the time in ISO 8601, in UTC."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if moment else None
 
 
 def when(moment: datetime | None, now: datetime | None = None) -> str:
-    """The moment as a person says it: "3 min ago", "in 2 h", "never"."""
+    """Return the time relative to now: "3 min ago", "in 2 h", "never"."""
     if moment is None:
         return "never"
     seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
@@ -169,18 +175,18 @@ def when(moment: datetime | None, now: datetime | None = None) -> str:
 
 
 def local(moment: datetime) -> str:
-    """The moment by this machine's clock and time zone."""
-    return f"{_here(moment):%Y-%m-%d %H:%M:%S}"
+    """Return the date and time in this machine's time zone."""
+    return f"{_to_local(moment):%Y-%m-%d %H:%M:%S}"
 
 
 def clock(moment: datetime, now: datetime | None = None) -> str:
-    """The moment as one says when something will be done: "14:20", with its day where that is not today."""
-    there, here = _here(moment), _here(now or datetime.now(UTC))
-    return f"{there:%H:%M}" if there.date() == here.date() else f"{there:%Y-%m-%d %H:%M}"
+    """Return the local time of day, "14:20", with the date unless it is today."""
+    shown, today = _to_local(moment), _to_local(now or datetime.now(UTC)).date()
+    return f"{shown:%H:%M}" if shown.date() == today else f"{shown:%Y-%m-%d %H:%M}"
 
 
 def span(seconds: float) -> str:
-    """A length of time in its largest unit, rounded down."""
+    """Return a duration in its largest unit, rounded down."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
@@ -188,32 +194,32 @@ def span(seconds: float) -> str:
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun: "1 document", "1 204 documents"."""
-    return f"{number:,}".replace(",", " ") + " " + (noun if number == 1 else plural or noun + "s")
+    """Return a number with its noun: "1 document", "1,204 documents"."""
+    return f"{number:,} " + (noun if number == 1 else plural or noun + "s")
 
 
 def size(number: int) -> str:
-    """A number of bytes as a person says it: "340 B", "1.2 MB"."""
-    told, unit = float(number), "B"
+    """Return a number of bytes with a unit: "340 B", "1.2 MB"."""
+    scaled, unit = float(number), "B"
     for unit in ("B", "KB", "MB", "GB", "TB"):
-        if told < 1_000 or unit == "TB":
+        if scaled < 1_000 or unit == "TB":
             break
-        told /= 1_000
-    return f"{told:.0f} {unit}" if unit == "B" or told >= 100 else f"{told:.1f} {unit}"
+        scaled /= 1_000
+    return f"{scaled:.0f} {unit}" if unit == "B" or scaled >= 100 else f"{scaled:.1f} {unit}"
 
 
 def bar(share: float, width: int = 20) -> str:
-    """How much of something is done, from 0 to 1, as a bar."""
+    """Return a progress bar for a share from 0 to 1."""
     full = round(min(1.0, max(0.0, share)) * width)
     return f"[{'#' * full}{'-' * (width - full)}]"
 
 
 def interactive() -> bool:
-    """Whether a person is at the other end of both the question and the answer."""
+    """Return whether a question can be asked: standard input and standard error are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _tell(text: str) -> None:
+def _write_error(text: str) -> None:
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -221,18 +227,18 @@ def _tell(text: str) -> None:
         discard(sys.stderr)
 
 
-def _here(moment: datetime) -> datetime:
-    """The moment in this machine's time zone; as it is where that would be before the year 1 or after 9999."""
+def _to_local(moment: datetime) -> datetime:
+    """Return the time in this machine's time zone, or unchanged if that is outside the years 1 to 9999."""
     try:
         return moment.astimezone()
     except (OverflowError, ValueError, OSError):
         return moment
 
 
-def _coloured() -> bool:
+def _has_colours(stream: TextIO) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+    return stream.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 
 def _json(value: object, indent: int | None = None) -> str:
@@ -286,9 +292,9 @@ def _row(
 def _wrap(text: str, width: int) -> list[str]:
     if _columns(text) <= width:
         return [text]
-    # Wide characters take two columns each, so a text full of them is wrapped at half as many.
+    # Wide characters take two columns each.
     share = len(text) / _columns(text)
-    # An address that is too long for the line stays in one piece, so that it can be clicked or copied.
+    # A URL that is longer than the line stays whole, so that it can be clicked or copied.
     return textwrap.wrap(text, max(8, int(width * share)), break_on_hyphens=False, break_long_words=False) or [""]
 
 
@@ -301,7 +307,7 @@ def _columns(text: str) -> int:
 
 
 def _columns_of(terminal: TextIO) -> int:
-    """How many columns a terminal has; 80 where it does not say."""
+    """Return the number of columns of a terminal, 80 if unknown."""
     try:
         return os.get_terminal_size(terminal.fileno()).columns or 80
     except (OSError, ValueError):
@@ -309,7 +315,7 @@ def _columns_of(terminal: TextIO) -> int:
 
 
 def _line_width() -> int:
-    """Columns of the terminal; unbounded where the output is a file or a pipe, so that `grep` sees whole lines."""
+    """Return the columns of the terminal; unbounded for a file or a pipe, so that `grep` sees whole lines."""
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
         return shutil.get_terminal_size().columns
     return 1_000_000

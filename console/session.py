@@ -1,4 +1,4 @@
-"""What a command works with: the home, the ledger, the running server, and who is asking."""
+"""Resources of a command: the home folder, the ledger, the running server and the operator's name."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
     from catchment.runtime.home import Home
     from deployments.server.running import Running
 
-_ROOM = 64 * 1024
+_FULL_DISK_BYTES = 64 * 1024
 
 
 def home() -> Home:
-    """The folder that holds all state; it may not exist yet."""
+    """Return the folder that holds all state. It may not exist yet."""
     from catchment.runtime.home import Home
 
     return Home.default()
 
 
-DISK_IS_FULL = "the disk is full that holds Catchment's state; make room and try again"
+DISK_IS_FULL = "the disk is full and Catchment cannot write its state; make room and try again"
 
 
 def disk_is_full() -> bool:
-    """Whether there is hardly room for one more page of a database where any of the state is."""
+    """Return whether a disk that holds state has less than 64 KiB free, hardly a page of a database."""
     from catchment.ledger.db.database import sqlite_file
 
-    here = home()
+    folder = home()
     try:
-        ledger = sqlite_file(here.database_url)
+        ledger = sqlite_file(folder.database_url)
     except BadInput:
-        ledger = None  # Who opens it tells.
-    files = [here.cache, *([ledger] if ledger else [])]
-    return any(map(_is_full, (here.path, here.prefect, here.run, *(file.resolve().parent for file in files))))
+        ledger = None  # reported when the ledger is opened
+    files = [folder.cache, *([ledger] if ledger else [])]
+    return any(map(_is_full, (folder.path, folder.prefect, folder.run, *(file.resolve().parent for file in files))))
 
 
 def _is_full(folder: Path) -> bool:
     try:
-        found = os.statvfs(folder)
+        usage = os.statvfs(folder)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < _ROOM
+    return usage.f_bavail * usage.f_frsize < _FULL_DISK_BYTES
 
 
 def ledger_is_damaged() -> bool:
-    """Whether the ledger's file is damaged, from which any error may come that nobody foresaw; all of it is read."""
+    """Return whether the ledger's file is damaged, a possible cause of any unexpected error. Reads the whole file."""
     from catchment.errors import LedgerCorrupt
 
     try:
@@ -62,13 +62,13 @@ def ledger_is_damaged() -> bool:
             return ledger.is_damaged()
     except LedgerCorrupt:
         return True
-    except Exception:  # noqa: BLE001 - it is asked because of an error, and whatever it is that error's own cause is told
+    except Exception:  # noqa: BLE001 - the error that led here is reported instead
         return False
 
 
 @contextmanager
 def reading() -> Iterator[Ledger]:
-    """The ledger as it is, for a command that only asks. Raises NotFound when there is none yet."""
+    """Open the ledger for reading. Raises NotFound if there is none yet."""
     from catchment.ledger import Ledger
 
     url = home().database_url
@@ -86,9 +86,9 @@ def reading() -> Iterator[Ledger]:
 
 @contextmanager
 def writing() -> Iterator[Ledger]:
-    """The ledger of a home that exists, made or led forward where needed, for a command that changes something.
+    """Open the ledger for writing; create or migrate it if necessary.
 
-    Under a running system, which may be of an older version, it is not led forward: then this raises SchemaMismatch.
+    Raises SchemaMismatch instead of migrating while Catchment runs, because the running version may be older.
     """
     from catchment.ledger import Ledger
 
@@ -99,44 +99,44 @@ def writing() -> Iterator[Ledger]:
         ledger = Ledger.open(url)
     try:
         if led := ledger.led_forward:
-            kept = f"; what it was is kept in {led.kept}" if led.kept else ""
-            render.note(f"the ledger was led forward from revision {led.before} to {led.now}{kept}")
+            kept = f"; the previous one is in {led.kept}" if led.kept else ""
+            render.note(f"the ledger was migrated from revision {led.before} to {led.now}{kept}")
         yield ledger
     finally:
         ledger.close()
 
 
 def running() -> Running | None:
-    """The server and worker that `catchment up` started, if they are alive."""
+    """Return the server and worker that `catchment up` started, if they are alive."""
     from deployments.server.running import running
 
     return running(home())
 
 
 def is_starting() -> bool:
-    """Whether `catchment up` is at work and not ready yet."""
+    """Return whether `catchment up` has started but is not ready yet."""
     from deployments.server.running import starting
 
     return starting(home()) is not None
 
 
 def needs_server() -> Running:
-    """As `running`, but raises TryAgain when nothing runs, or is not ready yet."""
+    """Return the running server. Raises TryAgain if Catchment is not running or not ready."""
     if server := running():
         return server
     if is_starting():
         raise TryAgain("Catchment is starting; try again in a minute")
-    raise TryAgain("no server is running; start it with `catchment up --detach`")
+    raise TryAgain("Catchment is not running; start it with `catchment up --detach`")
 
 
 def run_address(run: str | None) -> str | None:
-    """Where the Prefect UI shows a run, while a server runs; else only the run's id."""
+    """Return the address of a run in the Prefect UI, or its id if no server runs."""
     server = running() if run else None
     return server.run_url(run) if server and run else run
 
 
 def operator() -> str:
-    """Who is asking, as the history records it."""
+    """Return the name of the current user as the history records it."""
     try:
         return f"operator:{getpass.getuser()}"
     except (KeyError, OSError):
@@ -144,7 +144,7 @@ def operator() -> str:
 
 
 def source_names(incomplete: str) -> list[str]:
-    """The names of sources that begin so, for shell completion."""
+    """Complete the name of a source."""
     try:
         with reading() as ledger:
             return [source.name for source in ledger.sources.all() if source.name.startswith(incomplete)]
@@ -152,4 +152,4 @@ def source_names(incomplete: str) -> list[str]:
         return []
 
 
-SourceName = Annotated[str, typer.Argument(metavar="NAME", help="The source.", autocompletion=source_names)]
+SourceName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the source.", autocompletion=source_names)]

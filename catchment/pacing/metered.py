@@ -191,9 +191,7 @@ class Metered(Pace):
     def _not_now(self, answer: Answer) -> Exception:
         host = self._limits.host
         if answer.why == "breaker":
-            return SourceUnavailable(
-                f"{host} failed several times in a row and is left alone for a while; see `throttle show`"
-            )
+            return SourceUnavailable(f"{host}: backed off after repeated failures; see `catchment throttle show`")
         return RateLimited("a throttle" if answer.why == "rule" else host, answer.wait)
 
     # What became of it

@@ -139,14 +139,14 @@ def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> NotNow | 
     """
     name = source.name
     if source.state != "active":
-        return NotNow(f"{name} is {source.state}; to release it: catchment sources resume {name}")
+        return NotNow(f"{name}: {source.state}; resume with `catchment sources resume {name}`")
     if (ruled := ledger.throttles.blocked(name)) is not None:
         until, why = ruled
-        remedy = "see `catchment throttle show`"
-        return NotNow(f"{name} rests because of {why}{f' until {until:%H:%M} UTC' if until else ''}; {remedy}", until)
+        end = f" until {until:%H:%M} UTC" if until else ""
+        return NotNow(f"{name}: throttled{end} ({why}); see `catchment throttle show`", until)
     if (found := ledger.pacing.not_before(name, limits, process.identity())) is not None:
         moment, why = found
-        return NotNow(f"{name} rests until {moment:%H:%M} UTC, because {why}; see `catchment throttle show`", moment)
+        return NotNow(f"{name}: throttled until {moment:%H:%M} UTC ({why}); see `catchment throttle show`", moment)
     return None
 
 

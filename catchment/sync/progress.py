@@ -49,17 +49,17 @@ class Progress:
     def sentence(self) -> str:
         """What the sync did, in a few words for a person."""
         figures = {
-            "in the library": self.succeeded,
+            "added or updated": self.succeeded,
             "moved": self.moved,
             "deleted": self.deleted,
             "deletions held": self.held,
             "unchanged": self.unchanged,
             "skipped": self.skipped,
             "with secrets masked": self.masked,
-            "to retry": self.retrying,
+            "waiting for a retry": self.retrying,
             "quarantined": self.quarantined,
-            "left, for they changed since the plan": self.left,
-            "damaged cache thrown away": self.caches_thrown_away,
+            "changed since the plan, left for the next sync": self.left,
+            "damaged caches replaced": self.caches_thrown_away,
         }
         return ", ".join(f"{n} {what}" for what, n in figures.items() if n) or "nothing to do"
 

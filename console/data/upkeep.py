@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from console import arguments, render, session
+from console.help_pages import CommandGroup
 
-ledger_app = typer.Typer(help="Examine the ledger.", rich_markup_mode=None)
-config_app = typer.Typer(help="Examine the configuration.", rich_markup_mode=None)
+ledger_app = CommandGroup("Examine the ledger.")
+config_app = CommandGroup("Examine the configuration.")
 
 
 @ledger_app.command()

@@ -11,12 +11,13 @@ import typer
 from catchment.errors import BadInput
 from catchment.model import Document, Extraction
 from console import arguments, render, session
+from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
     from catchment.content.extract.vault import QualityReport
     from catchment.ledger import Ledger
 
-app = typer.Typer(help="See how well a vault is kept.", rich_markup_mode=None)
+app = CommandGroup("See how well a vault is kept.")
 
 _NOTES = (".md", ".canvas")
 

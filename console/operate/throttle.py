@@ -11,12 +11,13 @@ import typer
 from catchment.errors import BadInput, NotFound
 from catchment.pacing import RateProfile
 from console import arguments, render, session
+from console.help_pages import CommandGroup
 from console.trouble import jobs
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
 
-app = typer.Typer(help="See and steer how hosts are asked and when syncs may run.", rich_markup_mode=None)
+app = CommandGroup("See and steer how hosts are asked and when syncs may run.")
 
 Scope = Annotated[
     str,

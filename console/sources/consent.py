@@ -12,6 +12,7 @@ import typer
 
 from catchment.errors import BadInput, NoConsent, NotFound
 from console import arguments, render, session
+from console.help_pages import CommandGroup
 from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from catchment.sync.revoke import Extent, PurgeProof
     from deployments.sources.sources_file import SourceEntry
 
-app = typer.Typer(help="See, give and take back consent to read a source.", rich_markup_mode=None)
+app = CommandGroup("See, give and take back consent to read a source.")
 
 HowLong = Annotated[
     str | None, typer.Option("--for", metavar="LENGTH", help="How long it holds: 90d. For good if not given.")

@@ -11,8 +11,9 @@ import typer
 
 from catchment.errors import BadInput, LoginFailed, Refused
 from console import arguments, render, session
+from console.help_pages import CommandGroup
 
-app = typer.Typer(help="Log in to a host, and keep the token for its sources.", rich_markup_mode=None)
+app = CommandGroup("Log in to a host, and keep the token for its sources.")
 
 _HOURS = 3_600
 

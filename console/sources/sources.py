@@ -10,13 +10,14 @@ import typer
 from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
 from console import arguments, render, session
+from console.help_pages import CommandGroup
 from console.sources import consent, source_lifecycle, upcoming
 
 if TYPE_CHECKING:
     from catchment.ledger import Source, SyncRow
     from deployments.sources.sources_file import SourceEntry
 
-app = typer.Typer(help="Add, see and steer what is read.", rich_markup_mode=None)
+app = CommandGroup("Add, see and steer what is read.")
 
 
 def _kinds(incomplete: str) -> list[str]:

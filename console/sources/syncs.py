@@ -112,7 +112,7 @@ def _report(name: str, view: RunView, started: datetime, as_json: bool) -> int:
     held = source is not None and source.state == "held"
     if view.state_name == "Skipped":
         source_lifecycle.require_consent(source_lifecycle.entry(name))
-        raise TryAgain(f"{name} was left alone: {render.clean(view.message)}")
+        raise TryAgain(render.clean(view.message))
     completed = view.state_type == "COMPLETED"
     if as_json:
         render.show_json(

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from console import render, session
+from console.help_pages import CommandGroup
 
-app = typer.Typer(help="Hear from GitHub when something happens.", rich_markup_mode=None)
+app = CommandGroup("Hear from GitHub when something happens.")
 
 
 @app.command()

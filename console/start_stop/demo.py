@@ -1,4 +1,4 @@
-"""`catchment demo`: the whole of Catchment on real input, from an empty home to searches, seen in the Prefect UI."""
+"""`catchment demo`: ingest real files into an empty home, show the result and leave the Prefect UI running."""
 
 from __future__ import annotations
 
@@ -45,32 +45,37 @@ _SEARCHES = ("scouts quorum retire", "turbidity warranty", "味噌")
 
 
 def demo(
-    stop: Annotated[bool, typer.Option("--exit", help="Stop everything and leave when the result is shown.")] = False,
-    source: Annotated[Path | None, typer.Option(help="Your own folder or vault instead of the example.")] = None,
-    home: Annotated[Path, typer.Option(help="Where the demo keeps its state.")] = _STATE,
+    stop: Annotated[bool, typer.Option("--exit", help="Stop everything and exit after showing the result.")] = False,
+    source: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Use your own folder or vault instead of the examples.")
+    ] = None,
+    home: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the demo's state.")] = _STATE,
 ) -> int:
-    """Ingest the example vault and this project; show the result."""
+    """Ingest an example vault and this project, and show the result.
+
+    Example: catchment demo --source ~/Vault
+    """
     os.environ["CATCHMENT_HOME"] = str(home.absolute())
-    # All that it makes is to be in its own folder, also where the person's library is on PostgreSQL.
+    # Keep the demo out of a library on PostgreSQL.
     os.environ.pop("CATCHMENT_DATABASE_URL", None)
     sources = [_own(source)] if source else _EXAMPLES
     from deployments.supervisor.supervisor import down, up
 
     if session.running():
-        raise Refused("a demo is running already; end that one first (Ctrl-C there)")
+        raise Refused("demo: already running; stop it first with Ctrl-C in its terminal")
     try:
         render.say("Starting the Prefect server and a worker …")
         up(Home.default(), detach=True, announce=render.say)
         server = session.running()
         if server is None:
-            raise CatchmentError("the server did not stay up; see logs/server.log in the demo's folder")
-        for one in sources:
-            _add(one)
+            raise CatchmentError("server: exited after starting; see logs/server.log in the demo's folder")
+        for added in sources:
+            _add(added)
         completed = _sync(server, sources)
-        _show([one.name for one in sources], _SEARCHES if source is None else ())
-        _address(server)
+        _show([added.name for added in sources], _SEARCHES if source is None else ())
+        _show_address(server)
         if not stop:
-            render.say("Everything stays up until Ctrl-C.")
+            render.say("Running. Press Ctrl-C to stop.")
             _until_interrupted()
     finally:
         render.say("Stopping …")
@@ -81,11 +86,11 @@ def demo(
 def _own(source: Path) -> _Source:
     folder = expanded(source).absolute()
     if not folder.is_dir():
-        raise BadInput(f"{source} is not a folder; give SOURCE=/path/to/a/folder")
+        raise BadInput(f"{source}: not a folder; use SOURCE=/path/to/a/folder")
     kind = "obsidian" if (folder / ".obsidian").is_dir() else "local_files"
     words = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:40]
-    mark = hashlib.sha256(str(folder).encode()).hexdigest()[:4]
-    return _Source(f"{words}-{mark}" if words else mark, kind, folder)
+    suffix = hashlib.sha256(str(folder).encode()).hexdigest()[:4]
+    return _Source(f"{words}-{suffix}" if words else suffix, kind, folder)
 
 
 def _add(source: _Source) -> None:
@@ -96,34 +101,34 @@ def _add(source: _Source) -> None:
 
 
 def _sync(server: Running, sources: Sequence[_Source]) -> bool:
-    """Sync the sources side by side, telling how far each is; whether all completed."""
+    """Sync the sources concurrently with progress lines. Return whether all completed."""
     from deployments.runs.runs import start_sync, view
 
-    runs = {one.name: start_sync(server, one.kind, one.name) for one in sources}
-    told = ""
+    runs = {source.name: start_sync(server, source.kind, source.name) for source in sources}
+    shown = ""
     while True:
         views = {name: view(server, run) for name, run in runs.items()}
-        line = " · ".join(f"{name}: {_progress(name, now)}" for name, now in views.items())
-        if line != told:
+        line = " · ".join(f"{name}: {_progress(name, run)}" for name, run in views.items())
+        if line != shown:
             render.say(line)
-            told = line
-        if all(now.ended for now in views.values()):
+            shown = line
+        if all(run.ended for run in views.values()):
             break
         time.sleep(0.5)
-    for name, now in views.items():
-        render.say(f"→ {now.name}")
-        if now.state_type != "COMPLETED":
-            render.note(f"the sync of {name} ended {now.state_name}: {render.clean(now.message)}")
-    return all(now.state_type == "COMPLETED" for now in views.values())
+    for name, run in views.items():
+        render.say(f"→ {run.name}")
+        if run.state_type != "COMPLETED":
+            render.note(f"{name}: sync ended {run.state_name}: {render.clean(run.message)}")
+    return all(run.state_type == "COMPLETED" for run in views.values())
 
 
-def _progress(name: str, now: RunView) -> str:
-    state = now.state_name.lower()
-    if now.state_type != "RUNNING":
+def _progress(name: str, run: RunView) -> str:
+    state = run.state_name.lower()
+    if run.state_type != "RUNNING":
         return state
     with session.reading() as ledger:
         jobs = ledger.queue.counts().get(name, {})
-    waiting = sum(jobs.get(one, 0) for one in (JobState.PENDING, JobState.RUNNING))
+    waiting = sum(jobs.get(job, 0) for job in (JobState.PENDING, JobState.RUNNING))
     return f"{state}, {sum(jobs.values()) - waiting} of {sum(jobs.values())}" if jobs else state
 
 
@@ -132,8 +137,8 @@ def _show(names: Sequence[str], searches: Sequence[str]) -> None:
 
     with session.reading() as ledger:
         rows = [r for r in overview(ledger) if r["name"] in names]
-        # A run that died, or never began, has told nothing.
-        told = {r["name"]: (r["last_sync"] or {}).get("summary", {}) for r in rows}
+        # A run that crashed or never started has no summary.
+        summaries = {r["name"]: (r["last_sync"] or {}).get("summary", {}) for r in rows}
         render.say()
         render.show_table(
             ("SOURCE", "DOCUMENTS", "NEW OR CHANGED", "UNCHANGED", "SKIPPED", "QUARANTINED"),
@@ -141,8 +146,8 @@ def _show(names: Sequence[str], searches: Sequence[str]) -> None:
                 (
                     r["name"],
                     r["documents"],
-                    told[r["name"]].get("succeeded", 0),
-                    told[r["name"]].get("unchanged", 0),
+                    summaries[r["name"]].get("succeeded", 0),
+                    summaries[r["name"]].get("unchanged", 0),
                     r["jobs"].get("skipped", 0),
                     r["jobs"].get("quarantined", 0),
                 )
@@ -150,7 +155,7 @@ def _show(names: Sequence[str], searches: Sequence[str]) -> None:
             ],
         )
         if entries := [entry for entry in ledger.quarantine.list() if entry.source in names]:
-            render.say("\nIn quarantine:")
+            render.say("\nQuarantined items:")
             render.show_table(
                 ("ITEM", "SOURCE", "REASON", "MESSAGE"), [(e.item, e.source, e.reason, e.message) for e in entries]
             )
@@ -161,12 +166,12 @@ def _show(names: Sequence[str], searches: Sequence[str]) -> None:
                 render.show_paragraph(hit.snippet, indent=4)
 
 
-def _address(server: Running) -> None:
+def _show_address(server: Running) -> None:
     from deployments.supervisor.supervisor import ui_login
 
-    render.say(f"\nThe Prefect UI: {server.url}/dashboard")
-    if where := ui_login(Home.default()):
-        render.say(f"  the name and the password that it asks for are in {where}")
+    render.say(f"\nPrefect UI: {server.url}/dashboard")
+    if file := ui_login(Home.default()):
+        render.say(f"  user name and password: see {file}")
 
 
 def _until_interrupted() -> None:

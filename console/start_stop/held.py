@@ -1,4 +1,4 @@
-"""What holds sources and hosts back, and how much they may still do, as `status` tells it."""
+"""Throttling in `status`: sources and hosts that are held back, and what is left of their quotas."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def of_sources(ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """What is ruled for each source, why it rests, its quota of jobs in an hour, by its name; only what there is to tell."""
+    """Return the rule, the reason for a wait and the hourly quota of each source that has one, by name."""
     from catchment.resting import quotas, resting, rules
 
-    found: dict[str, dict[str, Any]] = {name: {"rule": rule} for name, rule in rules(ledger).items()}
+    throttling: dict[str, dict[str, Any]] = {name: {"rule": rule} for name, rule in rules(ledger).items()}
     for name, rest in resting(ledger).items():
-        found.setdefault(name, {})["rests"] = _rest(rest)
+        throttling.setdefault(name, {})["rests"] = _rest(rest)
     for name, quota in quotas(ledger).items():
-        found.setdefault(name, {})["quota"] = _quota(quota)
-    return found
+        throttling.setdefault(name, {})["quota"] = _quota(quota)
+    return throttling
 
 
 def of_hosts(ledger: Ledger) -> list[dict[str, Any]]:
-    """The hosts that rest, or allow a number of requests, as `status --json` prints them."""
+    """Return the hosts that are backed off or report a quota, in the form of `status --json`."""
     from catchment.resting import hosts
 
     return [
@@ -36,18 +36,18 @@ def of_hosts(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def lines(sources: Iterable[Mapping[str, Any]], hosts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """What a person is told of it; a source that is held or paused is told of elsewhere."""
+    """Return one line for each rule, wait and quota. Sources that are held or paused are left out."""
     active = [(source["name"], "jobs", source) for source in sources if source["state"] == "active"]
     for name, _, source in active:
         if source["rule"]:
-            yield f"{name} is held to: {source['rule']}"
-    for name, what, one in [*active, *((host["host"], "requests", host) for host in hosts)]:
-        if one["rests"]:
-            until = _until(one["rests"]["until"]) or " until a person says otherwise"
-            yield f"{name} rests{until}: {one['rests']['why']}; see `catchment throttle show`"
-        if one["quota"]:
-            left, allowed = one["quota"]["left"], one["quota"]["allowed"]
-            yield f"{name}: {left} of {allowed} {what} left{_until(one['quota']['until']) or ' in an hour'}"
+            yield f"{name}: limited to {source['rule']}"
+    for name, unit, row in [*active, *((host["host"], "requests", host) for host in hosts)]:
+        if row["rests"]:
+            until = _until(row["rests"]["until"]) or " until reset or resumed"
+            yield f"{name}: throttled{until} ({row['rests']['why']}); see `catchment throttle show`"
+        if row["quota"]:
+            left, allowed = row["quota"]["left"], row["quota"]["allowed"]
+            yield f"{name}: {left} of {allowed} {unit} left{_until(row['quota']['until']) or ' this hour'}"
 
 
 def _rest(rest: Rest) -> dict[str, Any]:

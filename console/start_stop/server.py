@@ -1,4 +1,4 @@
-"""`catchment up` and `catchment down`: the server and the worker on this machine."""
+"""`catchment up` and `catchment down`: start and stop the server and the worker."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from console import render, session
 
 
 def up(
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return when it is ready; it stays up until `down`.")
-    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Run in the background; return when ready.")] = False,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="The port; otherwise the last one, or a free one.")
+        int | None,
+        typer.Option(
+            min=1, max=65_535, metavar="PORT", help="Port of the server. Default: the last one, or a free one."
+        ),
     ] = None,
 ) -> int:
-    """Start server, worker and watcher, and deploy the sources.
+    """Start the server, worker and watcher, and deploy the sources.
 
-    Keeps them alive until Ctrl-C, or with --detach until `catchment down`.
+    Runs until Ctrl-C, or with --detach until `catchment down`. Processes that exit are restarted.
+
+    Example: catchment up --detach
     """
     from deployments.supervisor import supervisor
 
     home = session.home()
-    _refuse_what_cannot_work()
-    told = False
+    _check_preconditions()
+    shown = False
 
     def announce(line: str) -> None:
-        nonlocal told
+        nonlocal shown
         render.say(render.clean(line))
-        if not told and (place := supervisor.ui_login(home)):
-            render.say(f"The name and the password that the page asks for are in {place}")
-            told = True
+        if not shown and (file := supervisor.ui_login(home)):
+            render.say(f"User name and password: see {file}")
+            shown = True
         sys.stdout.flush()
 
     return supervisor.up(home, port=port, detach=detach, announce=announce)
@@ -43,18 +46,20 @@ def up(
 def down() -> None:
     """Stop the server, the worker and the watcher.
 
-    A sync that runs is handed back; the next one goes on where it was.
+    Running syncs are interrupted; the next sync continues where they stopped.
+
+    Example: catchment down
     """
     from deployments.supervisor import supervisor
 
     stopped = supervisor.down(session.home())
-    render.say("stopped" if stopped else "nothing was running")
+    render.say("stopped" if stopped else "Catchment was not running")
 
 
-def _refuse_what_cannot_work() -> None:
-    """Raise in place of starting what every sync would fail with: a full disk, a ledger that is damaged or too new.
+def _check_preconditions() -> None:
+    """Raise for a condition in which every sync would fail: a full disk, a damaged ledger, or one of a newer version.
 
-    A ledger that is there and older is led forward.
+    Migrates an older ledger.
     """
     if session.running():
         return
@@ -66,7 +71,7 @@ def _refuse_what_cannot_work() -> None:
     except NotFound:
         return
     except SchemaMismatch:
-        # An older one is what `writing` leads forward; of a newer one it says the same again.
+        # `writing` migrates an older ledger and raises again for a newer one.
         pass
     with session.writing():
         pass

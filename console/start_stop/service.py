@@ -1,4 +1,4 @@
-"""`catchment service`: have systemd start Catchment with the session of this user, and start it again when it fails."""
+"""`catchment service`: a systemd unit that starts Catchment with the user's session and restarts it on failure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import typer
 from catchment.errors import NotFound, Refused
 from catchment.runtime.home import base_folder
 from console import render, session
+from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
     from catchment.runtime.home import Home
 
-app = typer.Typer(help="Have systemd keep Catchment running.", rich_markup_mode=None)
+app = CommandGroup("Run Catchment as a systemd service.\n\nExample: catchment service install")
 
-_MARK: Final = "# Written by `catchment service install`; it is replaced as a whole the next time."
+_MARK: Final = "# Written by `catchment service install`, which overwrites the whole file."
 _UNIT: Final = """\
 {mark}
 [Unit]
@@ -30,19 +31,19 @@ Description=Catchment: the server, the worker and the watcher
 Type=exec
 ExecStart={command}
 Environment={home}
-# Variables that only this user may read, if the file is there: CATCHMENT_DATABASE_URL, and secrets kept as env:NAME.
+# Optional file with mode 0600 for CATCHMENT_DATABASE_URL and secrets kept as env:NAME.
 EnvironmentFile=-{variables}
 Restart=on-failure
 RestartSec=30
-# What is configured wrongly or refused by a rule is not mended by another try.
+# A wrong configuration or a refusal by a rule would fail again.
 RestartPreventExitStatus=2 5
-# The supervisor alone is asked to stop: it hands back what runs, in at most 35 s. What is left then is killed.
+# Only the supervisor is signalled. It stops its children within 35 s; the rest is killed.
 KillMode=mixed
 TimeoutStopSec=45
-# A parser that ran out of memory is one item in quarantine, and no reason to stop everything.
+# A parser that runs out of memory quarantines one item and must not stop the service.
 OOMPolicy=continue
 UMask=0077
-# Nothing here takes away what a parser needs; MemoryDenyWriteExecute would, for ctypes makes such memory.
+# MemoryDenyWriteExecute is missing because ctypes, which parsers need, maps such memory.
 NoNewPrivileges=yes
 LockPersonality=yes
 RestrictNamespaces=yes
@@ -58,59 +59,66 @@ WantedBy=default.target
 
 @app.command()
 def install(
-    only_print: Annotated[bool, typer.Option("--print", help="Print the unit and write nothing.")] = False,
+    only_print: Annotated[bool, typer.Option("--print", help="Print the unit without writing it.")] = False,
 ) -> None:
-    """Write the systemd unit of this user for this home.
+    """Write a systemd user unit for this home folder.
 
-    Nothing is started: two commands that do it are told.
+    Starts nothing, but prints the commands that do.
+
+    Example: catchment service install --print
     """
     text = unit(session.home())
     if only_print:
         render.say(text.rstrip("\n"))
         return
     if shutil.which("systemctl") is None:
-        raise NotFound("systemd is not on this machine; have `catchment up --detach` run when you log in")
+        raise NotFound("systemd: not found on this machine; run `catchment up --detach` at login instead")
     file = unit_file()
-    _refuse_a_stranger(file)
+    _require_ours(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
-    render.say(f"wrote {file}; two commands put it into force:")
+    render.say(f"wrote {file}; to start the service:")
     render.say("  systemctl --user daemon-reload")
     render.say("  systemctl --user enable --now catchment")
-    render.say("To have it run while you are not logged in: loginctl enable-linger")
+    render.say("To keep it running after logout: loginctl enable-linger")
     if os.environ.get("CATCHMENT_DATABASE_URL"):
         render.note(
-            "CATCHMENT_DATABASE_URL is not written into the unit, for it may hold a password; "
+            "CATCHMENT_DATABASE_URL: not written to the unit, because it may contain a password; "
             f"put it into {_variables(session.home())} (mode 0600)"
         )
 
 
 @app.command()
 def uninstall() -> None:
-    """Remove the systemd unit again; what runs goes on."""
+    """Remove the systemd unit.
+
+    A running Catchment is not stopped.
+
+    Example: catchment service uninstall
+    """
     file = unit_file()
     if not file.exists():
-        raise NotFound("there is no unit; `catchment service install` writes one")
-    _refuse_a_stranger(file)
-    # What `systemctl enable` made.
+        raise NotFound("service: not installed; install it with `catchment service install`")
+    _require_ours(file)
+    # Created by `systemctl enable`.
     (file.parent / "default.target.wants" / file.name).unlink(missing_ok=True)
     file.unlink()
-    render.say(f"removed {file}; let systemd know: systemctl --user daemon-reload")
+    render.say(f"removed {file}; now run: systemctl --user daemon-reload")
     if session.running():
         render.say("Catchment is still running; stop it with `catchment down`")
 
 
 def unit_file() -> Path:
-    """Where systemd looks for the units of this user."""
+    """Return the path of the user unit."""
     return base_folder("XDG_CONFIG_HOME", ".config") / "systemd" / "user" / "catchment.service"
 
 
 def unit(home: Home) -> str:
-    """The unit that runs `catchment up` of this environment for this home."""
+    """Return the text of a unit that runs `catchment up` with this Python for this home."""
     command = [sys.executable, "-P", "-m", "console", "up"]
     return _UNIT.format(
         mark=_MARK,
-        # A dollar begins a variable there, and nowhere else.
+        # `$` is special in ExecStart only.
         command=" ".join(_quoted(word).replace("$", "$$") for word in command),
         home=_quoted(f"CATCHMENT_HOME={home.path}"),
         variables=str(_variables(home)).replace("%", "%%"),
@@ -122,12 +130,12 @@ def _variables(home: Home) -> Path:
 
 
 def _quoted(word: str) -> str:
-    """A word as systemd.syntax(7) reads it: escaped, in quotes where it needs them, no specifier in it."""
+    """Escape and quote a word as systemd.syntax(7) requires."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")
     return f'"{escaped}"' if escaped != word or " " in word or "'" in word else word
 
 
-def _refuse_a_stranger(file: Path) -> None:
+def _require_ours(file: Path) -> None:
     with suppress(FileNotFoundError):
         if not file.read_text(encoding="utf-8", errors="replace").startswith(_MARK):
-            raise Refused(f"{file} was not written by this command; move it away first")
+            raise Refused(f"{file}: not written by this command; move it away first")

@@ -1,7 +1,9 @@
-"""`catchment status`: every source at a glance, and whether anything runs."""
+"""`catchment status`: all sources at a glance, and whether Catchment runs."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -9,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import NotFound
-from console import render, session
+from catchment.errors import BadInput, NotFound
+from console import arguments, render, session
 from console.start_stop import held
 
 if TYPE_CHECKING:
@@ -21,18 +23,36 @@ if TYPE_CHECKING:
     from deployments.watch.status import WatchState
 
 _SOON_DAYS = 7
+_WATCH_SECONDS = 2.0
 _UNFINISHED = ("pending", "running", "retrying")
 
 
-def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False) -> None:
-    """Show every source at a glance, and whether anything runs.
+def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat every 2 seconds until Ctrl-C.")] = False,
+    as_json: arguments.Json = False,
+) -> None:
+    """Show all sources at a glance, and whether Catchment runs.
 
-    Answers from the ledger, so it works while nothing is running.
+    Also works while Catchment is stopped.
+
+    Example: catchment status --watch
     """
+    if watch and as_json:
+        raise BadInput("--watch: cannot be combined with --json; use one of them")
+    if watch:
+        while True:
+            render.clear_screen()
+            _show_status(as_json=False)
+            sys.stdout.flush()
+            time.sleep(_WATCH_SECONDS)
+    _show_status(as_json)
+
+
+def _show_status(as_json: bool) -> None:
     server = session.running()
-    with ThreadPoolExecutor(1) as aside:
-        # The server thinks about its answer while this process loads what reads the ledger.
-        planned = aside.submit(_planned_runs, server) if server else None
+    with ThreadPoolExecutor(1) as executor:
+        # The server answers while this process imports the ledger.
+        planned = executor.submit(_planned_runs, server) if server else None
         hosts = []
         try:
             with session.reading() as ledger:
@@ -40,12 +60,12 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for 
         except NotFound:
             sources = []
     runs = planned.result() if planned else None
-    places = _add_what_runs(sources, runs or {}) if server else None
-    told = _server(server, runs is not None)
+    places = _add_activity(sources, runs or {}) if server else None
+    state = _server(server, runs is not None)
     if as_json:
-        render.show_json({"server": told, "worker": _worker(places), "sources": sources, "hosts": hosts})
+        render.show_json({"server": state, "worker": _worker(places), "sources": sources, "hosts": hosts})
     else:
-        _print(told, places, sources, hosts)
+        _print(state, places, sources, hosts)
 
 
 def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
@@ -54,8 +74,8 @@ def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
     return next_runs(server)
 
 
-def _add_what_runs(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRun]) -> Places | None:
-    """Add to each source how it is watched and when it runs next; what the worker says of itself."""
+def _add_activity(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRun]) -> Places | None:
+    """Add the watch state and the next run to each source. Return the worker's run slots."""
     from catchment.places import Places
     from deployments.watch import status as watch_status
 
@@ -69,7 +89,7 @@ def _add_what_runs(sources: list[dict[str, Any]], planned: Mapping[str, PlannedR
 
 
 def overview(ledger: Ledger) -> list[dict[str, Any]]:
-    """Every source, as `status --json` prints it."""
+    """Return all sources in the form of `status --json`."""
     documents = ledger.library.counts()
     jobs = ledger.queue.counts()
     held_deletions = {hold.source: hold.count for hold in ledger.intake.holds()}
@@ -98,15 +118,15 @@ def overview(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def _consents(ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """How the consent to each source stands: that of its scope which keeps it from being read, or ends first."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the consent of each source: of several scopes, one without consent, or else the first to expire."""
+    consents: dict[str, dict[str, Any]] = {}
     for consent in ledger.consents.all():
-        told = {"state": consent.state, "until": consent.expires}
-        before = found.setdefault(consent.source, told)
+        entry = {"state": consent.state, "until": consent.expires}
+        before = consents.setdefault(consent.source, entry)
         ends_first = consent.expires is not None and (before["until"] is None or consent.expires < before["until"])
         if before["state"] == "given" and (consent.state != "given" or ends_first):
-            found[consent.source] = told
-    return found
+            consents[consent.source] = entry
+    return consents
 
 
 def _sync(ledger: Ledger, source_id: int) -> dict[str, Any] | None:
@@ -153,20 +173,19 @@ def _print(
         render.say(f"Server running at {server['url']}")
     elif server["running"]:
         render.say(
-            f"The server at {server['url']} does not answer at the moment; when that lasts it is started again by itself, "
-            "and syncs go on"
+            f"The server at {server['url']} does not respond; if this persists it is restarted automatically and syncs resume"
         )
     elif session.is_starting():
         render.say("Catchment is starting; check again in a minute")
     else:
-        render.say("No server is running; start it with `catchment up --detach`")
+        render.say("Catchment is not running; start it with `catchment up --detach`")
     if places:
-        told = f"Worker: {places.running} running, {places.waiting} waiting, {places.limit} at once"
+        line = f"Worker: {places.running} running, {places.waiting} waiting, at most {places.limit} at once"
         if places.limit < places.cap:
-            told += f" instead of {places.cap} (processor {places.cpu:.0%}, memory {places.memory:.0%} in use)"
-        render.say(told)
+            line += f" (reduced from {places.cap}: processor {places.cpu:.0%}, memory {places.memory:.0%} in use)"
+        render.say(line)
     if not sources:
-        render.say("There is no source yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
+        render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
         return
     render.say()
     render.show_table(
@@ -183,37 +202,37 @@ def _print(
 def _row(source: Mapping[str, Any]) -> tuple[object, ...]:
     jobs, last, planned, watch = source["jobs"], source["last_sync"], source["next_run"], source["watch"]
     waiting = sum(jobs.get(state, 0) for state in _UNFINISHED)
-    told = f"{last['outcome'] or 'running'} {render.when(last['ended'] or last['began'])}" if last else "never"
+    outcome = f"{last['outcome'] or 'running'} {render.when(last['ended'] or last['began'])}" if last else "never"
     if last and last["expected"] and last["expected"] > datetime.now(UTC):
-        told = f"{last['outcome'] or 'running'}, done about {render.clock(last['expected'])}"
-    unread = source["state"] == "active" and source["consent"] and source["consent"]["state"] != "given"
-    rests = source["state"] == "active" and source["rests"]
+        outcome = f"{last['outcome'] or 'running'}, done about {render.clock(last['expected'])}"
+    lacks_consent = source["state"] == "active" and source["consent"] and source["consent"]["state"] != "given"
+    is_throttled = source["state"] == "active" and source["rests"]
     return (
         source["name"],
         source["kind"],
-        "no consent" if unread else "rests" if rests else source["state"],
+        "no consent" if lacks_consent else "throttled" if is_throttled else source["state"],
         source["documents"],
         waiting,
         jobs.get("quarantined", 0),
         watch["state"].value if watch else "-",
         render.when(planned["at"]) if planned else "-",
-        told,
+        outcome,
     )
 
 
 def _consent(name: str, consent: Mapping[str, Any]) -> str:
-    """What a person may want to do about the consent to a source; nothing while it holds for long."""
-    agree = f"`catchment consent give {name}`"
+    """Return a line about consent that is missing or expires soon, or an empty text."""
+    command = f"`catchment consent give {name}`"
     match consent["state"]:
         case "given":
             ends = consent["until"]
             soon = ends is not None and (ends - datetime.now(UTC)).days < _SOON_DAYS
-            return f"{name}: the consent ends {render.when(ends)}; agree anew with {agree}" if soon else ""
+            return f"{name}: consent expires {render.when(ends)}; renew it with {command}" if soon else ""
         case "purging":
-            return f"{name}: not all that came from there is deleted; finish with `catchment consent revoke {name}`"
+            return f"{name}: deletion of revoked data is incomplete; finish it with `catchment consent revoke {name}`"
         case state:
-            why = {"asked": "nobody has agreed to have it read", "expired": "the consent has ended"}
-            return f"{name}: {why.get(state, 'consent was withdrawn')}; agree with {agree}"
+            why = {"asked": "no consent given", "expired": "consent expired"}
+            return f"{name}: {why.get(state, 'consent withdrawn')}; give it with {command}"
 
 
 def _warnings(sources: list[dict[str, Any]]) -> list[str]:
@@ -223,15 +242,15 @@ def _warnings(sources: list[dict[str, Any]]) -> list[str]:
         if source["consent"] and (consent := _consent(name, source["consent"])):
             warnings.append(consent)
         if source["state"] in ("held", "paused"):
-            why = f": {render.clean(source['state_reason'])}" if source["state_reason"] else ""
-            warnings.append(f"{name} is {source['state']}{why}; go on with `catchment sources resume {name}`")
+            why = f" ({render.clean(source['state_reason'])})" if source["state_reason"] else ""
+            warnings.append(f"{name}: {source['state']}{why}; resume with `catchment sources resume {name}`")
         if source["last_sync"] and source["last_sync"]["error"]:
-            warnings.append(f"{name}: the last sync did not finish: {render.clean(source['last_sync']['error'])}")
+            warnings.append(f"{name}: last sync failed: {render.clean(source['last_sync']['error'])}")
         if source["watch"] and source["watch"]["reason"]:
             warnings.append(f"{name}: {render.clean(source['watch']['reason'])}; {source['watch']['remedy']}")
         if source["held_deletions"]:
-            gone = render.count(source["held_deletions"], "deletion")
-            warnings.append(f"{name}: {gone} held until you decide; see `catchment deletions list {name}`")
+            deletions = render.count(source["held_deletions"], "deletion")
+            warnings.append(f"{name}: {deletions} held for confirmation; see `catchment deletions list {name}`")
         if quarantined:
             warnings.append(f"{name}: {quarantined} in quarantine; see `catchment quarantine list --source {name}`")
     return warnings

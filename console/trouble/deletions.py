@@ -8,11 +8,12 @@ import typer
 
 from catchment.errors import NotFound
 from console import arguments, render, session
+from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
 
-app = typer.Typer(help="Decide about deletions that were held back.", rich_markup_mode=None)
+app = CommandGroup("Decide about deletions that were held back.")
 
 
 @app.command("list")

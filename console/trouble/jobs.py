@@ -9,11 +9,12 @@ import typer
 
 from catchment.model import JobState
 from console import arguments, render, session
+from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
     from catchment.ledger import Event, JobRow
 
-app = typer.Typer(help="See the work on each version of each item.", rich_markup_mode=None)
+app = CommandGroup("See the work on each version of each item.")
 
 
 @app.command("list")

@@ -9,11 +9,12 @@ import typer
 from catchment.errors import BadInput, NotFound
 from catchment.model import JobState, Reason
 from console import arguments, render, session
+from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
     from catchment.ledger import Cluster, QuarantineEntry
 
-app = typer.Typer(help="Review items that could not be processed.", rich_markup_mode=None)
+app = CommandGroup("Review items that could not be processed.")
 
 Job = Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="The number of the job.")]
 Jobs = Annotated[list[int], typer.Argument(metavar="JOB...", max=arguments.LARGEST, help="The numbers of the jobs.")]

@@ -16,7 +16,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from catchment.errors import ConfigError
-from catchment.settings import Strict
+from catchment.settings import Strict, explain
 from deployments.sources.schedules import LONGEST, SHORTEST, check_cron, check_rrule, check_zone
 
 Location = tuple[int | str, ...]
@@ -172,7 +172,7 @@ def complaint(file: Outline, error: ValidationError, model: type[BaseModel], wit
     place = ".".join(part for part in first["loc"] if isinstance(part, str))
     if first["type"] == "missing":
         return file.error(location, f"{key} is missing; add it{more}")
-    message = first["msg"].removeprefix("Value error, ")
+    message = explain(first)
     return file.error(location, f"{place}: {message}{more}" if place else f"{message}{more}")
 
 

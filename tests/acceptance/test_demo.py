@@ -92,7 +92,7 @@ def test_a_folder_of_the_persons_own_is_taken_instead(second: Said, newcomer: Pe
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "bees.md").write_text(f"# Bees\n\nThe {word} stays in.\n")
     said = newcomer("demo", "--exit", "--home", newcomer.home, "--source", tmp_path / "mine").ok()
-    assert re.search(r"→ mine-[0-9a-f]{4}: 1 in the library", said.out)
+    assert re.search(r"→ mine-[0-9a-f]{4}: 1 added or updated", said.out)
     assert "In quarantine" in second.out
     assert "In quarantine" not in said.out, "that is of the example"
     assert [hit["item"] for hit in newcomer.hits(word)] == ["bees.md"]

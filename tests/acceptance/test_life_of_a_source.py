@@ -213,7 +213,7 @@ def test_down_leaves_nothing_running_and_may_be_said_twice(person: Person) -> No
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(("127.0.0.1", port))
-    assert person("down").ok().out == "nothing was running\n"
+    assert person("down").ok().out == "Catchment was not running\n"
 
 
 def test_the_home_is_all_there_is_and_nobody_else_reads_it(person: Person) -> None:

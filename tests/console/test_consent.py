@@ -120,8 +120,8 @@ def test_on_a_terminal_it_is_asked_in_plain_words(state: Path, answer: str, code
         (("give", "nail"), 4, "did you mean mail"),
         (("show", "nail"), 4, "did you mean mail"),
         (("revoke", "nail", "--yes"), 4, "did you mean mail"),
-        (("give", "mail", "--for", "ever"), 2, "15m, 2h or 30d"),
-        (("give", "mail", "--for", "999999w"), 2, "nothing for good"),
+        (("give", "mail", "--for", "ever"), 2, "15m, 2h, 30d"),
+        (("give", "mail", "--for", "999999w"), 2, "use a shorter duration"),
         (("revoke", "mail"), 2, "--yes"),
         (("revoke", "mail", "--scope", "drafts", "--yes"), 4, "there are: attachments, messages"),
     ],
@@ -138,7 +138,7 @@ def test_a_consent_that_has_ended_shows_everywhere_and_is_given_anew(cli: Cli, m
     assert (source["state"], source["consent"]["state"]) == ("active", "expired")
     shown = cli("status").out
     assert "no consent" in shown
-    assert "mail: the consent has ended; agree with `catchment consent give mail`" in shown
+    assert "mail: consent expired; give it with `catchment consent give mail`" in shown
     findings = {row["probe"]: row for row in cli("doctor", "--json").json["findings"]}
     assert findings["consent mail"]["verdict"] == "warn"
     assert findings["consent mail"]["remedy"] == "catchment consent give mail"
@@ -169,7 +169,7 @@ def test_a_source_that_may_not_be_read_is_not_even_asked_whether_it_answers(
 def test_a_consent_that_ends_soon_is_announced(cli: Cli, mail: Path) -> None:
     assert "consent" not in cli("status").out
     set_consent(mail, "mail", datetime.now(UTC) + timedelta(days=3))
-    assert "mail: the consent ends in 2 d; agree anew" in cli("status").out
+    assert "mail: consent expires in 2 d; renew it" in cli("status").out
     findings = {row["probe"]: row for row in cli("doctor", "--json").json["findings"]}
     assert (findings["consent mail"]["verdict"], findings["consent mail"]["said"]) == ("warn", "ends in 2 d")
 
@@ -229,7 +229,7 @@ def test_a_purge_that_was_broken_off_is_told_until_it_is_finished(cli: Cli, mail
     with closing(Ledger.open(Home(mail).database_url)) as ledger:
         source = ledger.sources.put("mail", "imap", Priority.NORMAL)
         ledger.consents.withdraw(source.id, {"messages", "attachments"}, "operator:anna")
-    assert "finish with `catchment consent revoke mail`" in cli("status").out
+    assert "finish it with `catchment consent revoke mail`" in cli("status").out
     doctor = cli("doctor", "--json")
     assert [row["verdict"] for row in doctor.json["findings"] if row["probe"] == "consent mail"] == ["fail"]
     assert cli("consent", "give", "mail").code == 5

@@ -115,7 +115,7 @@ def test_status_has_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> No
 
 def test_status_tells_a_person_what_waits_for_a_decision(filled: Path, cli: Cli) -> None:
     out = cli("status").out
-    assert "No server is running; start it with `catchment up --detach`" in out
+    assert "Catchment is not running; start it with `catchment up --detach`" in out
     assert "notes: 1 in quarantine; see `catchment quarantine list --source notes`" in out
 
 

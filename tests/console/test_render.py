@@ -138,7 +138,7 @@ def test_moments_are_said_in_their_largest_unit(seconds: int, said: str) -> None
 
 def test_counts_agree_with_their_noun() -> None:
     assert render.count(1, "entry", "entries") == "1 entry"
-    assert render.count(12_345, "document") == "12 345 documents"
+    assert render.count(12_345, "document") == "12,345 documents"
 
 
 def test_a_bar_is_as_full_as_what_is_done() -> None:

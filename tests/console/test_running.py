@@ -35,7 +35,7 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
     synced = online("sync", "console-papers", "--wait")
     assert synced.code == 0, synced
     assert "console-papers: completed" in synced.err
-    assert synced.out.startswith("console-papers: 1 in the library, 1 quarantined\n")
+    assert synced.out.startswith("console-papers: 1 added or updated, 1 quarantined\n")
     assert [hit["item"] for hit in online("search", "excluder", "--json").json] == ["bees.md"]
     [entry] = online("quarantine", "list", "--source", "console-papers", "--json").json
     assert (entry["item"], entry["reason"]) == ("cut.pdf", "parse_error")

@@ -50,7 +50,7 @@ def test_a_full_disk_is_said(cli: Cli, filled: Path, started: list[str], monkeyp
     monkeypatch.setattr(session, "disk_is_full", lambda: True)
     said = cli("up", "--detach")
     assert said.code == 10
-    assert said.err == "catchment: the disk is full that holds Catchment's state; make room and try again\n"
+    assert said.err == "catchment: the disk is full and Catchment cannot write its state; make room and try again\n"
     assert started == []
 
 

@@ -88,8 +88,8 @@ def test_catchments_own_state_is_no_source(cli: Cli, state: Path) -> None:
         ({"options": ["--set", "exclud=x"]}, 2, "did you mean exclude"),
         ({"options": ["--set", "limits.max_mb=lots"]}, 2, "limits.max_mb"),
         ({"options": ["--set", "root=/"]}, 2, "location"),
-        ({"options": ["--secret", "password=hunter2"]}, 2, "never the secret itself"),
-        ({"options": ["--secret", "password=env:MAIL"]}, 2, "password is not a setting"),
+        ({"options": ["--secret", "password=hunter2"]}, 2, "not a secret reference"),
+        ({"options": ["--secret", "password=env:MAIL"]}, 2, "password: unknown setting"),
         ({"options": ["--priority", "urgent"]}, 2, "priority"),
     ],
     ids=lambda value: str(next(iter(value.values()))) if isinstance(value, dict) else "",
@@ -228,7 +228,7 @@ def test_a_name_that_is_close_is_suggested(filled: Path, cli: Cli) -> None:
 def test_a_sync_without_a_server_says_how_to_start_one(filled: Path, cli: Cli) -> None:
     said = cli("sync", "notes", "--wait")
     assert said.code == 10
-    assert said.err == "catchment: no server is running; start it with `catchment up --detach`\n"
+    assert said.err == "catchment: Catchment is not running; start it with `catchment up --detach`\n"
 
 
 def test_an_unknown_key_is_told_with_its_line_and_what_was_meant(filled: Path, cli: Cli) -> None:
@@ -254,7 +254,7 @@ def test_the_configuration_shows_no_password(filled: Path, cli: Cli, monkeypatch
 
 
 def test_stopping_when_nothing_runs_is_no_error(cli: Cli) -> None:
-    assert cli("down").out == "nothing was running\n"
+    assert cli("down").out == "Catchment was not running\n"
 
 
 def test_a_watched_source_may_have_a_quiet_of_its_own_and_another_may_not(cli: Cli, state: Path, folder: Path) -> None:

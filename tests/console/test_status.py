@@ -40,7 +40,7 @@ def test_status_says_in_one_line_that_the_server_does_not_answer(cli: Cli, fille
         shown = cli("status", "--json").json["server"]
         (said,) = [line for line in cli("status").out.splitlines() if "erver" in line]
     assert shown == {"running": True, "answers": False, "url": "http://127.0.0.1:1"}
-    assert said.startswith("The server at http://127.0.0.1:1 does not answer at the moment; ")
+    assert said.startswith("The server at http://127.0.0.1:1 does not respond; ")
 
 
 def test_status_says_when_a_source_runs_next(cli: Cli, server: Standin) -> None:
@@ -76,7 +76,7 @@ def test_status_says_how_many_runs_the_worker_lets_live(cli: Cli, server: Standi
         "cpu": 0.91,
         "memory": 0.4,
     }
-    said = "Worker: 1 running, 3 waiting, 1 at once instead of 4 (processor 91%, memory 40% in use)"
+    said = "Worker: 1 running, 3 waiting, at most 1 at once (reduced from 4: processor 91%, memory 40% in use)"
     assert said in cli("status").out
 
 
@@ -93,15 +93,15 @@ def test_status_says_what_rests_and_until_when(cli: Cli, filled: Path) -> None:
     window = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M} UTC"
     assert cli("throttle", "set", "obsidian", "--blackout", window).code == 0
     [source] = cli("status", "--json").json["sources"]
-    assert source["rests"]["why"] == "a blackout window"
+    assert source["rests"]["why"] == "blackout window"
     assert source["rule"] == f"blackouts {window}"
     assert abs(datetime.fromisoformat(source["rests"]["until"]) - now - timedelta(hours=1)) <= timedelta(minutes=1)
     out = cli("status").out
-    assert re.search(r"notes rests until .*\d\d:\d\d: a blackout window; see `catchment throttle show`", out)
-    assert "rests  " in out.partition("LAST SYNC")[2]
+    assert re.search(r"notes: throttled until .*\d\d:\d\d \(blackout window\); see `catchment throttle show`", out)
+    assert "throttled  " in out.partition("LAST SYNC")[2]
     assert cli("throttle", "clear", "obsidian").code == 0
     assert cli("status", "--json").json["sources"][0]["rests"] is None
-    assert "rests" not in cli("status").out
+    assert "throttled" not in cli("status").out
 
 
 def test_status_says_how_much_of_a_quota_is_left(cli: Cli, filled: Path) -> None:
@@ -109,9 +109,9 @@ def test_status_says_how_much_of_a_quota_is_left(cli: Cli, filled: Path) -> None
     assert cli("throttle", "set", "notes", "--per-hour", "40").code == 0
     assert cli("status", "--json").json["sources"][0]["quota"] == {"allowed": 40, "left": 40, "until": None}
     out = cli("status").out
-    assert "notes: 40 of 40 jobs left in an hour" in out and "notes is held to: per hour 40" in out
+    assert "notes: 40 of 40 jobs left this hour" in out and "notes: limited to per hour 40" in out
     assert cli("throttle", "clear", "notes").code == cli("throttle", "clear", "all").code == 0
-    assert "held to" not in cli("status").out
+    assert "limited to" not in cli("status").out
 
 
 def test_status_says_which_hosts_rest_and_what_they_allow(cli: Cli, filled: Path) -> None:
@@ -123,9 +123,9 @@ def test_status_says_which_hosts_rest_and_what_they_allow(cli: Cli, filled: Path
     told = cli("status", "--json").json
     [host], [source] = told["hosts"], told["sources"]
     assert (host["host"], host["quota"]["left"]) == (limits.key, 4_499)
-    assert host["rests"]["why"] == source["rests"]["why"] == "it failed several times in a row"
+    assert host["rests"]["why"] == source["rests"]["why"] == "repeated failures"
     out = cli("status").out
-    assert f"{limits.key} rests until" in out and "4499 of 5000 requests left until" in out
+    assert f"{limits.key}: throttled until" in out and "4499 of 5000 requests left until" in out
     assert cli("throttle", "reset-breaker", "notes").code == cli("throttle", "reset-breaker", limits.host).code == 0
     told = cli("status", "--json").json
     assert (told["hosts"][0]["rests"], told["sources"][0]["rests"]) == (None, None)
@@ -160,7 +160,7 @@ def test_an_undo_is_no_sync_that_went_well(cli: Cli, server: Standin, filled: Pa
     assert first is not None
     assert cli("undo", str(first.id)).code == 0
     assert cli("status", "--json").json["sources"][0]["last_sync"]["error"] == "the disk is away"
-    assert "notes: the last sync did not finish: the disk is away" in cli("status").out
+    assert "notes: last sync failed: the disk is away" in cli("status").out
     findings = {finding["probe"]: finding for finding in cli("health", "--json").json["findings"]}
     assert findings["source notes"]["verdict"] != "ok"
 

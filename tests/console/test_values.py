@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def test_lengths_of_time_are_a_number_and_a_unit(text: str, length: timedelta) -
 
 @pytest.mark.parametrize("text", ["", "10", "h", "-1h", "1.5h", "2 fortnights", "9999999d"])
 def test_what_is_no_length_of_time_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(BadInput, match="15m, 2h or 30d"):
+    with pytest.raises(BadInput, match="15m, 2h, 30d"):
         arguments.length(text)
 
 
@@ -106,8 +107,8 @@ def test_a_secret_is_taken_by_reference_only_and_never_repeated() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"priorty": "high"}, "priorty is not a setting of this kind; did you mean priority"),
-        ({"zzz": 1}, "there are: "),
+        ({"priorty": "high"}, "priorty: unknown setting; did you mean priority"),
+        ({"zzz": 1}, "choose from "),
         ({"priority": "urgent"}, "priority: "),
         ({"limits": {"max_mb": "lots"}}, "limits.max_mb: "),
     ],
@@ -123,7 +124,7 @@ def test_settings_are_shown_as_they_are_set() -> None:
 
 
 def test_a_summary_leaves_out_what_did_not_happen() -> None:
-    assert arguments.summary({"succeeded": 3, "moved": 1, "deleted": 0, "listed": 40}) == "3 in the library, 1 moved"
+    assert arguments.summary({"succeeded": 3, "moved": 1, "deleted": 0, "listed": 40}) == "3 added or updated, 1 moved"
     assert arguments.summary({"succeeded": 0}) == "nothing to do"
 
 
@@ -131,3 +132,19 @@ def test_a_file_of_a_secret_is_found_from_every_folder() -> None:
     given = ["a=file:secret", "b=file:/s", "c=file:~/s", "d=env:S", "e=file:"]
     here = str(Path.cwd() / "secret")
     assert list(arguments.secrets(given).values()) == [f"file:{here}", "file:/s", "file:~/s", "env:S", "file:"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"limits": {"max_mb": "lots"}}, "limits.max_mb: must be a number"),
+        ({"limits": {"max_mb": 0}}, "limits.max_mb: must be greater than 0"),
+        ({"retry": {"attempts": "lots"}}, "retry.attempts: must be a whole number"),
+        ({"limits": 3}, "limits: must be a group of keys and values"),
+        ({"priority": "urgent"}, "priority: unknown value; choose 'high', 'normal' or 'low'"),
+        ({"retry": {"initial": "soon"}}, "retry.initial: must be a number"),
+    ],
+)
+def test_validation_errors_are_in_our_words(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(message)):
+        arguments.typed(SourceSettings, given)

@@ -182,7 +182,7 @@ def test_a_host_that_failed_five_times_is_left_alone_by_all_its_sources(
 ) -> None:
     for _ in range(5):
         ledger.pacing.failed(remote.limits(), "another", login=False)
-    with pytest.raises(NotNow, match="its host failed several times in a row") as refused, syncing(home, remote):
+    with pytest.raises(NotNow, match="repeated failures of its host") as refused, syncing(home, remote):
         pass
     assert refused.value.until is not None
     assert timedelta() < refused.value.until - datetime.now(UTC) <= timedelta(seconds=60)
@@ -225,12 +225,12 @@ def test_what_holds_sources_back_is_told_by_their_names(home: Home, remote: Remo
     assert resting(ledger) == {}
     ledger.pacing.failed(remote.limits(), "papers", login=True)
     ledger.throttles.put("kind:obsidian", Rule(paused=True), "operator", "")
-    assert resting(ledger) == {"papers": Rest("the login was refused", None), "other": Rest("a pause", None)}
+    assert resting(ledger) == {"papers": Rest("login refused", None), "other": Rest("paused by an operator", None)}
     ledger.sources.resume("papers", "operator")
     for _ in range(5):
         ledger.pacing.failed(remote.limits(), "papers", login=False)
     found = resting(ledger)["papers"]
-    assert found.why == "it failed several times in a row"
+    assert found.why == "repeated failures"
     assert found.until is not None and found.until > datetime.now(UTC)
 
 

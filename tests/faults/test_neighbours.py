@@ -119,7 +119,7 @@ def test_an_up_while_two_downs_go_on_waits_for_them_and_starts(person: Person) -
     up = typed(person, "up", "--detach")
     (first, stopped), (second, or_nothing) = map(said, downs)
     assert (first, stopped) == (0, "stopped\n")
-    assert (second, or_nothing in ("stopped\n", "nothing was running\n")) == (0, True), or_nothing
+    assert (second, or_nothing in ("stopped\n", "Catchment was not running\n")) == (0, True), or_nothing
     code, told = said(up)
     assert code == 0, told
     assert told.startswith("Catchment is running: "), told

@@ -256,8 +256,8 @@ def test_up_leads_the_ledger_forward_and_says_so_in_one_line(
         assert main(["up", "--detach", "--port", str(other.getsockname()[1])]) == 10
     said, _ = capsys.readouterr().err.splitlines()
     assert said == (
-        f"the ledger was led forward from revision 0001 to {LATER}; "
-        f"what it was is kept in {home / 'ledger-0001.backup.db'}"
+        f"the ledger was migrated from revision 0001 to {LATER}; "
+        f"the previous one is in {home / 'ledger-0001.backup.db'}"
     )
     sound(address(home / "ledger.db"), before)
     assert main(["status"]) == 0

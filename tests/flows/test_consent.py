@@ -70,7 +70,7 @@ def test_a_run_whose_consent_is_withdrawn_ends_before_its_next_batch(
         patch.setattr(Queue, "claim", claim_and_withdraw)
         state = sync("stopped", folder)
     assert (state.type.value, state.name) == ("COMPLETED", "Skipped"), ended(home)
-    assert window.run_of("stopped")["name"] == "stopped: 3 in the library until consent ended"
+    assert window.run_of("stopped")["name"] == "stopped: 3 added or updated until consent ended"
     assert sync("stopped", folder).name == "Skipped"
     assert found(home) == 3
     with closing(Ledger.open(home.database_url)) as ledger:

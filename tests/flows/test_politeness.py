@@ -72,7 +72,7 @@ def test_a_blackout_and_its_end_are_seen_in_the_runs(window: Window, folder: Pat
     ledger.throttles.put("all", Rule(blackouts=(around,)), "ada", "")
     state = sync("dark", folder)
     assert (state.name, window.run_of("dark")["name"]) == ("Skipped", "dark: left alone")
-    assert state.message is not None and state.message.startswith("dark rests because of a blackout window until")
+    assert state.message is not None and state.message.startswith("dark: throttled until")
     ledger.throttles.put("all", Rule(), "ada", "")
     assert sync("dark", folder).name == "Completed"
 
@@ -82,7 +82,7 @@ def test_a_breaker_that_opened_and_was_reset_is_seen_in_the_runs(window: Window,
         ledger.pacing.failed(HostLimits("files.example.org"), "broken", login=False)
     state = sync("broken", folder)
     assert (state.name, window.run_of("broken")["name"]) == ("Skipped", "broken: left alone")
-    assert state.message is not None and "it failed several times in a row" in state.message
+    assert state.message is not None and "repeated failures" in state.message
     ledger.pacing.reset("source:broken", "ada")
     assert sync("broken", folder).name == "Completed"
 

@@ -51,7 +51,7 @@ def test_a_run_is_named_after_what_it_did_and_shows_its_parts(window: Window, fo
         (folder / f"note {n}.md").write_text(f"# Note {n}")
     assert sync("parts", folder).name == "Completed"
     run = window.run_of("parts")
-    assert run["name"] == "parts: 3 in the library"
+    assert run["name"] == "parts: 3 added or updated"
     names = [task["name"] for task in window.tasks(run["id"], 3)]
     assert names == ["discover", "read and parse batch 1", "extract and deliver batch 1"]
     subflows = window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
@@ -76,7 +76,7 @@ def test_a_damaged_file_ends_quarantined_in_a_task_run_of_its_own(window: Window
     (folder / "bad.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
     assert sync("damaged", folder).name == "Completed"
     run = window.run_of("damaged")
-    assert run["name"] == "damaged: 1 in the library, 1 quarantined"
+    assert run["name"] == "damaged: 1 added or updated, 1 quarantined"
     (item,) = [task for task in window.tasks(run["id"], 4) if task["name"].startswith("item of job")]
     assert (item["state"]["name"], item["state"]["type"]) == ("Quarantined", "FAILED")
     assert item["state"]["message"] == "parse_error after attempt 1"
@@ -200,7 +200,7 @@ def test_a_subflow_that_cannot_begin_ends_the_sync_and_its_jobs_wait_for_the_nex
         patched.setattr("flows.slices.normalize", broken)
         assert sync("stuck", folder).is_failed()
     assert sync("stuck", folder).is_completed()
-    assert window.run_of("stuck")["name"] == "stuck: 1 in the library"
+    assert window.run_of("stuck")["name"] == "stuck: 1 added or updated"
 
 
 def test_slices_are_numbered_without_gaps(window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_slices_are_numbered_without_gaps(window: Window, folder: Path, monkeypa
         (folder / f"{n}.md").write_text(f"Note {n}")
     assert sync("sliced", folder).is_completed()
     run = window.run_of("sliced")
-    assert run["name"] == "sliced: 10 in the library"
+    assert run["name"] == "sliced: 10 added or updated"
     subflows = window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
     numbers = sorted(subflow["name"] for subflow in subflows)
     assert numbers == [f"{step} slice {number}" for step in ("extract", "normalize") for number in (1, 2, 3)]

@@ -312,10 +312,10 @@ def test_five_failures_open_the_breakers_and_one_success_closes_them(
     for _ in range(5):
         with pytest.raises(SourceUnavailable, match="gone"), pace.transfer():
             raise SourceUnavailable("gone")
-    with pytest.raises(SourceUnavailable, match="failed several times"), pace.transfer():
+    with pytest.raises(SourceUnavailable, match="repeated failures"), pace.transfer():
         pass
     found = pacing.not_before("mail", LIMITS, ME)
-    assert found is not None and found[1] == "its host failed several times in a row"
+    assert found is not None and found[1] == "repeated failures of its host"
     assert {row.key: row.position for row in pacing.breakers()} == {
         "host:example.org": "open",
         "source:notes": "open",
@@ -364,12 +364,12 @@ def throttles(world: World, uptime: Uptime) -> Throttles:
 def test_a_pause_or_a_window_of_any_scope_blocks_a_source(throttles: Throttles, pacing: Pacing, clock: Clock) -> None:
     assert throttles.blocked("notes") is None
     throttles.put("kind:obsidian", Rule(blackouts=("11:00-13:00 UTC",)), "operator", "")
-    assert throttles.blocked("notes") == (START + timedelta(hours=1), "a blackout window")
+    assert throttles.blocked("notes") == (START + timedelta(hours=1), "blackout window")
     assert take(pacing).why == "rule"
     clock.forward(hours=1)
     assert throttles.blocked("notes") is None and take(pacing).charge is not None
     throttles.put("all", Rule(paused=True), "operator", "the line is bad")
-    assert throttles.blocked("notes") == (None, "a pause")
+    assert throttles.blocked("notes") == (None, "paused by an operator")
     throttles.put("all", Rule(), "operator", "")
     assert throttles.blocked("notes") is None
 

@@ -157,8 +157,8 @@ class Pacing:
             wait, _ = breakers.ask(writing, now, names, owner, self._alive)
             if wait is None:
                 return self._bucket_says(writing, limits)
-            who = "its host" if any(key.startswith("host:") for key in found) else "it"
-            return from_micros(writing.now + wait), f"{who} failed several times in a row"
+            of_host = " of its host" if any(key.startswith("host:") for key in found) else ""
+            return from_micros(writing.now + wait), f"repeated failures{of_host}"
 
     def breakers(self) -> list[breakers.BreakerRow]:
         """Every breaker that has counted a failure."""

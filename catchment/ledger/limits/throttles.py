@@ -83,9 +83,9 @@ class Throttles:
         with self._store.read() as reading:
             rule = rule_of(reading, source)
             if rule.paused:
-                return None, "a pause"
+                return None, "paused by an operator"
             until = blocked_until(rule, reading.now)
-            return None if until is None else (from_micros(until), "a blackout window")
+            return None if until is None else (from_micros(until), "blackout window")
 
     def next_allowed(self, source_id: int) -> datetime | None:
         """When the quotas let another job of this source begin; None when they do now."""

@@ -1,0 +1,133 @@
+"""Help pages and usage errors in our own words: commands in sections, plain metavars, no names of Python types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from console import render
+
+_INTEGER: Final = 2**63 - 1
+_RANGE: Final = re.compile(r"(-?\d+)?(?:<=)?x(?:<=(\d+))?(?:>=(-?\d+))?")
+_SHORTEST_LINE: Final = 20
+
+
+class Command(TyperCommand):
+    """A command whose help page follows our format."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line, with `NAME` in place of typer's `{NAME}`."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write_parameters(self, ctx, formatter)
+
+
+class Group(TyperGroup):
+    """A group of commands, listed in the sections that `rich_help_panel` names."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        self.format_commands(ctx, formatter)
+        _write_parameters(self, ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        names = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        width = max(map(len, names))
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in names:
+            command = self.commands[name]
+            summary = command.get_short_help_str(max(_SHORTEST_LINE, formatter.width - 6 - width))
+            section = getattr(command, "rich_help_panel", None)
+            sections.setdefault(section or "Commands", []).append((name.ljust(width), summary))
+        for title, rows in sections.items():
+            with formatter.section(render.paint(title, "bold")):
+                formatter.write_dl(rows)
+
+
+class CommandGroup(typer.Typer):
+    """A `typer.Typer` whose commands and help pages follow our format."""
+
+    def __init__(self, help: str, **settings: Any) -> None:  # noqa: A002 - typer's name
+        super().__init__(cls=Group, help=help, rich_markup_mode=None, **settings)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        """Register a command, as `typer.Typer.command`."""
+        return super().command(name, cls=Command, **settings)
+
+
+def usage_error(error: typer.TyperException) -> str:
+    """Return `subject: problem` for a command line that does not parse."""
+    message = error.format_message().rstrip(".")
+    if (parameter := getattr(error, "param", None)) is not None:
+        problem = str(getattr(error, "message", ""))
+        return f"{_label(parameter)}: {_problem(parameter.type, problem) if problem else _missing(parameter)}"
+    if match := re.fullmatch(r"No such command '(.*?)'(?:\. Did you mean (.*)\?)?", message, re.DOTALL):
+        return f"{match[1]}: no such command" + (f" (did you mean {_listed(match[2])}?)" if match[2] else "")
+    if match := re.fullmatch(r"No such option: (\S+)(?: \(Possible options?: (.*)\))?", message, re.DOTALL):
+        return f"{match[1]}: no such option" + (f" (did you mean {_listed(match[2])}?)" if match[2] else "")
+    if match := re.fullmatch(r"Option '(\S+)' requires (?:an argument|\d+ arguments)", message):
+        return f"{match[1]}: value missing"
+    if match := re.fullmatch(r"Got unexpected extra argument\S* \((.*)\)", message, re.DOTALL):
+        return f"{match[1]}: unexpected argument"
+    return message
+
+
+def _label(parameter: Any) -> str:
+    """Return the name of a parameter as it stands in the usage line: `--limit` or `JOB`."""
+    if parameter.param_type_name == "option":
+        return str(max(parameter.opts, key=len))
+    return str(parameter.metavar or parameter.human_readable_name).removesuffix("...").upper()
+
+
+def _missing(parameter: Any) -> str:
+    return "option missing" if parameter.param_type_name == "option" else "argument missing"
+
+
+def _problem(kind: Any, message: str) -> str:
+    message = message.rstrip(".")
+    value = message.partition(" is not ")[0]
+    if "is not a valid" in message and "float" in kind.name:
+        return f"{value} is not a number"
+    if "is not a valid" in message and "int" in kind.name:
+        return f"{value} is not a whole number"
+    if "is not in the range" in message:
+        return f"{value} is out of range ({_in_words(message.rpartition(' ')[2])})"
+    if choices := getattr(kind, "choices", None):
+        return f"{value} is unknown; choose from {', '.join(str(getattr(one, 'value', one)) for one in choices)}"
+    return message
+
+
+def _listed(names: str) -> str:
+    return " or ".join(name.strip("'") for name in names.split(", "))
+
+
+def _in_words(interval: str) -> str:
+    """Return click's notation of an interval in words: "1<=x<=100" is "1 to 100"."""
+    match = _RANGE.fullmatch(interval)
+    if match is None:
+        return interval
+    least = match[1] or match[3]
+    if match[2] is None or int(match[2]) == _INTEGER:
+        return f"at least {least}"
+    return f"{least} to {match[2]}" if least else f"at most {match[2]}"
+
+
+def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
+    rows: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+    for parameter in command.get_params(ctx):
+        if record := parameter.get_help_record(ctx):
+            rows[parameter.param_type_name].append(_record(*record))
+    for title, kind in (("Arguments", "argument"), ("Options", "option")):
+        if rows[kind]:
+            with formatter.section(render.paint(title, "bold")):
+                formatter.write_dl(rows[kind])
+
+
+def _record(names: str, text: str) -> tuple[str, str]:
+    """Return one row of the help page, with the interval of a number in words."""
+    text = re.sub(r"(?<=[\[ ])-?\d*(?:<=)?x[<>]=-?\d+(?=[\];])", lambda match: _in_words(match[0]), text)
+    return names, text
