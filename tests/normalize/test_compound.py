@@ -95,3 +95,57 @@ def test_damaged_old_workbook_is_refused(cut: int) -> None:
     data = samples.compound({"Workbook": b""})[: 8 + cut]
     with pytest.raises(ParseError):
         _read(data, "a.xls")
+
+
+def _document(*parts: str) -> bytes:
+    """A .doc with a text for each of its eight parts: main text, footnotes, headers, macros, comments and so on."""
+    text = "".join(parts)
+    ends = (0, len(parts[0]), len(text))
+    wide = text[ends[1] :].encode("utf-16-le")
+    start = 1_024
+    plan = struct.pack("<3I", *ends)
+    plan += struct.pack("<HIH", 0, 0x40000000 | start * 2, 0) + struct.pack("<HIH", 0, start + ends[1], 0)
+    clx = b"\x01" + struct.pack("<H", 2) + b"\0\0" + b"\x02" + struct.pack("<I", len(plan)) + plan
+    head = bytearray(start)
+    struct.pack_into("<HH", head, 0, 0xA5EC, 0xC1)
+    struct.pack_into("<H", head, 10, 0x0200)
+    struct.pack_into("<H", head, 32, 14)
+    struct.pack_into("<H", head, 62, 22)
+    struct.pack_into("<8I", head, 0x4C, *map(len, parts))
+    struct.pack_into("<H", head, 152, 93)
+    struct.pack_into("<II", head, 0x01A2, 0, len(clx))
+    return samples.compound({"1Table": clx, "WordDocument": bytes(head) + parts[0].encode("cp1252") + wide})
+
+
+def test_headers_notes_comments_and_boxes_of_an_old_document_are_read() -> None:
+    data = _document(
+        "The weir\r",
+        "a footnote\r",
+        "Survey \x13 PAGE \x147\x15\r\r",
+        "macro\r",
+        "too low?\r",
+        "in Łódź\r",
+        "The weir\r",
+        "",
+    )
+    document = _read(data, "a.doc")
+    assert document.text.startswith("The weir")
+    for words in ("Note: in Łódź", "Header or footer: Survey 7", "Comment: too low?", "a footnote"):
+        assert document.text.count(words) == 1
+    assert document.text.count("The weir") == 1
+    assert "macro" not in document.text
+    assert document.warnings == ()
+
+
+def test_comments_of_an_old_deck_are_read() -> None:
+    def record(kind: int, content: bytes, version: int = 0) -> bytes:
+        return struct.pack("<HHI", version, kind, len(content)) + content
+
+    def string(instance: int, words: str) -> bytes:
+        return record(0x0FBA, words.encode("utf-16-le"), instance << 4)
+
+    comment = record(0x2EE0, string(0, "Ada") + string(1, "which year?") + string(2, "A"), 0xF)
+    slide = record(0x03EE, record(0x138B, comment) + string(1, "no comment"), 0xF)
+    document = _read(samples.compound({"PowerPoint Document": slide}), "a.ppt")
+    assert document.text.endswith("\n\nComment: which year?")
+    assert "no comment" not in document.text

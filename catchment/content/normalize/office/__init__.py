@@ -45,7 +45,7 @@ _EMPTY = "no text in it"
 def office(data: bytes, media_type: str) -> Document:
     """A document of an office format. Raises ParseError for a damaged or encrypted one, ResourceExhausted for a bomb."""
     kind = _basic_type(media_type)
-    lines: list[str] = []
+    lines: list[tuple[str, str]] = []
     if data.startswith(b"PK"):
         archives.refuse_bomb(data)
     elif media_type == "application/rtf" and b"\\bin" not in data:
@@ -56,7 +56,10 @@ def office(data: bytes, media_type: str) -> Document:
         message = extracted(data, media_type)
         return outlook(message.metadata, tidy(message.content), media_type)
     content, said, warnings = _content(data, kind)
-    text = tidy("\n\n".join((content, *(line for line in lines if line not in content))))
+    if lines:
+        written = unread.Written(content)
+        content = "\n\n".join((content, *(label + line for label, line in lines if not written.has(line))))
+    text = tidy(content)
     words, moment = _words, _moment
     if media_type == "application/rtf":
         words = partial(_rtf_words, data)

@@ -9,8 +9,10 @@ import io
 import re
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
+from catchment.content.normalize.office import binary_texts
 from catchment.content.normalize.office.workbooks import printed
 from catchment.content.normalize.packages import LOCKED
 from catchment.errors import ParseError
@@ -29,8 +31,11 @@ _ADDRESS = bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b")
 _MOST_LINES = 10_000
 
 
-def prepared(data: bytes, media_type: str) -> tuple[bytes, list[str]]:
-    """Return the file as xberg reads it right, and lines that xberg leaves out. Raises ParseError for an encrypted one."""
+def prepared(data: bytes, media_type: str) -> tuple[bytes, list[tuple[str, str]]]:
+    """Return the file as xberg reads it right, and lines that xberg may leave out, each with a label before it.
+
+    Raises ParseError for an encrypted file.
+    """
     import olefile
 
     try:
@@ -44,11 +49,11 @@ def prepared(data: bytes, media_type: str) -> tuple[bytes, list[str]]:
         raise ParseError(LOCKED)
     book = names.get("workbook") or names.get("book")
     if media_type != "application/vnd.ms-excel" or book is None:
-        return data, []
+        return data, _texts(container, names, media_type)
     stream = _stream(container, book)
     if any(kind == _FILEPASS for kind, _, _ in _records(stream)):
         raise ParseError(LOCKED)
-    return _without_cells_of_charts(container, book, stream) or data, list(_lines(stream))
+    return _without_cells_of_charts(container, book, stream) or data, [("", line) for line in _lines(stream)]
 
 
 def _is_locked(container: Any, names: dict[str, str], media_type: str) -> bool:
@@ -57,6 +62,24 @@ def _is_locked(container: Any, names: dict[str, str], media_type: str) -> bool:
     if media_type == "application/vnd.ms-powerpoint" and "current user" in names:
         return _number(_stream(container, names["current user"]), _USER_TOKEN, "I") == _USER_IS_ENCRYPTED
     return False
+
+
+def _texts(container: Any, names: dict[str, str], media_type: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    try:
+        if media_type == "application/msword" and "worddocument" in names:
+            tables: dict[str, bytes] = {
+                name: _stream(container, names[name]) for name in ("0table", "1table") if name in names
+            }
+            found.extend(
+                islice(binary_texts.of_document(_stream(container, names["worddocument"]), tables), _MOST_LINES)
+            )
+        elif media_type == "application/vnd.ms-powerpoint" and "powerpoint document" in names:
+            comments = binary_texts.of_slides(_stream(container, names["powerpoint document"]))
+            found.extend(("Comment: ", line) for line in islice(comments, _MOST_LINES))
+    except (struct.error, IndexError):  # older than Word 97, or damaged: xberg says so
+        pass
+    return [pair for pair in dict.fromkeys(found) if pair[1]]
 
 
 def _stream(container: Any, name: str) -> bytes:

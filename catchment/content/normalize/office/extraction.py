@@ -28,6 +28,8 @@ _CELL_LIMIT, _LIMIT = "max_table_cells", "Security violation"
 _PASSWORD = re.compile(r"encrypted|password", re.IGNORECASE)
 _UNDERLINED = re.compile(r"\\<u\\>((?:(?!\\<u\\>).)*?)\\</u\\>")
 _STRUCK = re.compile(r"\\~\\~((?:(?!\\~\\~).)+?)( *)\\~\\~")
+_NO_LOSS = ("ocr", "doc")
+"""Readers whose warnings are of no text: it is off, or its notes and headers are read beside it (`binary_texts`)."""
 _MAX_CELLS = 1_000_000
 """Cells of a spreadsheet; xberg takes 600 bytes for each, also for an empty one between others."""
 
@@ -120,7 +122,7 @@ def _remarks(result: Any) -> list[str]:
     for warning in result.processing_warnings or []:
         if "embedded" in warning.source or "embedded" in warning.message:
             embedded += 1
-        elif warning.source != "ocr":
+        elif warning.source not in _NO_LOSS:
             kinds[f"some of its content is not read (reader of {warning.source})"] = None
     return [*([f"embedded files that are not read: {embedded}"] if embedded else []), *kinds]
 

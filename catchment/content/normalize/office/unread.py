@@ -103,15 +103,39 @@ def of_open_document(package: Package, text: str) -> Unread:
     return search.found([])
 
 
+class Written:
+    """A text, to be asked for paragraphs without regard to its marks and punctuation."""
+
+    def __init__(self, text: str, *, ignores_numbers: bool = False) -> None:
+        plain = _ADDRESS.sub(" ", re.sub(r"\\([^\w\s])", r"\1", text))
+        self._ignores_numbers = ignores_numbers
+        self._words = set(_WORD.findall(plain))
+        self._letters = _NOT_A_WORD.sub("", plain)
+        self._at = 0
+
+    def has(self, paragraph: str) -> bool:
+        """Return whether the text has a paragraph; searched from the last one on first, for most come in order."""
+        letters = _NOT_A_WORD.sub("", paragraph)
+        at = self._letters.find(letters, self._at)
+        if at < 0:
+            return letters in self._letters
+        self._at = at + len(letters)
+        return True
+
+    def lacks_a_word(self, paragraph: str) -> bool:
+        """Return whether the text has neither a paragraph nor one of its words."""
+        missing = set(_WORD.findall(paragraph)) - self._words
+        if self._ignores_numbers:  # a cell's text has the number as it is shown, xberg's as it is stored
+            missing = {word for word in missing if word.isalpha()}
+        return bool(missing) and not self.has(paragraph) and any(word not in self._letters for word in missing)
+
+
 class _Search:
     """Compares parts of a package with a text and keeps what the text lacks."""
 
     def __init__(self, package: Package, text: str, *, ignores_numbers: bool = False) -> None:
-        self._package, self._ignores_numbers = package, ignores_numbers
-        plain = _ADDRESS.sub(" ", re.sub(r"\\([^\w\s])", r"\1", text))
-        self._words = set(_WORD.findall(plain))
-        self._letters = _NOT_A_WORD.sub("", plain)
-        self._at = 0
+        self._package = package
+        self._written = Written(text, ignores_numbers=ignores_numbers)
         self._unread = Unread()
         self._damaged = 0
 
@@ -142,7 +166,7 @@ class _Search:
     def add_drawings(self, related: list[Relation]) -> None:
         lines, warnings = drawings.beside(self._package, related)
         for line in lines:
-            if not self._has(line.partition(": ")[2]):
+            if not self._written.has(line.partition(": ")[2]):
                 self._unread.lines.append(line)
         self._unread.warnings += warnings
 
@@ -160,25 +184,10 @@ class _Search:
         reader = _Paragraphs(is_mixed=is_mixed, is_margin=is_margin)
         self._attempt(lambda: self._package.feed(part, reader))
         for margin, paragraph in reader.paragraphs:
-            is_missing = self._lacks_a_word(paragraph) if is_read else not self._has(paragraph)
+            is_missing = self._written.lacks_a_word(paragraph) if is_read else not self._written.has(paragraph)
             line = f"{margin.capitalize()}: {paragraph}" if margin else f"{label}{paragraph}"
             if is_missing and line not in self._unread.lines[-50:]:
                 self._unread.lines.append(line)
-
-    def _has(self, paragraph: str) -> bool:
-        """Return whether the text has a paragraph; searched from the last one on first, for most come in order."""
-        letters = _NOT_A_WORD.sub("", paragraph)
-        at = self._letters.find(letters, self._at)
-        if at < 0:
-            return letters in self._letters
-        self._at = at + len(letters)
-        return True
-
-    def _lacks_a_word(self, paragraph: str) -> bool:
-        missing = set(_WORD.findall(paragraph)) - self._words
-        if self._ignores_numbers:  # a cell's text has the number as it is shown, xberg's as it is stored
-            missing = {word for word in missing if word.isalpha()}
-        return bool(missing) and not self._has(paragraph) and any(word not in self._letters for word in missing)
 
     def _attempt(self, read: Callable[[], _T]) -> _T | None:
         try:
