@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 
 import pytest
@@ -209,3 +210,52 @@ def test_comments_and_links_of_a_pdf_are_read() -> None:
 
 def test_letters_that_an_rtf_does_not_escape_are_read() -> None:
     assert _read(rb"{\rtf1\ansi\ansicpg1252 M" + b"\xfc" + rb"hle}").text == "Mühle"
+
+
+def _binary_workbook() -> bytes:
+    """An .xlsb with the number 7 in its first cell, a link, a text box, a chart and comments."""
+
+    def record(kind: int, content: bytes = b"") -> bytes:
+        number = bytes([kind]) if kind < 0x80 else bytes([kind & 0x7F | 0x80, kind >> 7])
+        return number + bytes([len(content)]) + content
+
+    def string(words: str) -> bytes:
+        return struct.pack("<I", len(words)) + words.encode("utf-16-le")
+
+    sheets = record(0x9C, struct.pack("<II", 0, 1) + string("r1") + string("Weir"))
+    cell = record(0, struct.pack("<I", 0).ljust(25, b"\0")) + record(5, struct.pack("<IId", 0, 0, 7))
+    drawing = f"<d:wsDr xmlns:d='d' {_CHART}><d:sp><a:p><a:r><a:t>Box by the mill</a:t></a:r></a:p></d:sp></d:wsDr>"
+    return samples.opc(
+        "xl/workbook.bin",
+        "application/vnd.ms-excel.sheet.binary.macroEnabled.main",
+        {
+            "xl/workbook.bin": record(0x83) + record(0x8F) + sheets + record(0x90) + record(0x84),
+            "xl/_rels/workbook.bin.rels": samples.relations(("worksheet", "worksheets/sheet1.bin")),
+            "xl/worksheets/sheet1.bin": record(0x81)
+            + record(0x94, bytes(16))
+            + record(0x91)
+            + cell
+            + record(0x92)
+            + record(0x82),
+            "xl/worksheets/_rels/sheet1.bin.rels": samples.relations(
+                ("hyperlink", "https://weir.example/"),
+                ("drawing", "../drawings/d.xml"),
+                ("comments", "../comments1.bin"),
+            ),
+            "xl/drawings/d.xml": drawing,
+            "xl/drawings/_rels/d.xml.rels": samples.relations(("chart", "../charts/c.xml")),
+            "xl/charts/c.xml": f"<c:chartSpace {_CHART}>{_TITLE.format('Flow')}</c:chartSpace>",
+        },
+    )
+
+
+def test_links_boxes_and_charts_of_a_binary_workbook_are_read() -> None:
+    document = _read(_binary_workbook())
+    assert document.text.split("\n\n") == [
+        "## Weir",
+        "| 7 |\n| --- |",
+        "https://weir.example/",
+        "Box by the mill",
+        "Chart: Flow",
+    ]
+    assert document.warnings == ("comments of its cells are not read; save it as .xlsx",)

@@ -33,7 +33,7 @@ _DOCX, _XLSX, _PPTX = (
 )
 _MAIN_PARTS = {_DOCX: "word/document.xml", _PPTX: "ppt/presentation.xml"}
 """Where xberg looks for the main parts of packages."""
-_SEARCHES = {_DOCX: unread.of_document, _PPTX: unread.of_slides}
+_SEARCHES = {_DOCX: unread.of_document, _PPTX: unread.of_slides, XLSB: unread.of_binary_workbook}
 _ODF = "application/vnd.oasis.opendocument."
 _IWORK = "application/x-iwork-"
 _EPUB = "application/epub+zip"

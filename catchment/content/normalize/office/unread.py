@@ -92,6 +92,23 @@ def of_slides(package: Package, text: str) -> Unread:
     return search.found(related)
 
 
+def of_binary_workbook(package: Package, text: str) -> Unread:
+    """Return what lies in XML beside the cells of a binary workbook (.xlsb); its comments are binary and are a warning."""
+    search = _Search(package, text)
+    related: list[Relation] = []
+    for sheet in search.relations(package.main_part or ""):
+        beside = search.relations(sheet.target) if sheet.kind in ("worksheet", "chartsheet") else []
+        search.add_links(beside)
+        for drawing in (relation.target for relation in beside if relation.kind == "drawing"):
+            search.add("", drawing)
+            search.add_drawings(search.relations(drawing))
+        related += beside
+    unread = search.found(related)
+    if any(relation.kind == "comments" for relation in related):
+        unread.warnings.append("comments of its cells are not read; save it as .xlsx")
+    return unread
+
+
 def of_open_document(package: Package, text: str) -> Unread:
     """Return what an ODF file has beyond xberg's text."""
     search = _Search(package, text, ignores_numbers=(package.declared_type or "").startswith(_ODF_SHEETS))
@@ -169,6 +186,11 @@ class _Search:
             if not self._written.has(line.partition(": ")[2]):
                 self._unread.lines.append(line)
         self._unread.warnings += warnings
+
+    def add_links(self, related: list[Relation]) -> None:
+        for relation in related:
+            if relation.kind == "hyperlink" and relation.is_external and not self._written.has(relation.target):
+                self._unread.lines.append(relation.target)
 
     def add_chunk(self, part: str) -> None:
         content = self._attempt(lambda: self._package.read(part))
