@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -380,3 +381,39 @@ def test_two_processes_with_different_hash_seeds_give_the_same_bytes() -> None:
 
 def test_a_process_that_sees_only_notes_loads_no_heavy_library() -> None:
     assert _run(_NOTES_ALONE, "1").strip() == "[]"
+
+
+def _png_chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def test_words_written_into_a_picture_are_read() -> None:
+    packet = (
+        b'<x:xmpmeta xmlns:x="adobe:ns:meta/" xmlns:d="http://purl.org/dc/elements/1.1/" xmlns:r="r"><r:RDF><d:title><r:Alt>'
+        b"<r:li>Mill &amp; weir</r:li></r:Alt></d:title><d:description><r:Alt><r:li>The gate\nis shut</r:li></r:Alt>"
+        b"</d:description><d:creator><r:Seq><r:li>Ada</r:li><r:li>Nils</r:li></r:Seq></d:creator><d:subject><r:Bag><r:li>water"
+        b"</r:li><r:li>May</r:li></r:Bag></d:subject></r:RDF></x:xmpmeta>"
+    )
+    jpeg = b"\xff\xd8\xff\xe1" + struct.pack(">H", len(packet) + 2) + packet
+    document = _read(jpeg + b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12)
+    assert (document.title, document.text, document.author) == ("Mill & weir", "The gate is shut", "Ada, Nils")
+    assert document.properties == {"height": 30, "width": 40, "keywords": ["water", "May"]}
+    damaged = _read(jpeg.replace(b"<r:RDF>", b"<r:RDX>") + b"\xff\xc0\x00\x11\x08\x00\x01\x00\x01" + b"\x03" * 12)
+    assert (damaged.text, damaged.title) == ("", None)
+
+
+def test_chunks_of_text_in_a_png_are_read() -> None:
+    plain = samples.png()
+    words = _png_chunk(b"tEXt", b"Title\0M\xfchle") + _png_chunk(
+        b"iTXt", b"Description\0\0\0en\0\0" + "Łódź in May".encode()
+    )
+    document = _read(plain[:33] + words + _png_chunk(b"tEXt", b"Software\0a program") + plain[33:])
+    assert (document.title, document.text) == ("Mühle", "Łódź in May")
+
+
+def test_labels_of_a_drawing_are_read_once() -> None:
+    drawing = (
+        b"<svg><title>Flow</title><text x='1'>Inlet <tspan>gate</tspan></text><text>Mill &amp; weir</text>"
+        b"<text>Inlet <tspan>gate</tspan></text><path d='M0'/><text>open"
+    )
+    assert _read(drawing, "a.svg").text == "Inlet gate\nMill & weir\nopen"

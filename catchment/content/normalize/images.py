@@ -1,4 +1,7 @@
-"""Pictures: a document with no text, so that the picture is known, counted and can be linked to; its size and date taken."""
+"""Pictures: their size and date, and the words that are written into the file; no text recognition.
+
+Words are the texts of a drawing (SVG), the chunks of text of a PNG, and XMP in every format (ISO 16684-1).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,21 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
+from typing import Any
 
 from catchment.content.normalize.decode import decode, said_by
-from catchment.errors import ParseError
+from catchment.content.normalize.packages import tree
+from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document
 
 _EXIF_IFD, _TAKEN, _ZONE = 0x8769, 0x9003, 0x9011
 _SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
 _OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
+_SVG_WORDS = re.compile(r"<text\b[^<>]*>")
+_TAG = re.compile(r"<[^<>]*>")
+_XMP_START, _XMP_END, _MAX_XMP = b"<x:xmpmeta", b"</x:xmpmeta>", 1 << 20
+_PNG_WORDS = {"Title": "title", "Author": "author", "Description": "description", "Comment": "description"}
+_MAX_CHUNKS = 10_000
 _SVG_SIZE = re.compile(r"<svg\b[^>]*")
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
@@ -26,8 +36,64 @@ def image(data: bytes, media_type: str) -> Document:
     size = measure(data) if measure else None
     if measure and size is None:
         raise ParseError("the picture is damaged or cut off; fetch or export it again")
-    properties = {"height": size[1], "width": size[0]} if size else {}
-    return Document(text="", media_type=media_type, created=_taken(data), properties=properties)
+    properties: dict[str, Any] = {"height": size[1], "width": size[0]} if size else {}
+    words = _png_words(data) if media_type == "image/png" else {}
+    words |= _xmp(data)
+    if "keywords" in words:
+        properties["keywords"] = words["keywords"].split("\n")
+    return Document(
+        text=words.get("description", ""),
+        media_type=media_type,
+        title=words.get("title"),
+        author=words.get("author"),
+        created=_taken(data),
+        properties=properties,
+    )
+
+
+def _xmp(data: bytes) -> dict[str, str]:
+    """Return title, description, author and keywords, each on a line, of a picture's XMP."""
+    start = data.find(_XMP_START)
+    end = data.find(_XMP_END, start, start + _MAX_XMP) if start >= 0 else -1
+    if end < 0:
+        return {}
+    try:
+        root = tree(data[start : end + len(_XMP_END)])
+    except (ParseError, ResourceExhausted):
+        return {}
+    found: dict[str, str] = {}
+    for name, key in (
+        ("title", "title"),
+        ("description", "description"),
+        ("creator", "author"),
+        ("subject", "keywords"),
+    ):
+        lists = (element.iter("li") for element in root.iter(name))
+        values = dict.fromkeys(text for each in lists for item in each if (text := " ".join((item.text or "").split())))
+        if values:
+            found[key] = ("\n" if key == "keywords" else ", ").join(values)
+    return found
+
+
+def _png_words(data: bytes) -> dict[str, str]:
+    """Return title, description and author of a PNG's chunks of plain text."""
+    found: dict[str, str] = {}
+    place = 8
+    for _ in range(_MAX_CHUNKS):
+        length, kind = _big(data, place, 4), data[place + 4 : place + 8]
+        if not kind or kind == b"IEND":
+            break
+        if kind in (b"tEXt", b"iTXt"):
+            name, _, text = data[place + 8 : place + 8 + length].partition(b"\0")
+            key = _PNG_WORDS.get(name.decode("latin-1"))
+            if kind == b"iTXt" and text[:1] == b"\0":
+                decoded = text[2:].split(b"\0", 2)[-1].decode("utf-8", "replace")
+            else:
+                decoded = text.decode("latin-1") if kind == b"tEXt" else ""
+            if key and (words := " ".join(decoded.split())):
+                found.setdefault(key, words)
+        place += 12 + length
+    return found
 
 
 def _drawing(data: bytes) -> Document:
@@ -37,8 +103,11 @@ def _drawing(data: bytes) -> Document:
     said: dict[str, str] = {}
     for found in _SVG_TEXT.finditer(text):  # those of its shapes come after its own
         said.setdefault(found[1], " ".join(unescape(found[2]).split()))
+    labels = (label.partition("</text")[0] for label in _SVG_WORDS.split(text)[1:])
+    words = (" ".join(unescape(_TAG.sub(" ", label)).split()) for label in labels)
+    lines = dict.fromkeys(filter(None, (said.get("desc", ""), *words)))
     return Document(
-        text=said.get("desc", ""), media_type="image/svg+xml", title=said.get("title") or None, warnings=warnings
+        text="\n".join(lines), media_type="image/svg+xml", title=said.get("title") or None, warnings=warnings
     )
 
 
