@@ -1,8 +1,8 @@
-"""Mail by IMAP: messages and what is attached to them, as items.
+"""Mail over IMAP: messages and their attachments as items.
 
-`settings` is what a person says, `login` makes a login of it, `session` is one connection, `refusals` what its errors mean,
-`pool` the few connections there are, `names` how a message is called, `folders` what a folder says of itself, `structure`
-which parts are files, `changes` what is different, `content` how messages are read.
+`settings` and `auth` describe an account and its login. `session` is one connection, `pool` keeps a few of them,
+`bounds` limits what a server may send, and `errors` translates its errors. `responses`, `bodystructure`, `folders` and
+`names` parse what it sends. `changes` lists an account, `fetch` reads messages, and `idle` waits for new ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a login needs: a password or an access token, from where it is kept; an access token may be asked for anew."""
+"""Logins: passwords and OAuth2 access tokens, read from secret references; access tokens are refreshed when needed."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ from catchment.runtime import secret_references
 from connectors.imap.settings import ImapSettings
 
 MARK = "login"
-"""The mark of the cursor that says how long the login lasts, where the provider told that."""
+"""The cursor mark with the expiry of the login, if the provider reports one."""
 _SECONDS = 20.0
-_LONGEST = 1_000_000
+_MAX_BYTES = 1_000_000
 
 
 class TokenExpiry(NamedTuple):
-    """How long a login by OAuth2 `ends`, None where nobody says so; and whether the token of the next one is `kept`."""
+    """When an OAuth2 login expires (`ends`, None if unknown), and whether the latest refresh token was saved (`kept`)."""
 
     ends: datetime | None
     kept: bool = True
 
     @classmethod
     def read(cls, mark: str) -> TokenExpiry:
-        """What `mark` wrote."""
+        """Parse a mark."""
         ends, _, lost = mark.partition(";")
         return cls(datetime.fromisoformat(ends) if ends else None, not lost)
 
     def mark(self) -> str | None:
-        """What is to be remembered of it; None where there is nothing to be said."""
+        """Return the mark to store; None if there is nothing to store."""
         return f"{self.ends.isoformat() if self.ends else ''}{'' if self.kept else ';lost'}" or None
 
 
 class Login:
-    """The login to one account. Safe for threads and, where refresh tokens are replaced, for processes."""
+    """The login to one account. Thread-safe; refresh tokens are also replaced safely by several processes."""
 
     def __init__(self, settings: ImapSettings) -> None:
         self.settings = settings
-        self.standing = TokenExpiry(None)
-        self._unkept: str | None = None
+        self.expiry = TokenExpiry(None)
+        self._unsaved: str | None = None
 
     def secret(self) -> str:
-        """The password, or an access token that is valid now. Raises LoginFailed with the remedy, and SourceUnavailable."""
+        """Return the password or a valid access token. Raises LoginFailed with the remedy, or SourceUnavailable."""
         if reference := self.settings.password or self.settings.token:
             return secret_references.resolve(reference)
         reference = self.settings.refresh_token or ""
-        # Who takes a refresh token may get another in its place, and then nobody may use the first one any more.
+        # A provider may replace a refresh token when it is used and reject the old one afterwards.
         with secret_references.alone(reference):
-            old = self._unkept or secret_references.resolve(reference)
-            answer = self._ask(old)
-            new = answer.get("refresh_token") or old
-            kept = (new == old and self._unkept is None) or secret_references.replace(reference, str(new))
-            self._unkept = None if kept else str(new)
-        self.standing = TokenExpiry(_after(answer.get("refresh_token_expires_in")), kept)
-        return str(answer["access_token"])
+            old = self._unsaved or secret_references.resolve(reference)
+            response = self._refresh(old)
+            new = response.get("refresh_token") or old
+            kept = (new == old and self._unsaved is None) or secret_references.replace(reference, str(new))
+            self._unsaved = None if kept else str(new)
+        self.expiry = TokenExpiry(_after(response.get("refresh_token_expires_in")), kept)
+        return str(response["access_token"])
 
     def fingerprint(self) -> str:
-        """What the secret as it is kept now is told from another one by; "" where none can be read."""
+        """Return a hash of the stored secret, to detect a changed one; "" if it cannot be read."""
         reference = self.settings.password or self.settings.token or self.settings.refresh_token or ""
         try:
             return hashlib.sha256(secret_references.resolve(reference).encode()).hexdigest()
         except LoginFailed:
             return ""
 
-    def _ask(self, refresh_token: str) -> dict[str, Any]:
-        """What is given for a refresh token (RFC 6749, 6), an access token at least."""
+    def _refresh(self, refresh_token: str) -> dict[str, Any]:
+        """Exchange a refresh token for an access token (RFC 6749, section 6)."""
         settings = self.settings
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token, "client_id": settings.client_id or ""}
         if settings.client_secret:
@@ -80,31 +80,36 @@ class Login:
         host = urllib.parse.urlsplit(address).hostname
         request = urllib.request.Request(address, urllib.parse.urlencode(form).encode(), {"Accept": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as said:
-                answer = json.loads(said.read(_LONGEST))
+            with urllib.request.urlopen(request, timeout=_SECONDS) as reply:
+                response = json.loads(reply.read(_MAX_BYTES))
         except urllib.error.HTTPError as error:
             error.close()
             if error.code >= 500 or error.code == 429:
-                raise SourceUnavailable(f"{host} gives no token now ({error.code}); the next sync asks again") from None
-            raise LoginFailed(f"{host} refused the refresh token ({error.code}); {self._remedy}") from None
+                raise SourceUnavailable(
+                    f"{host}: no token available (HTTP {error.code}); the next sync tries again"
+                ) from None
+            raise LoginFailed(f"{host}: refresh token rejected (HTTP {error.code}); {self._remedy}") from None
         except (OSError, HTTPException) as error:
-            raise SourceUnavailable(f"{host}, which gives tokens, cannot be reached; check token_url") from error
+            raise SourceUnavailable(f"{host}: cannot connect to the token server; check token_url") from error
         except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
-            raise LoginFailed(f"{host} answered without an access token; check token_url")
-        return answer
+            response = None
+        if not isinstance(response, dict) or not isinstance(response.get("access_token"), str):
+            raise LoginFailed(f"{host}: response without an access token; check token_url")
+        return response
 
     @property
     def _remedy(self) -> str:
         scheme = (self.settings.refresh_token or "").partition(":")[0]
         if scheme in ("file", "keyring"):
-            return "allow the access anew, and put the new refresh token where the old one was"
-        return f"allow the access anew; if tokens are replaced at each use, {scheme}: cannot keep them: use file: or keyring:"
+            return "authorise Catchment again and replace the stored refresh token"
+        return f"authorise Catchment again; use file: or keyring: if tokens are replaced, {scheme}: cannot store them"
 
 
-def ends_of(access_token: str) -> datetime | None:
-    """When an access token ends, if it is a JSON Web Token and says so; nothing is verified."""
+def expiry_of(access_token: str) -> datetime | None:
+    """Return when an access token expires, if it is a JSON Web Token with an `exp` claim.
+
+    The signature is not verified.
+    """
     part = access_token.split(".")[1:2]
     try:
         ends = json.loads(base64.urlsafe_b64decode(part[0] + "=="))["exp"]

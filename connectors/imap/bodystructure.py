@@ -1,4 +1,4 @@
-"""Which parts of a message are files, told by its BODYSTRUCTURE (RFC 3501, 7.4.2) before anything of them is fetched."""
+"""Find the attachments of a message in its BODYSTRUCTURE (RFC 3501, section 7.4.2), before anything is downloaded."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _DEEPEST = 100
 _MOST = 1_000
 _TYPE = re.compile(r"[!-~]+/[!-~]+")
 _FIELDS = 7
-"""Of a part that has no parts: type, subtype, parameters, id, description, encoding, size."""
+"""Fields of a single part: type, subtype, parameters, id, description, encoding, size."""
 _BYTES, _LETTERS = 57, 78
-"""Of a line of base64, with its end (RFC 2045, 6.8)."""
+"""Decoded bytes and encoded characters of a base64 line, with its line end (RFC 2045, section 6.8)."""
 
 
 class File(NamedTuple):
-    """A part that is a file. `size` is about that of its bytes once they are decoded."""
+    """An attached file. `size` is the approximate decoded size in bytes."""
 
     part: str
     media_type: str
@@ -27,7 +27,10 @@ class File(NamedTuple):
 
 
 def files(structure: Any) -> Iterator[File]:
-    """The files in a message, with the numbers that `BODY[…]` takes; the first thousand parts are looked at."""
+    """Yield the files of a message, with the part numbers used in `BODY[…]`.
+
+    Only the first 1,000 parts are examined.
+    """
     for count, file in enumerate(_walk(structure, "", 0)):
         if count >= _MOST:
             return
@@ -36,21 +39,24 @@ def files(structure: Any) -> Iterator[File]:
 
 
 def _walk(node: Any, number: str, depth: int) -> Iterator[File | None]:
-    """Every part below this one and itself, files as such and others as None. `number` is "" for the whole message."""
+    """Yield this part and all parts below it: a File for files, None for others.
+
+    `number` is "" for the whole message.
+    """
     if depth > _DEEPEST or not isinstance(node, tuple) or not node:
         return
     if isinstance(node[0], (list, tuple)):
         children = (
             node[0] if isinstance(node[0], list) else list(takewhile(lambda child: isinstance(child, tuple), node))
         )
-        subtype = next((said for said in node if isinstance(said, bytes)), b"")
+        subtype = next((field for field in node if isinstance(field, bytes)), b"")
         yield None
-        # The parts of what is encrypted are no files that anybody could read.
+        # Encrypted parts cannot be read.
         if _text(subtype) != "encrypted":
             for index, child in enumerate(children, 1):
                 yield from _walk(child, f"{number}.{index}" if number else str(index), depth + 1)
         return
-    if len(node) < _FIELDS:  # cut off
+    if len(node) < _FIELDS:  # truncated
         yield None
         return
     own = number or "1"
@@ -63,18 +69,18 @@ def _walk(node: Any, number: str, depth: int) -> Iterator[File | None]:
 
 
 class _Leaf:
-    """A part that has no parts, or is a message."""
+    """A single part, or an attached message."""
 
     def __init__(self, node: Any) -> None:
-        said_type = f"{_text(node[0])}/{_text(node[1])}"
-        self.media_type = said_type if _TYPE.fullmatch(said_type) else "application/octet-stream"
+        declared = f"{_text(node[0])}/{_text(node[1])}"
+        self.media_type = declared if _TYPE.fullmatch(declared) else "application/octet-stream"
         self.is_message = self.media_type in ("message/rfc822", "message/global") and len(node) > 9
         encoding, self._size = _text(node[5]), node[6] if isinstance(node[6], int) else 0
         if encoding == "base64":
             self._size = self._size * _BYTES // _LETTERS
-        behind = 11 if self.is_message else 9 if self.media_type.startswith("text/") else 8
-        said: tuple[Any, ...] = node[behind] if len(node) > behind and isinstance(node[behind], tuple) else ()
-        kind, parameters, *_ = (*said, None, None)
+        index = 11 if self.is_message else 9 if self.media_type.startswith("text/") else 8
+        disposition: tuple[Any, ...] = node[index] if len(node) > index and isinstance(node[index], tuple) else ()
+        kind, parameters, *_ = (*disposition, None, None)
         self._disposition = _text(kind)
         self._named = _has(parameters, "filename") or _has(node[2], "name")
 
@@ -90,7 +96,7 @@ def _text(value: Any) -> str:
 
 
 def _has(parameters: Any, name: str) -> bool:
-    """Whether a parameter is there and not empty; RFC 2231 writes it `name*` or `name*0`."""
+    """Return whether a parameter is present and not empty. RFC 2231 spells it `name*` or `name*0`."""
     if not isinstance(parameters, tuple):
         return False
     pairs = zip(parameters[::2], parameters[1::2], strict=False)

@@ -21,7 +21,7 @@ _BESIDES = 64_000_000
 """Bytes allowed in a response in addition to its largest literal."""
 
 
-class TooMuch(Exception):
+class LimitExceeded(Exception):
     """A response, or the announced size of a literal, exceeds a limit.
 
     Not a subclass of imaplib's errors: imaplib catches those and raises another error.
@@ -35,14 +35,14 @@ class _Bounded(imaplib.IMAP4):
     _bytes = 0
     _lines = 0
 
-    def begin_answer(self) -> None:
+    def begin_response(self) -> None:
         """Reset the counters before a new response."""
         self._bytes = self._lines = 0
 
     def read(self, size: int) -> bytes:
         """Read a literal as imaplib does. Raises TooMuch before reading if a limit is exceeded."""
         if size > self.most_literal:
-            raise TooMuch(f"a literal of {size} bytes, {self.most_literal} allowed")
+            raise LimitExceeded(f"a literal of {size} bytes, {self.most_literal} allowed")
         self._count(size)
         return super().read(size)
 
@@ -50,17 +50,17 @@ class _Bounded(imaplib.IMAP4):
         """Read a line as imaplib does. Raises TooMuch if a limit is exceeded."""
         line = bytes(self.file.readline(MOST_LINE + 1))  # type: ignore[arg-type]  # the file is binary
         if len(line) > MOST_LINE:
-            raise TooMuch(f"a line of more than {MOST_LINE} bytes")
+            raise LimitExceeded(f"a line of more than {MOST_LINE} bytes")
         self._lines += 1
         if self._lines > MOST_LINES:
-            raise TooMuch(f"more than {MOST_LINES} lines")
+            raise LimitExceeded(f"more than {MOST_LINES} lines")
         self._count(len(line))
         return line
 
     def _count(self, size: int) -> None:
         self._bytes += size
         if self._bytes > (most := self.most_literal + _BESIDES):
-            raise TooMuch(f"more than {most} bytes")
+            raise LimitExceeded(f"more than {most} bytes")
 
 
 class _Plain(_Bounded, IMAP4WithTimeout):  # type: ignore[misc]  # imapclient is untyped

@@ -1,4 +1,4 @@
-"""The connector for an account of mail."""
+"""The connector for a mail account over IMAP."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from catchment.pacing import HostLimits, Pace, RateProfile
 from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
 from connectors.imap.changes import Changes
 from connectors.imap.fetch import MessageReader
-from connectors.imap.folders import MailFolder, chosen
-from connectors.imap.names import place
+from connectors.imap.folders import MailFolder, select_folders
+from connectors.imap.names import parse_locator
 from connectors.imap.pool import MOST, Pool
 from connectors.imap.session import ImapSession
 from connectors.imap.settings import ImapSettings
 
 _MEGABYTE = 1_000_000
 _RENEWED_SECONDS = 600.0
-"""Servers may hang up on who has been idle for half an hour (RFC 2177), and home routers do after less."""
+"""Servers may close connections idle for 30 minutes (RFC 2177); home routers close them earlier."""
 
 T = TypeVar("T")
 
 
 class Imap:
-    """The connector for mail by IMAP: every message of the wanted folders, and every file in one."""
+    """The connector for mail: every message of the selected folders, and every attached file."""
 
     kind: ClassVar[str] = "imap"
     settings: ClassVar[type[SourceSettings]] = ImapSettings
@@ -40,90 +40,87 @@ class Imap:
         self._settings = settings
         limits = settings.policy(self.policy).limits
         self._max_bytes = int(limits.max_mb * _MEGABYTE)
-        self._listening: ImapSession | None = None
+        self._watching: ImapSession | None = None
         self._pool = Pool(settings, limits.stall_seconds, self._max_bytes)
         self.pace = Pace()
-        self._reader = MessageReader(self._ask)
+        self._reader = MessageReader(self._request)
 
     def __reduce__(self) -> tuple[type[Imap], tuple[Any, ...]]:
         return Imap, (self._settings,)
 
     def limits(self) -> HostLimits:
-        """As `Paced.limits`."""
         return HostLimits(self._settings.host, self._settings.user, RateProfile.MODERATE, at_once=MOST)
 
     def scopes(self) -> Mapping[str, str]:
-        """As `Guarded.scopes`."""
-        messages = "the messages in the folders that you chose: who wrote to whom, when, and what"
-        attached = {"attachments": "the files that are attached to them"} if self._settings.attachments else {}
+        messages = "messages in the selected folders: senders, recipients, dates and text"
+        attached = {"attachments": "files attached to these messages"} if self._settings.attachments else {}
         return {"messages": messages, **attached}
 
     def scope_of(self, locator: str) -> str:
-        """As `Guarded.scope_of`."""
-        named = place(locator)
-        return "attachments" if named is not None and named.part else "messages"
+        address = parse_locator(locator)
+        return "attachments" if address is not None and address.part else "messages"
 
     def probe(self) -> str:
-        """As `Connector.probe`."""
+        """Connect and describe the account in one line: folders, messages, encryption, extensions."""
         try:
-            return self._ask(self._look)
+            return self._request(self._describe)
         except FetchFailed as error:
-            raise SourceUnavailable(f"the folders cannot be listed: {error}") from error
+            raise SourceUnavailable(f"folders cannot be listed: {error}") from error
         finally:
             self._pool.close()
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        """As `Connector.changes`."""
-        return Changes(self._settings, self._ask, known, self._max_bytes, self._pool.login, deep=deep).tell()
+        return Changes(self._settings, self._request, known, self._max_bytes, self._pool.login, deep=deep).run()
 
     def expect(self, items: Sequence[Item]) -> None:
-        """As `ReadsAhead.expect`."""
         self._reader.expect(items)
 
     def fetch(self, item: Item) -> RawContent:
-        """As `Connector.fetch`."""
         return self._reader.read(item)
 
     def news(self) -> Iterator[bool]:
-        """Whether something happened in the inbox, or in the first folder that is wanted: True at once when the server tells,
-        False in the beginning and every ten minutes. Ends with SourceUnavailable after `interrupt`."""
-        session = self._listening = self._pool.connect()
+        """Wait for changes in the inbox, or in the first selected folder if there is no inbox.
+
+        Yields True when the server reports a change; False at the start and every ten minutes. Raises SourceUnavailable
+        after `interrupt`.
+        """
+        session = self._watching = self._pool.connect()
         try:
-            folders = self._chosen(session, session.folders())
+            folders = self._selected(session, session.folders())
             folder = "INBOX" if "INBOX" in folders or not folders else folders[0]
             session.open(folder, session.status(folder).validity)
             yield False
             while True:
                 yield session.wait(_RENEWED_SECONDS)
         finally:
-            self._listening = None
+            self._watching = None
             session.drop()
 
     def fingerprint_of_secret(self) -> str:
-        """What tells whether the secret of the login is another one than before."""
+        """Return a hash of the login's secret, to detect a changed one."""
         return self._pool.login.fingerprint()
 
     def interrupt(self) -> None:
-        """End `news` in whichever thread goes through it."""
-        if (listening := self._listening) is not None:
-            listening.interrupt()
+        """Stop `news`, from any thread."""
+        if (watching := self._watching) is not None:
+            watching.interrupt()
 
     def close(self) -> None:
-        """Log out; whatever is asked next connects again."""
+        """Log out. The next request connects again."""
         self._pool.close()
 
-    def _ask(self, question: Callable[[ImapSession], T], *, cost: int = 1) -> T:
-        return self._pool.ask(self.pace, question, cost)
+    def _request(self, operation: Callable[[ImapSession], T], *, cost: int = 1) -> T:
+        return self._pool.request(self.pace, operation, cost)
 
-    def _chosen(self, session: ImapSession, folders: list[MailFolder]) -> list[str]:
-        return sorted(folder.name for folder in chosen(self._settings, folders, by_label=session.has_labels))
+    def _selected(self, session: ImapSession, folders: list[MailFolder]) -> list[str]:
+        return sorted(folder.name for folder in select_folders(self._settings, folders, by_label=session.has_labels))
 
-    def _look(self, session: ImapSession) -> str:
+    def _describe(self, session: ImapSession) -> str:
         folders = [folder for folder in session.folders() if folder.holds_messages]
-        mine = self._chosen(session, folders)
-        shown = "INBOX" if "INBOX" in mine else mine[0] if mine else None
+        selected = self._selected(session, folders)
+        shown = "INBOX" if "INBOX" in selected else selected[0] if selected else None
         counted = "" if shown is None else f", {session.status(shown).messages} messages in {shown}"
         extensions = [name for name in ("QRESYNC", "CONDSTORE", "IDLE") if name in session.capabilities]
         secured = {"tls": "TLS", "starttls": "STARTTLS", "none": "not encrypted"}[self._settings.security]
-        told = ", ".join([secured, *extensions])
-        return f"{self._settings.host}: {len(mine)} of {len(folders)} folders{counted}; {told}"
+        details = ", ".join([secured, *extensions])
+        return f"{self._settings.host}: {len(selected)} of {len(folders)} folders{counted}; {details}"

@@ -1,4 +1,4 @@
-"""What a folder says of itself, which folders are wanted, and what is kept of a folder as its mark."""
+"""Folders: their attributes, which of them are selected, their status, and the mark stored for each."""
 
 from __future__ import annotations
 
@@ -11,45 +11,47 @@ from connectors.imap.settings import ImapSettings
 _ALL = frozenset({"\\All"})
 _TRASH = frozenset({"\\Trash", "\\Junk"})
 _NO_MESSAGES = frozenset({"\\Noselect", "\\NonExistent"})
-_UNFINISHED = -1
+_INCOMPLETE = -1
 
 
 class MailFolder(NamedTuple):
-    """A folder and its attributes, such as `\\Noselect` and the special uses of RFC 6154."""
+    r"""A folder and its attributes, such as `\Noselect` and the special uses of RFC 6154."""
 
     name: str
     flags: tuple[str, ...]
 
     @property
     def holds_messages(self) -> bool:
-        """Whether there can be messages in it."""
+        """Whether the folder can contain messages."""
         return not _has(self.flags, _NO_MESSAGES)
 
     @property
     def is_trash(self) -> bool:
-        """Whether it holds what was thrown away, or junk."""
+        """Whether the folder is for deleted messages or junk."""
         return _has(self.flags, _TRASH)
 
     @property
     def holds_all(self) -> bool:
-        """Whether every message is in it that is in any other folder, other than trash and junk."""
+        """Whether the folder contains every message of all folders except trash and junk."""
         return _has(self.flags, _ALL)
 
 
-def chosen(settings: ImapSettings, folders: Iterable[MailFolder], *, by_label: bool) -> list[MailFolder]:
-    """The folders whose messages are wanted.
+def select_folders(settings: ImapSettings, folders: Iterable[MailFolder], *, by_label: bool) -> list[MailFolder]:
+    """Return the folders selected by the settings.
 
-    `by_label`: a folder is what has a label (Gmail). Then the one that holds everything is enough, unless folders were named.
+    `by_label`: folders are labels (Gmail). The folder with all messages is then sufficient, unless folders are named.
     """
-    there = [folder for folder in folders if folder.holds_messages and not matches(folder.name, settings.exclude)]
+    existing = [folder for folder in folders if folder.holds_messages and not matches(folder.name, settings.exclude)]
     if settings.include:
-        return [folder for folder in there if matches(folder.name, settings.include)]
-    enough = by_label and any(folder.holds_all for folder in there)
-    return [folder for folder in there if (settings.trash if folder.is_trash else folder.holds_all or not enough)]
+        return [folder for folder in existing if matches(folder.name, settings.include)]
+    one_is_enough = by_label and any(folder.holds_all for folder in existing)
+    return [
+        folder for folder in existing if (settings.trash if folder.is_trash else folder.holds_all or not one_is_enough)
+    ]
 
 
 class MailboxStatus(NamedTuple):
-    """How a folder stands. `modseq` is 0 where the server counts no changes; only then `unseen` matters."""
+    """The status of a folder. `modseq` is 0 if the server does not count changes; `unseen` is only used then."""
 
     validity: int
     next: int
@@ -58,16 +60,16 @@ class MailboxStatus(NamedTuple):
     unseen: int
 
     def mark(self) -> str:
-        """What is kept when all of the folder was told. Equal marks: nothing to tell."""
+        """Return the mark for a completely listed folder. Equal marks mean that nothing has changed."""
         return _mark(self.validity, self.next, self.modseq, self.messages, 0 if self.modseq else self.unseen)
 
     def mark_up_to(self, uid: int) -> str:
-        """What is kept when the messages up to this one were told as they were now or later."""
-        return _mark(self.validity, uid + 1, self.modseq, _UNFINISHED, 0)
+        """Return the mark for a folder that was listed up to this UID."""
+        return _mark(self.validity, uid + 1, self.modseq, _INCOMPLETE, 0)
 
 
 class MailboxMark(NamedTuple):
-    """A mark that was kept. `messages` is None where the folder was not told to its end."""
+    """A stored mark. `messages` is None if the folder was not listed completely."""
 
     validity: int
     next: int
@@ -76,12 +78,12 @@ class MailboxMark(NamedTuple):
 
     @classmethod
     def read(cls, text: str | None) -> MailboxMark | None:
-        """The mark in this form; None where there is none."""
+        """Parse a mark; return None if there is none, or if it has another form."""
         try:
             validity, following, modseq, messages, _ = map(int, (text or "").split(";"))
         except ValueError:
             return None
-        return cls(validity, following, modseq, None if messages == _UNFINISHED else messages)
+        return cls(validity, following, modseq, None if messages == _INCOMPLETE else messages)
 
 
 def _mark(*numbers: int) -> str:

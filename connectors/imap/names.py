@@ -1,4 +1,4 @@
-"""What things are called: a message as a locator, a folder as text, and which folders a person means."""
+"""Names: locators of messages, encoding of folder names, and patterns that select folders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from imapclient import imap_utf7
 from catchment.model import PART
 
 _LOCATOR = re.compile(rf"(.*);UIDVALIDITY=(\d+);UID=(\d+)(?:{PART}([\d.]+))?", re.DOTALL)
-_UNSPELLABLE = "\ufffd"
-"""Begins the text of a folder name that is no modified UTF-7; what follows are its bytes."""
+_UNDECODABLE = "\ufffd"
+"""Prefix for a folder name that is not valid modified UTF-7; its bytes follow."""
 
 
-class MessagePlace(NamedTuple):
-    """Where a message, or one `part` of it, lies."""
+class MessageAddress(NamedTuple):
+    """The address of a message, or of one `part` of it."""
 
     folder: str
     validity: int
@@ -26,50 +26,50 @@ class MessagePlace(NamedTuple):
 
     @property
     def locator(self) -> str:
-        """The locator of its item; leads back by `place`."""
+        """The locator of the item; `parse_locator` parses it."""
         part = f"{PART}{self.part}" if self.part else ""
         return f"{self.folder};UIDVALIDITY={self.validity};UID={self.uid}{part}"
 
 
-def place(locator: str) -> MessagePlace | None:
-    """The place that a locator names; None for the locator of a folder."""
-    found = _LOCATOR.fullmatch(locator)
-    return found and MessagePlace(found[1], int(found[2]), int(found[3]), found[4] or "")
+def parse_locator(locator: str) -> MessageAddress | None:
+    """Parse a locator; return None for the locator of a folder."""
+    match = _LOCATOR.fullmatch(locator)
+    return match and MessageAddress(match[1], int(match[2]), int(match[3]), match[4] or "")
 
 
 def identity(message_id: str, size: int, received: str, part: str = "") -> str | None:
-    """What a message keeps when it is moved or copied; None for one without Message-ID.
+    """Return a string that survives moves and copies of a message; None without Message-ID.
 
-    Anyone can send a second message with the Message-ID of a first: size and time of arrival tell most of them apart.
+    Anyone can reuse a Message-ID in another message: size and time of arrival distinguish most of them.
     """
     if not message_id:
         return None
-    said = "\0".join((message_id, str(size), received, part))
-    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:32]
+    fields = "\0".join((message_id, str(size), received, part))
+    return hashlib.sha256(fields.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def folder_text(raw: bytes) -> str:
-    """The name of a folder as people write it, from the server's modified UTF-7 (RFC 3501, 5.1.3)."""
+def decode_folder(raw: bytes) -> str:
+    """Decode a folder name from modified UTF-7 (RFC 3501, section 5.1.3)."""
     try:
         text: str = imap_utf7.decode(raw)
-        # No database keeps a NUL.
-        if imap_utf7.encode(text) == raw and "\0" not in text and not text.startswith(_UNSPELLABLE):
+        # Databases cannot store NUL.
+        if imap_utf7.encode(text) == raw and "\0" not in text and not text.startswith(_UNDECODABLE):
             return "INBOX" if raw.upper() == b"INBOX" else text
     except ValueError:
-        pass  # A name that another program made in raw 8 bits, or cut off; it is as good a folder as any.
-    return _UNSPELLABLE + raw.decode("latin-1")
+        pass  # Created by another program, with raw 8-bit or truncated names; still a valid folder.
+    return _UNDECODABLE + raw.decode("latin-1")
 
 
-def folder_bytes(text: str) -> bytes:
-    """The name of a folder as its server spells it."""
-    if text.startswith(_UNSPELLABLE):
+def encode_folder(text: str) -> bytes:
+    """Encode a folder name as the server spells it."""
+    if text.startswith(_UNDECODABLE):
         return text[1:].encode("latin-1", "replace")
-    spelled: bytes = imap_utf7.encode(text)
-    return spelled
+    encoded: bytes = imap_utf7.encode(text)
+    return encoded
 
 
 def matches(folder: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns means this folder: `*` stands for anything, deeper folders too; capitals do not count."""
+    """Return whether a pattern matches the folder. `*` matches anything, including subfolders; case is ignored."""
     return any(
         re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), folder, re.IGNORECASE | re.DOTALL)
         for pattern in patterns

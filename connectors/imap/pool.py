@@ -1,4 +1,4 @@
-"""The few connections to one account: opened when they are needed, kept, and opened anew when they were lost."""
+"""A small pool of connections to one account: opened on demand, reused, and replaced when lost."""
 
 from __future__ import annotations
 
@@ -14,72 +14,72 @@ from connectors.imap.session import ImapSession
 from connectors.imap.settings import ImapSettings
 
 MOST = 2
-"""Connections of a sync at once, and the watcher has a third: providers allow between four and fifteen for all programs."""
+"""Connections of one sync; the watcher uses one more. Providers allow 4 to 15 connections for all programs together."""
 
 T = TypeVar("T")
 
 
-class Request(Protocol):
-    """Puts a question to the server, over some connection, and gives the answer; `cost`: it is so many questions in one."""
+class Requester(Protocol):
+    """Runs an operation on some connection and returns its result. `cost`: the number of requests that it makes."""
 
-    def __call__(self, question: Callable[[ImapSession], T], *, cost: int = 1) -> T: ...
+    def __call__(self, operation: Callable[[ImapSession], T], *, cost: int = 1) -> T: ...
 
 
 class Pool:
-    """Asks questions over whichever connection is free. Safe for threads. What pickles is the settings alone."""
+    """Runs operations on idle connections. Thread-safe. Only the settings are pickled."""
 
     def __init__(self, settings: ImapSettings, seconds: float, max_bytes: int) -> None:
-        """`seconds` and `max_bytes` are those of `ImapSession`."""
-        self._made_from = (settings, seconds, max_bytes)
+        """`seconds` and `max_bytes` as for `ImapSession`."""
+        self._arguments = (settings, seconds, max_bytes)
         self.login = Login(settings)
-        self._free: list[ImapSession] = []
-        self._places = threading.BoundedSemaphore(MOST)
+        self._idle: list[ImapSession] = []
+        self._slots = threading.BoundedSemaphore(MOST)
 
     def __reduce__(self) -> tuple[type[Pool], tuple[Any, ...]]:
-        return Pool, self._made_from
+        return Pool, self._arguments
 
-    def ask(self, pace: Pace, question: Callable[[ImapSession], T], cost: int = 1) -> T:
-        """The answer to a question, which is asked a second time, over a new connection, when this one was lost."""
-        with self._places:
+    def request(self, pace: Pace, operation: Callable[[ImapSession], T], cost: int = 1) -> T:
+        """Run an operation; retry it once on a new connection if the connection was lost."""
+        with self._slots:
             try:
-                return self._ask(pace, cost, self._any(), question)
+                return self._run(pace, cost, self._take_idle(), operation)
             except SourceUnavailable:
-                # Servers hang up on who was silent for long, and restart.
+                # Servers close idle connections, and restart.
                 self._drop_all()
-            return self._ask(pace, cost, None, question)
+            return self._run(pace, cost, None, operation)
 
     def connect(self) -> ImapSession:
-        """A connection beside the others, for whoever keeps it and closes it."""
-        return ImapSession(self.login, *self._made_from[1:])
+        """Return an additional connection, which the caller must close."""
+        return ImapSession(self.login, *self._arguments[1:])
 
     def close(self) -> None:
-        """Log out; the next question connects again."""
-        while session := self._any():
+        """Log out. The next operation connects again."""
+        while session := self._take_idle():
             session.close()
 
-    def _ask(self, pace: Pace, cost: int, session: ImapSession | None, question: Callable[[ImapSession], T]) -> T:
+    def _run(self, pace: Pace, cost: int, session: ImapSession | None, operation: Callable[[ImapSession], T]) -> T:
         with pace.transfer(cost):
             session = session or self.connect()
             try:
-                answer = question(session)
+                result = operation(session)
             except ResponseTooLarge:
                 session.drop()
                 raise
             except ItemError:
-                self._free.append(session)
+                self._idle.append(session)
                 raise
             except BaseException:
                 session.drop()
                 raise
-            self._free.append(session)
-            return answer
+            self._idle.append(session)
+            return result
 
     def _drop_all(self) -> None:
-        while session := self._any():
+        while session := self._take_idle():
             session.drop()
 
-    def _any(self) -> ImapSession | None:
+    def _take_idle(self) -> ImapSession | None:
         try:
-            return self._free.pop()
+            return self._idle.pop()
         except IndexError:
             return None

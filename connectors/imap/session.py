@@ -1,6 +1,6 @@
-"""One connection to a server of mail, logged in: the few questions that are asked of it.
+"""One connection to an IMAP server, logged in, with the requests that a sync needs.
 
-The library's own attributes are touched here and in `waiting`, and nowhere else.
+Only this module and `idle` use the private attributes of IMAPClient and imaplib.
 """
 
 from __future__ import annotations
@@ -19,44 +19,56 @@ from imapclient.exceptions import LoginError
 
 from catchment.errors import FetchFailed, ItemError, LoginFailed, SourceUnavailable, Vanished
 from connectors.imap.auth import Login
-from connectors.imap.bounds import LEAST_LITERAL, BoundedClient, TooMuch
-from connectors.imap.errors import code_of, is_for_now, told
+from connectors.imap.bounds import LEAST_LITERAL, BoundedClient, LimitExceeded
+from connectors.imap.errors import is_temporary, response_code, translate_errors
 from connectors.imap.folders import MailboxStatus, MailFolder
 from connectors.imap.idle import wait
-from connectors.imap.names import folder_bytes
-from connectors.imap.responses import Message, folders_in, messages_in, ranges_in, status_of, statuses_in, validity_of
+from connectors.imap.names import encode_folder
+from connectors.imap.responses import (
+    Message,
+    parse_folders,
+    parse_messages,
+    parse_status,
+    parse_statuses,
+    parse_uidvalidity,
+    parse_vanished,
+)
 from connectors.imap.settings import ImapSettings
 
 _CONNECT_SECONDS = 20.0
 _WINDOW = 50_000
-"""UIDs that one search asks for: its answer is one line, and the library reads lines of up to a million bytes."""
-_ASKED = ("FLAGS", "INTERNALDATE", "RFC822.SIZE", "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
-_ASKED_OF_GMAIL = ("X-GM-MSGID", "X-GM-LABELS")
+"""UIDs per search: the response is one line, and imaplib reads lines up to a million bytes."""
+_FETCH_ITEMS = ("FLAGS", "INTERNALDATE", "RFC822.SIZE", "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
+_GMAIL_FETCH_ITEMS = ("X-GM-MSGID", "X-GM-LABELS")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9.@+_-]+")
 
 
 class ImapSession:
-    """A connection. Every question raises SourceUnavailable when it is lost, RateLimited when the server says so, and
-    FetchFailed when the server declines this one thing or answers what nobody can read. After AnswerTooLarge, a FetchFailed,
-    the connection is unusable."""
+    """A connection.
+
+    Every request raises SourceUnavailable if the connection is lost, RateLimited if the server says so, and FetchFailed
+    if the server refuses the request or sends a malformed response. After ResponseTooLarge, a FetchFailed, it cannot be
+    used again.
+    """
 
     def __init__(self, login: Login, seconds: float, max_bytes: int) -> None:
-        """Connect, log in and agree on extensions. Raises LoginFailed besides.
+        """Connect, log in and enable extensions. Also raises LoginFailed.
 
-        `seconds`: how long an answer may take; `max_bytes`: how large one literal in it may be, but for short ones.
+        `seconds`: timeout of one response; `max_bytes`: size limit of a literal.
         """
         settings = login.settings
         self._host = settings.host
         self._open: str | None = None
         self._validity = 0
         self._client: Any = None
-        with self._told():
+        with self._response():
             self._client = _connect(settings, SocketTimeout(min(_CONNECT_SECONDS, seconds), seconds))
         self._client._imap.most_literal = max(max_bytes, LEAST_LITERAL)
         try:
-            with self._told():
+            with self._response():
                 self._log_in(login)
-                # Not before the login: a server may offer others then. Not after the first SELECT (RFC 7162, 3.2.5).
+                # After the login, because it may change the capabilities, and before the first SELECT (RFC 7162,
+                # section 3.2.5).
                 self.capabilities = frozenset(name.decode("ascii", "replace") for name in self._client.capabilities())
                 self.can_vanish = self._enable("QRESYNC")
                 self.has_modseq = self.can_vanish or self._enable("CONDSTORE")
@@ -66,126 +78,137 @@ class ImapSession:
             raise
 
     def close(self) -> None:
-        """Say goodbye."""
-        # Who leaves does not mind whether that is heard.
-        with suppress(imaplib.IMAP4.error, OSError, TooMuch):
+        """Log out and disconnect."""
+        # A failed logout does not matter.
+        with suppress(imaplib.IMAP4.error, OSError, LimitExceeded):
             self._client.logout()
         self.drop()
 
     def drop(self) -> None:
-        """Hang up without a word; may be called again."""
+        """Disconnect without logging out; may be called again."""
         with suppress(OSError):
             self._client.shutdown()
 
     def interrupt(self) -> None:
-        """Have whichever thread waits for an answer stop that: the connection is lost then."""
+        """Disconnect while another thread waits for a response; its request raises SourceUnavailable."""
         with suppress(OSError):
             self._client.socket().shutdown(socket.SHUT_RDWR)
 
-    # What there is
+    # Folders
 
     def folders(self) -> list[MailFolder]:
-        """Every folder of the account, those that hold no messages too."""
-        with self._told():
-            return folders_in(self._client.list_folders())
+        """Return every folder of the account, including folders without messages."""
+        with self._response():
+            return parse_folders(self._client.list_folders())
 
     def survey(self) -> dict[MailFolder, MailboxStatus | None]:
-        """Every folder, and how it stands where the server tells that along with its name (RFC 5819)."""
+        """Return every folder, with its status if the server sends both together (RFC 5819)."""
         if "LIST-STATUS" in self.capabilities:
-            # A server that stumbles over the one question is asked the many.
+            # Fall back to separate STATUS commands.
             with suppress(FetchFailed):
                 return self._folders_with_status()
         return dict.fromkeys(self.folders())
 
     def status(self, folder: str) -> MailboxStatus:
-        """How a folder stands, without opening it."""
-        self._leave()
-        with self._told(folder):
-            return status_of(self._client.folder_status(folder_bytes(folder), self._status_items))
+        """Return the status of a folder without opening it."""
+        self._unselect()
+        with self._response(folder):
+            return parse_status(self._client.folder_status(encode_folder(folder), self._status_items))
 
     def statuses(self, folders: Sequence[str]) -> dict[str, MailboxStatus | ItemError]:
-        """How folders stand, all asked for before the first answer is read; of some perhaps nothing."""
-        self._leave()
+        """Return the status or error of several folders, using pipelined commands.
+
+        Some folders may be missing in the result.
+        """
+        self._unselect()
         connection = self._client._imap
         connection.untagged_responses.pop("STATUS", None)
         items = f"({' '.join(self._status_items)})"
-        found: dict[str, MailboxStatus | ItemError] = {}
-        with self._told():
-            names = [self._client._normalise_folder(folder_bytes(folder)) for folder in folders]
+        statuses: dict[str, MailboxStatus | ItemError] = {}
+        with self._response():
+            names = [self._client._normalise_folder(encode_folder(folder)) for folder in folders]
             tags = [connection._command("STATUS", name, items) for name in names]
         for folder, tag in zip(folders, tags, strict=True):
             try:
-                with self._told(folder):
-                    _agreed(connection._command_complete("STATUS", tag))
+                with self._response(folder):
+                    _checked(connection._command_complete("STATUS", tag))
             except ItemError as error:
-                found[folder] = error
-        with self._told():
-            return statuses_in(connection.untagged_responses.pop("STATUS", [])) | found
+                statuses[folder] = error
+        with self._response():
+            return parse_statuses(connection.untagged_responses.pop("STATUS", [])) | statuses
 
     def open(self, folder: str, validity: int) -> None:
-        """Open a folder for reading only, unless it is open. Raises Vanished when its messages are numbered anew."""
+        """Open a folder read-only, unless it is open. Raises Vanished if its messages were renumbered."""
         if self._open != folder:
             self._open = None
-            with self._told(folder):
-                self._validity = validity_of(self._client.select_folder(folder_bytes(folder), readonly=True))
+            with self._response(folder):
+                self._validity = parse_uidvalidity(self._client.select_folder(encode_folder(folder), readonly=True))
             self._open = folder
         if self._validity != validity:
-            raise Vanished("its folder was numbered anew by the server; the next sync finds it again")
+            raise Vanished("folder renumbered by the server; the next sync finds the message again")
 
     def refresh(self) -> None:
-        """Have what is open be opened again: it is to be seen as it is now."""
+        """Make the next `open` reopen the folder, to see its current state."""
         self._open = None
 
-    # What is in the folder that is open
+    # Messages of the open folder
 
     def uids(self, first: int, last: int) -> Iterator[int]:
-        """The UIDs that there are between these two, rising."""
+        """Yield the UIDs in this range, ascending."""
         for start in range(first, last + 1, _WINDOW):
-            with self._told():
+            with self._response():
                 yield from sorted(self._client.search(["UID", f"{start}:{min(start + _WINDOW - 1, last)}"]))
 
     def changed(self, last: int, modseq: int) -> tuple[list[int], list[tuple[int, int]]]:
-        """The UIDs up to the last one whose flags changed since, and ranges of those that vanished since."""
+        """Return the UIDs up to `last` whose flags changed since `modseq`, and the ranges of UIDs deleted since."""
         vanished = " VANISHED" if self.can_vanish else ""
         connection = self._client._imap
         connection.untagged_responses.pop("VANISHED", None)
-        with self._told():
-            said = _agreed(connection.uid("FETCH", f"1:{last}", "(UID)", f"(CHANGEDSINCE {modseq}{vanished})"))
-            lines = [line for line in said if isinstance(line, bytes)]
-            uids = sorted(int(found[1]) for line in lines if (found := re.search(rb"\bUID (\d+)", line)))
-            return uids, ranges_in(connection.untagged_responses.pop("VANISHED", []))
+        with self._response():
+            response = _checked(connection.uid("FETCH", f"1:{last}", "(UID)", f"(CHANGEDSINCE {modseq}{vanished})"))
+            lines = [line for line in response if isinstance(line, bytes)]
+            uids = sorted(int(statuses[1]) for line in lines if (statuses := re.search(rb"\bUID (\d+)", line)))
+            return uids, parse_vanished(connection.untagged_responses.pop("VANISHED", []))
 
     def messages(self, uids: Sequence[int], *, structure: bool) -> list[Message]:
-        """What there is to tell of these messages; of those that are gone, nothing."""
-        asked = [*_ASKED, *(["BODYSTRUCTURE"] if structure else []), *(_ASKED_OF_GMAIL if self.has_labels else [])]
-        with self._told():
-            answers = self._client.fetch(uids, asked)
-            return messages_in(answers, uids)
+        """List these messages; deleted ones are omitted."""
+        items = [
+            *_FETCH_ITEMS,
+            *(["BODYSTRUCTURE"] if structure else []),
+            *(_GMAIL_FETCH_ITEMS if self.has_labels else []),
+        ]
+        with self._response():
+            answers = self._client.fetch(uids, items)
+            return parse_messages(answers, uids)
 
     def bodies(self, uids: Sequence[int]) -> dict[int, bytes]:
-        """The messages as they came, by UID; those that are gone are missing."""
-        with self._told():
+        """Return the raw messages by UID; deleted ones are omitted."""
+        with self._response():
             answers = self._client.fetch(uids, ["BODY.PEEK[]"])
-            return {uid: said[b"BODY[]"] for uid, said in answers.items() if isinstance(said.get(b"BODY[]"), bytes)}
+            return {
+                uid: response[b"BODY[]"]
+                for uid, response in answers.items()
+                if isinstance(response.get(b"BODY[]"), bytes)
+            }
 
     def part(self, uid: int, number: str) -> bytes | None:
-        """One part of a message, with its MIME header before it; None when the message is gone."""
+        """Return one part of a message with its MIME header; None if the message was deleted."""
         header, body = f"BODY[{number}.MIME]".encode(), f"BODY[{number}]".encode()
-        asked = [f"BODY.PEEK[{number}.MIME]", f"BODY.PEEK[{number}]", "BODY.PEEK[HEADER]"]
-        with self._told():
-            said = self._client.fetch([uid], asked).get(uid)
-            if said is None or not isinstance(said.get(body), bytes):
+        items = [f"BODY.PEEK[{number}.MIME]", f"BODY.PEEK[{number}]", "BODY.PEEK[HEADER]"]
+        with self._response():
+            response = self._client.fetch([uid], items).get(uid)
+            if response is None or not isinstance(response.get(body), bytes):
                 return None
-            # The only part of a message has no MIME header of its own.
-            above = said.get(header) or (said.get(b"BODY[HEADER]") if number == "1" else b"") or b""
-            return bytes(above.rstrip(b"\r\n") + b"\r\n\r\n" + said[body])
+            # A single-part message has no separate MIME header.
+            mime_header = response.get(header) or (response.get(b"BODY[HEADER]") if number == "1" else b"") or b""
+            return bytes(mime_header.rstrip(b"\r\n") + b"\r\n\r\n" + response[body])
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the server tells of a change in the folder that is open, or so many seconds at most; whether it told."""
-        with self._told():
+        """Wait for a change in the open folder, at most `seconds`; return whether there was one."""
+        with self._response():
             return wait(self._client._imap, seconds, can_idle="IDLE" in self.capabilities)
 
-    # Parts
+    # Internals
 
     def _log_in(self, login: Login) -> None:
         settings = login.settings
@@ -196,14 +219,15 @@ class ImapSession:
             elif _PLAIN_NAME.fullmatch(user) and secret.isascii() and not self._client.has_capability("LOGINDISABLED"):
                 self._client.login(user, secret)
             else:
-                # LOGIN takes ASCII only, and the library sends the user without quotes.
+                # LOGIN is limited to ASCII, and IMAPClient sends the user name unquoted.
                 self._client.plain_login(user, secret)
         except LoginError as error:
-            if is_for_now(error):
+            if is_temporary(error):
                 raise error.__context__ or error from None
-            code = code_of(error)
-            remedy = "renew the token" if settings.uses_tokens else "check user and password; many need an app password"
-            raise LoginFailed(f"{self._host} refused the login{f' ({code})' if code else ''}; {remedy}") from None
+            code = response_code(error)
+            password = "check user and password (some providers require an app password)"
+            remedy = "renew the token" if settings.uses_tokens else password
+            raise LoginFailed(f"{self._host}: login refused{f' ({code})' if code else ''}; {remedy}") from None
 
     def _enable(self, extension: str) -> bool:
         if extension not in self.capabilities or "ENABLE" not in self.capabilities:
@@ -215,41 +239,41 @@ class ImapSession:
         return ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "HIGHESTMODSEQ" if self.has_modseq else "UNSEEN"]
 
     def _folders_with_status(self) -> dict[MailFolder, MailboxStatus | None]:
-        self._leave()
+        self._unselect()
         connection = self._client._imap
         connection.untagged_responses.pop("STATUS", None)
         uses = "SPECIAL-USE " if "SPECIAL-USE" in self.capabilities else ""
         wanted = f"RETURN ({uses}STATUS ({' '.join(self._status_items)}))"
-        with self._told():
-            _agreed(connection._simple_command("LIST", '""', '"*"', wanted))
+        with self._response():
+            _checked(connection._simple_command("LIST", '""', '"*"', wanted))
             listed = self._client._proc_folder_list(connection.untagged_responses.pop("LIST", []))
-            statuses = statuses_in(connection.untagged_responses.pop("STATUS", []))
-            return {folder: statuses.get(folder.name) for folder in folders_in(listed)}
+            statuses = parse_statuses(connection.untagged_responses.pop("STATUS", []))
+            return {folder: statuses.get(folder.name) for folder in parse_folders(listed)}
 
-    def _leave(self) -> None:
-        """Close what is open: what is told of an opened folder may be old (RFC 3501, 6.3.10)."""
+    def _unselect(self) -> None:
+        """Close the open folder: STATUS may be outdated for an open folder (RFC 3501, section 6.3.10)."""
         if self._open is None:
             return
-        with self._told():
+        with self._response():
             if "UNSELECT" in self.capabilities:
                 self._client.unselect_folder()
             else:
-                # Nothing is expunged: it was opened for reading only.
+                # CLOSE expunges nothing in a folder opened read-only.
                 self._client.close_folder()
         self._open = None
 
-    def _told(self, folder: str | None = None) -> AbstractContextManager[None]:
+    def _response(self, folder: str | None = None) -> AbstractContextManager[None]:
         if self._client is not None:
-            self._client._imap.begin_answer()
-        return told(self._host, folder)
+            self._client._imap.begin_response()
+        return translate_errors(self._host, folder)
 
 
 def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
-    context = None if settings.security == "none" else _trusting(settings.ca_file)
+    context = None if settings.security == "none" else _tls_context(settings.ca_file)
     tls = settings.security == "tls"
     port = settings.server_port
     client = BoundedClient(settings.host, port, ssl=tls, ssl_context=context if tls else None, timeout=timeout)
-    # It would write every byte that comes into a log that nobody keeps.
+    # imaplib would otherwise log every byte received.
     client._imap.debug = 0
     client.folder_encode = False
     client.normalise_times = False
@@ -257,24 +281,24 @@ def _connect(settings: ImapSettings, timeout: SocketTimeout) -> Any:
         if not client.has_capability("STARTTLS"):
             client.shutdown()
             raise SourceUnavailable(
-                f"{settings.host} does not offer STARTTLS on this port; use security tls, or another port"
+                f"{settings.host}: STARTTLS not available on this port; set security to tls, or use another port"
             )
         client.starttls(context)
     return client
 
 
-def _trusting(ca_file: Path | None) -> ssl.SSLContext:
-    # It reads all authorities of the system, 30 ms.
+def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    # Loads all system certificates, which takes 30 ms.
     context = ssl.create_default_context(cafile=ca_file)
     if ca_file:
-        # Since Python 3.13 an authority has to be made by the letter of RFC 5280, and hardly one that is made at home is.
+        # Python 3.13 requires authorities that follow RFC 5280 strictly, which few self-made ones do.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 
-def _agreed(said: tuple[str, list[Any]]) -> list[Any]:
-    """What a server answered, unless it declined."""
-    ending, data = said
-    if ending != "OK":
+def _checked(response: tuple[str, list[Any]]) -> list[Any]:
+    """Return the data of a response. Raises imaplib's error unless its status is OK."""
+    status, data = response
+    if status != "OK":
         raise imaplib.IMAP4.error(f"{data}")
     return data

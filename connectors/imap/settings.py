@@ -1,4 +1,4 @@
-"""What a person says of a mailbox that is to be read."""
+"""Settings of an IMAP source."""
 
 from __future__ import annotations
 
@@ -16,79 +16,83 @@ _PORTS = {"tls": 993, "starttls": 143, "none": 143}
 
 
 class ImapSettings(SourceSettings):
-    """The settings of a source of kind `imap`."""
+    """Settings of an `imap` source."""
 
     host: str = Field(
-        title="Server", description="The name of the IMAP server, such as imap.example.org", pattern=r"^[^\s/@]+$"
+        title="Server", description="Name of the IMAP server, such as imap.example.org", pattern=r"^[^\s/@]+$"
     )
-    user: str = Field(title="User", description="The login name; with most providers the whole address", min_length=1)
-    port: int | None = Field(None, title="Port", description="993 if not given, 143 without TLS", ge=1, le=65_535)
+    user: str = Field(title="User", description="Login name; with most providers the full address", min_length=1)
+    port: int | None = Field(None, title="Port", description="Default: 993, or 143 without TLS", ge=1, le=65_535)
     security: Literal["tls", "starttls", "none"] = Field(
-        "tls", title="Encryption", description="tls, starttls, or none: only for a server on this machine"
+        "tls", title="Encryption", description="tls, starttls, or none (only for a server on this machine)"
     )
     ca_file: FullPath | None = Field(
-        None, title="Certificate authority", description="A PEM file that the server's certificate is checked against"
+        None,
+        title="Certificate authority",
+        description="PEM file with the authority that signed the server's certificate",
     )
     password: SecretReference | None = Field(
         None,
         title="Password",
-        description="Where the password is kept: env:VARIABLE, file:PATH, keyring:S/U, block:NAME",
+        description="Reference to the password: env:VARIABLE, file:PATH, keyring:S/U, block:NAME",
     )
     token: SecretReference | None = Field(
-        None, title="Access token", description="Where an OAuth2 access token is kept, in place of a password"
+        None, title="Access token", description="Reference to an OAuth2 access token, instead of a password"
     )
     refresh_token: SecretReference | None = Field(
-        None, title="Refresh token", description="Where an OAuth2 refresh token is kept; access tokens are made of it"
+        None, title="Refresh token", description="Reference to an OAuth2 refresh token, to obtain access tokens"
     )
-    client_id: str | None = Field(None, title="OAuth2 client", description="The client that the refresh token is for")
+    client_id: str | None = Field(
+        None, title="OAuth2 client", description="Client ID for which the refresh token was issued"
+    )
     client_secret: SecretReference | None = Field(
-        None, title="OAuth2 client secret", description="Where the client's secret is kept, if it has one"
+        None, title="OAuth2 client secret", description="Reference to the client's secret, if it has one"
     )
-    token_url: str | None = Field(
-        None, title="OAuth2 address", description="Where access tokens are given, as an https address"
-    )
+    token_url: str | None = Field(None, title="OAuth2 address", description="Address of the token server (https)")
     include: tuple[str, ...] = Field(
-        (), title="Include", description="The folders that are wanted, such as INBOX or Archive/*; none means all"
+        (), title="Include", description="Folders to include, such as INBOX or Archive/*; none includes all"
     )
-    exclude: tuple[str, ...] = Field((), title="Exclude", description="Folders that are not wanted, such as Lists/*")
+    exclude: tuple[str, ...] = Field((), title="Exclude", description="Folders to exclude, such as Lists/*")
     max_folders: int = Field(
-        5_000, title="Most folders", description="With more wanted folders than this the sync fails", ge=1, le=1_000_000
+        5_000, title="Maximum folders", description="The sync fails if more folders are selected", ge=1, le=1_000_000
     )
-    trash: bool = Field(False, title="Trash and spam", description="Read also what is in the trash and in junk mail")
-    attachments: bool = Field(True, title="Attachments", description="Read what is attached, as documents of its own")
+    trash: bool = Field(False, title="Trash and spam", description="Include the trash and junk mail folders")
+    attachments: bool = Field(True, title="Attachments", description="Read attached files, as separate documents")
 
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:
-        """`user@host` or `user@host:port`, where the user may hold an @ too."""
+        """Return the settings for `user@host` or `user@host:port`. The user name may contain an @."""
         user, _, server = location.rpartition("@")
         host, colon, port = server.rpartition(":") if not server.endswith("]") else (server, "", "")
         if not colon:
             host, port = server, ""
         if not user or not host or (colon and not port.isdecimal()):
-            raise BadInput(f"{location!r} is no mailbox; write it as user@host or user@host:port")
+            raise BadInput(f"{location!r}: not a mailbox; write it as user@host or user@host:port")
         return {"user": user, "host": host.strip("[]"), **({"port": int(port)} if port else {})}
 
     @property
     def server_port(self) -> int:
-        """The port that is asked."""
+        """The port to connect to."""
         return self.port or _PORTS[self.security]
 
     @property
     def uses_tokens(self) -> bool:
-        """Whether the login is by OAuth2."""
+        """Whether the login uses OAuth2."""
         return self.password is None
 
     @model_validator(mode="after")
     def _safe(self) -> ImapSettings:
         if self.security == "none" and not is_loopback(self.host):
-            raise ValueError("a password is never sent unencrypted to another machine; use security tls or starttls")
+            raise ValueError("security none: only for a server on this machine; set it to tls or starttls")
         ways = [way for way in (self.password, self.token, self.refresh_token) if way is not None]
         if len(ways) != 1:
-            raise ValueError("give one of password, token and refresh_token, such as --secret password=env:VARIABLE")
+            raise ValueError(
+                "set exactly one of password, token and refresh_token, as in --secret password=env:VARIABLE"
+            )
         if self.refresh_token and not (self.client_id and self.token_url):
-            raise ValueError("a refresh_token needs client_id and token_url; see docs/imap.md")
+            raise ValueError("refresh_token requires client_id and token_url; see docs/imap.md")
         if self.token_url and not self.token_url.startswith("https://") and not _on_loopback(self.token_url):
-            raise ValueError("token_url must begin with https://")
+            raise ValueError("token_url must start with https://")
         return self
 
 

@@ -11,7 +11,7 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.secret_references import resolve
 from catchment.status import Finding, Verdict
-from connectors.imap.auth import MARK, TokenExpiry, ends_of
+from connectors.imap.auth import MARK, TokenExpiry, expiry_of
 from connectors.imap.settings import ImapSettings
 from deployments.server.blocks import read_blocks_of
 from deployments.server.running import Running
@@ -41,7 +41,7 @@ def examine(home: Home, entries: Iterable[SourceEntry], state: Running | None) -
 
 def _of_token(name: str, reference: str) -> Finding:
     try:
-        ends = ends_of(resolve(reference))
+        ends = expiry_of(resolve(reference))
     except CatchmentError as error:
         said, _, remedy = str(error).partition("; ")
         # What is set for `up` need not be set here, and blocks are known to a server that is up and answers.

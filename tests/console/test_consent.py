@@ -72,7 +72,7 @@ def test_consent_is_recorded_with_what_it_is_for_by_whom_and_until_when(cli: Cli
     left = datetime.fromisoformat(rows[0]["until"]) - datetime.now(UTC)
     assert timedelta(days=89) < left <= timedelta(days=90)
     shown = cli("consent", "show", "mail").out
-    assert "the files that are attached to them" in shown and "goes nowhere else" in shown
+    assert "files attached to these messages" in shown and "goes nowhere else" in shown
     assert "in 89 d" in cli("consent", "list").out
 
 
@@ -108,7 +108,7 @@ def test_on_a_terminal_it_is_asked_in_plain_words(state: Path, answer: str, code
         assert command.wait(PATIENCE) == code
     os.close(ours)
     said = " ".join(heard.decode().split())
-    assert "messages: the messages in the folders that you chose" in said
+    assert "messages: messages in the selected folders" in said
     assert "goes nowhere else; nothing at the source is changed" in said
     assert "catchment consent revoke mail" in said
     assert (state / "sources.yaml").exists() is (code == 0)

@@ -31,11 +31,11 @@ from connectors.github.git.filters import Attributes, FileRules
 from connectors.github.git.git import SAFE, Damaged, Objects, TreeEntry, make_empty
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.github.settings import GitHubSettings
-from connectors.imap.auth import ends_of
+from connectors.imap.auth import expiry_of
 from connectors.imap.bodystructure import files
-from connectors.imap.errors import told
+from connectors.imap.errors import translate_errors
 from connectors.imap.folders import MailboxMark as FolderMark
-from connectors.imap.responses import Message, folders_in, messages_in, ranges_in, statuses_in
+from connectors.imap.responses import Message, parse_folders, parse_messages, parse_statuses, parse_vanished
 from deployments.watch.webhook import Gate, repository_of
 from tests.fuzz.promises import storable
 from tests.fuzz.target import Target, shaped, woven
@@ -298,7 +298,7 @@ def _webhook(data: bytes) -> None:
 
 
 def _access_token(data: bytes) -> None:
-    ends_of(data.decode("utf-8", "replace"))
+    expiry_of(data.decode("utf-8", "replace"))
 
 
 # IMAP
@@ -307,17 +307,17 @@ def _access_token(data: bytes) -> None:
 def _imap_messages(data: bytes) -> None:
     """The library takes the answer apart, then we do: what comes of it can be kept, or the answer cannot be read."""
     found: list[Message] = []
-    with suppress(ItemError), told("imap.example.org"):
-        found = messages_in(parse_fetch_response([data]), [1])
+    with suppress(ItemError), translate_errors("imap.example.org"):
+        found = parse_messages(parse_fetch_response([data]), [1])
     for message in found:
         storable(tuple(message[:5]))
         storable([tuple(file) for file in files(message.structure)])
 
 
 def _imap_statuses(data: bytes) -> None:
-    with suppress(ItemError), told("imap.example.org"):
-        storable({name: tuple(status) for name, status in statuses_in([data]).items()})
-        storable([tuple(folder) for folder in folders_in([((b"\\All",), b"/", data)])])
+    with suppress(ItemError), translate_errors("imap.example.org"):
+        storable({name: tuple(status) for name, status in parse_statuses([data]).items()})
+        storable([tuple(folder) for folder in parse_folders([((b"\\All",), b"/", data)])])
 
 
 def _marks(data: bytes) -> None:
@@ -330,8 +330,8 @@ def _marks(data: bytes) -> None:
 
 
 def _imap_vanished(data: bytes) -> None:
-    with suppress(ItemError), told("imap.example.org"):
-        ranges_in([data])
+    with suppress(ItemError), translate_errors("imap.example.org"):
+        parse_vanished([data])
 
 
 def _imap_structure(data: bytes) -> None:

@@ -14,7 +14,7 @@ from catchment.content.normalize.mail.replies import apart
 from catchment.content.normalize.mail.transport import undone
 from catchment.errors import ParseError
 from catchment.ledger.library.conversations import Envelope, base_subject, envelope, threads
-from connectors.imap.names import folder_bytes, folder_text, identity, place
+from connectors.imap.names import decode_folder, encode_folder, identity, parse_locator
 from tests.fuzz.promises import read, storable, twice
 from tests.fuzz.target import Target, damaged, woven
 
@@ -269,14 +269,14 @@ def _conversations(data: bytes) -> None:
 
 def _folder_names(data: bytes) -> None:
     raw = data.replace(b"\x00", b"").replace(b"\r", b"").replace(b"\n", b"")
-    text = folder_text(raw)
+    text = decode_folder(raw)
     storable(text)
-    assert folder_bytes(text) == raw or raw.upper() == b"INBOX"
+    assert encode_folder(text) == raw or raw.upper() == b"INBOX"
 
 
 def _locators(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    at = place(text)
+    at = parse_locator(text)
     if at is not None:
-        assert place(at.locator) == at
+        assert parse_locator(at.locator) == at
     identity(text, 1, text)

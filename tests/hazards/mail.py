@@ -87,7 +87,7 @@ def account(folder: Path) -> Iterator[Account]:
 def numbered_anew(account: Account) -> Verdict:
     box = account.box("renumbered")
     before = documents(account.person, box.name)
-    account.dovecot.number_anew(box.name)
+    account.dovecot.renumber(box.name)
     verdict = Verdict()
     verdict.expect(box.sync() == 0, "the sync failed")
     verdict.expect(documents(account.person, box.name) == before, "its documents are others")
@@ -100,7 +100,7 @@ def numbered_anew_with_less_in_it(account: Account) -> Verdict:
         mine.select_folder(box.name)
         mine.delete_messages(mine.search()[:2])
         mine.expunge()
-    account.dovecot.number_anew(box.name)
+    account.dovecot.renumber(box.name)
     box.sync()
     return box.seen()
 

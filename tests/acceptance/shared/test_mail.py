@@ -123,7 +123,7 @@ def test_a_refused_login_holds_the_source_and_shows_the_remedy(
     assert person("sync", "filed", "--wait").code != 0
     source = person.source("filed")
     assert source["state"] == "held"
-    person("sync", "filed").refused(10, "refused the login (AUTHENTICATIONFAILED)", "app password")
+    person("sync", "filed").refused(10, "login refused (AUTHENTICATIONFAILED)", "app password")
     secret.write_text(PASSWORD)
     person("sources", "resume", "filed").ok()
     assert person.sync("filed")["succeeded"] == 3

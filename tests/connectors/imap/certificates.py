@@ -1,4 +1,4 @@
-"""Certificates for a server of the tests, from an authority that nobody else trusts."""
+"""Certificates for a test server, signed by a private authority."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate and its key."""
+    """A certificate with its key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -30,16 +30,16 @@ class Certified:
 
 
 def authority(name: str) -> Certified:
-    """An authority that signs itself."""
+    """Return a self-signed authority."""
     return _made(name, None, x509.BasicConstraints(ca=True, path_length=None), days=30)
 
 
 def certificate(signer: Certified, host: str, days: int = 30) -> Certified:
-    """A certificate for a host; it ended long ago where `days` is negative."""
+    """Return a certificate for a host; already expired if `days` is negative."""
     return _made(host, signer, x509.SubjectAlternativeName([x509.DNSName(host)]), days=days)
 
 
-# Without the identifiers of keys that RFC 5280 asks for, as people at home make them.
+# Without the key identifiers that RFC 5280 requires, like many self-made certificates.
 def _made(name: str, signer: Certified | None, extension: x509.ExtensionType, *, days: int) -> Certified:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

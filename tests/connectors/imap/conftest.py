@@ -1,4 +1,4 @@
-"""A connector for the account that the tests fill."""
+"""A connector for the mail account of the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.connectors.imap.dovecot import USER, Dovecot
 
 @pytest.fixture
 def account(server: Dovecot) -> Iterator[Callable[..., Imap]]:
-    """Makes a connector for the account, with these settings besides; closed in the end."""
+    """Create a connector for the account, with additional settings; closed after the test."""
     made: list[Imap] = []
 
     def make(**settings: Any) -> Imap:

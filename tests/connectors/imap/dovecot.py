@@ -1,4 +1,4 @@
-"""A real server of mail for the tests: Dovecot on a free port of the loopback, with mailboxes of its own."""
+"""A real mail server for the tests: Dovecot on a free loopback port."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ username_attribute = sub
 
 @dataclass
 class Dovecot:
-    """A server. `stop` and `start` may follow one another; what is in the mailboxes stays."""
+    """A server. `stop` and `start` may alternate; the mailboxes are kept."""
 
     folder: Path
     port: int
@@ -112,7 +112,7 @@ class Dovecot:
         return self.folder / "authority.pem"
 
     def start(self) -> None:
-        """Start the server and wait until it listens; a port that is still held by what was killed is asked for again."""
+        """Start the server and wait until it listens; retry while the port is still in use by a killed process."""
         deadline = time.monotonic() + PATIENCE
         while True:
             if self.process is None or self.process.poll() is not None:
@@ -135,7 +135,7 @@ class Dovecot:
             )
 
     def stop(self) -> None:
-        """End the server and every connection to it; may be called again."""
+        """Kill the server and all its connections; may be called again."""
         if self.process is None or self.process.poll() is not None:
             return
         served = psutil.Process(self.process.pid).children(recursive=True)
@@ -147,13 +147,13 @@ class Dovecot:
         psutil.wait_procs(served, timeout=20)
 
     def clear(self) -> None:
-        """Take every message and folder of the user away; start again what was stopped."""
+        """Delete all messages and folders of the user; start the server if it is stopped."""
         if self.process is None or self.process.poll() is not None:
             self.start()
         with self.person() as client:
             client.folder_encode = False
             for _, _, name in reversed(client.list_folders()):
-                # What is listed for the sake of what is below it is not there.
+                # Parents of other folders may be listed without existing.
                 with contextlib.suppress(IMAPClientError):
                     client.delete_folder(name)
             client.select_folder("INBOX")
@@ -163,19 +163,19 @@ class Dovecot:
 
     @contextlib.contextmanager
     def person(self) -> Iterator[IMAPClient]:
-        """A person's own mail program."""
+        """Return a mail client that is logged in as the user."""
         with IMAPClient("127.0.0.1", self.port, ssl=False, timeout=20) as client:
             client.login(USER, PASSWORD)
             yield client
 
-    def number_anew(self, folder: str) -> None:
-        """Have the server forget how the messages of a folder are numbered, as after a move to another machine."""
+    def renumber(self, folder: str) -> None:
+        """Make the server assign new UIDs to the messages of a folder, as after a migration."""
         home = self.folder / "mail" / USER
-        place = home if folder == "INBOX" else home / f".{folder.replace('/', '.')}"
-        for file in place.glob("dovecot*"):
+        mailbox = home if folder == "INBOX" else home / f".{folder.replace('/', '.')}"
+        for file in mailbox.glob("dovecot*"):
             if file.is_file():
                 file.unlink()
-        # UIDVALIDITY is a time in seconds: the next one has to be another.
+        # UIDVALIDITY is a time in seconds and must differ.
         (home / "dovecot-uidvalidity").unlink(missing_ok=True)
         for file in home.glob("dovecot-uidvalidity.*"):
             number = int(file.suffix[1:], 16)
@@ -183,7 +183,7 @@ class Dovecot:
 
 
 def token(user: str = USER, seconds: int = 600) -> str:
-    """An access token that the server takes for so long."""
+    """Return an access token that the server accepts for `seconds`."""
 
     def part(value: dict[str, object]) -> bytes:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
@@ -197,7 +197,7 @@ def token(user: str = USER, seconds: int = 600) -> str:
 def message(
     number: int, subject: str = "", text: str = "", files: dict[str, bytes] | None = None, answers: int | None = None
 ) -> bytes:
-    """A message; `files` come along; it may answer another."""
+    """Return a message, optionally with attachments and as a reply to another message."""
     made = EmailMessage()
     made["From"] = "Grace Hopper <grace@example.org>"
     made["To"] = "Ada <ada@example.org>"
@@ -214,12 +214,12 @@ def message(
 
 
 def serving(capability: str = "") -> Iterator[Dovecot]:
-    """A server that runs as long as it is asked for. `capability`: all that it says it can do, where that is less.
+    """Run a server until the generator is closed. `capability`: the only capabilities to announce; default: all.
 
-    Its folder is not pytest's: each session of pytest closes that to other users, and Dovecot's are others.
+    Its folder is not one of pytest's, which are closed to other users: Dovecot's processes run as other users.
     """
     if shutil.which("dovecot", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None or os.geteuid() != 0:
-        assert not os.environ.get("CATCHMENT_CI"), "dovecot-imapd has to be there, and the tests have to run as root"
+        assert not os.environ.get("CATCHMENT_CI"), "needs dovecot-imapd and root"
         pytest.skip("needs Dovecot (apt install dovecot-imapd) and root to start it")
     with tempfile.TemporaryDirectory(prefix="dovecot-", ignore_cleanup_errors=True) as name:
         server = _configured(Path(name), capability)
@@ -258,7 +258,7 @@ def _free_port() -> int:
 
 
 def _certify(folder: Path) -> None:
-    """An authority of our own, and a certificate of it for `localhost`."""
+    """Create an authority, and a certificate for `localhost` signed by it."""
     from tests.connectors.imap.certificates import authority, certificate
 
     made = authority("Authority of the tests")

@@ -1,4 +1,4 @@
-"""A library that mail is synced into as a flow does it: a real ledger, real parsers, no server of Prefect's."""
+"""Sync mail into a real ledger with real parsers, without a Prefect server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NOW = RetryPolicy(backoff="immediate", attempts=3)
 
 
 def work(sync: SourceSync, batch: int = 250) -> None:
-    """Bring in everything that waits."""
+    """Process all pending jobs."""
     while (token := sync.claim(batch)) is not None:
         sync.process(token)
 
 
 def full_sync(home: Home, mail: Imap, *, deep: bool = False) -> dict[str, int]:
-    """One sync to its end; its figures."""
+    """Run one complete sync; return its summary."""
     consent(home, mail)
     policy = Policy(retry=NOW, limits=mail.policy.limits)
     with open_sync(home, mail, "mail", policy, mail.settings.model_fields["priority"].default) as sync:
@@ -30,7 +30,7 @@ def full_sync(home: Home, mail: Imap, *, deep: bool = False) -> dict[str, int]:
 
 
 def consent(home: Home, mail: Imap) -> None:
-    """Agree to all that the account is set to read; may be called again."""
+    """Give consent to everything the account reads; may be called again."""
     ledger = Ledger.open(home.make().database_url)
     try:
         source = ledger.sources.put("mail", mail.kind, mail.settings.model_fields["priority"].default)
@@ -41,7 +41,7 @@ def consent(home: Home, mail: Imap) -> None:
 
 
 def documents(home: Home) -> dict[str, int]:
-    """The number of each document by its item."""
+    """Return the document number of each item."""
     ledger = Ledger.open(home.database_url)
     try:
         return {named.locator: named.document for named in ledger.library.names(ledger.sources.get("mail").id)}
@@ -50,7 +50,7 @@ def documents(home: Home) -> dict[str, int]:
 
 
 def held(home: Home) -> list[tuple[int, str]]:
-    """The deletions that wait for a person: how many, and why."""
+    """Return the held deletions: their number and reason."""
     ledger = Ledger.open(home.database_url)
     try:
         assert ledger.check(deep=True) == []

@@ -1,4 +1,4 @@
-"""Between a connector and its server: passes lines on, and does harm where a test says so."""
+"""A proxy between a connector and its IMAP server that injects faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Harm = Callable[["Exchange"], None]
 
 @dataclass
 class Exchange:
-    """One command of the client, before it is passed on; `number` counts them over all connections."""
+    """A client command before it is forwarded; `number` counts commands over all connections."""
 
     number: int
     tag: bytes
@@ -28,12 +28,12 @@ class Exchange:
     harmed: bool = False
 
     def answer(self, text: str) -> None:
-        """Answer in place of the server."""
+        """Answer instead of the server."""
         self.harmed = True
         self.client.sendall(text.replace("{tag}", self.tag.decode()).encode() + b"\r\n")
 
     def cut(self) -> None:
-        """Hang up on both."""
+        """Close both connections."""
         self.harmed = True
         for side in (self.client, self.server):
             with suppress(OSError):
@@ -42,9 +42,10 @@ class Exchange:
 
 @dataclass
 class Proxy:
-    """A proxy on a port of its own. `harm` sees every command, and `translate` every line of the answers, before they are
-    passed on; `most` bytes of the answers are, if it is set, and then the connection is cut, or nothing more comes (`stall`).
-    `tls`: what comes from the client is encrypted.
+    """A proxy on its own port.
+
+    `harm` is called for every command, `translate` for every response line, before they are forwarded. After `most`
+    bytes of responses, the connection is closed or, with `stall`, left silent. `tls`: encrypt the client's side.
     """
 
     target: int
@@ -83,14 +84,14 @@ class Proxy:
                     try:
                         client = self.tls.wrap_socket(client, server_side=True)
                     except ssl.SSLError:
-                        continue  # The client does not trust it.
+                        continue  # The client rejects the certificate.
                 try:
                     server = socket.create_connection(("127.0.0.1", self.target))
                 except ConnectionRefusedError:
                     client.close()
                     continue
                 for side in (client, server):
-                    # Else each answer in two pieces waits for 40 ms.
+                    # Otherwise each response in two segments is delayed by 40 ms.
                     side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     self._open.append(side)
                 if self.greeting is not None:
@@ -122,7 +123,7 @@ class Proxy:
                 if self.most == 0:
                     self.most = None
                     if self.stall:
-                        # Until whoever waits gives up.
+                        # Wait until the client gives up.
                         client.recv(1)
                     break
         for side in (client, server):

@@ -1,4 +1,4 @@
-"""A mail server that sends or announces too much: memory stays bounded, and one message does not stop the others."""
+"""A mail server that sends or announces too much: memory is bounded, and other messages are still read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mail(account: Callable[..., Imap], proxy: Proxy, server: Dovecot) -> Imap:
 
 
 def _endless(exchange: Exchange, head: bytes) -> None:
-    """Announce a huge literal, and send it as long as anybody reads."""
+    """Announce a huge literal, and send it until the connection is closed."""
     exchange.harmed = True
 
     def pour() -> None:
@@ -57,7 +57,7 @@ def _peak() -> int:
 def test_huge_literal_skips_its_message_and_reads_the_others(mail: Imap, proxy: Proxy, server: Dovecot) -> None:
     with server.person() as person:
         person.select_folder("INBOX", readonly=True)
-        # The server is shared: the UIDs of an inbox that was emptied continue.
+        # The server is shared; UIDs continue after the inbox was emptied.
         uid = b"%d" % person.search()[2]
 
     def harm(exchange: Exchange) -> None:
@@ -84,14 +84,14 @@ def test_huge_literal_skips_its_message_and_reads_the_others(mail: Imap, proxy: 
     ],
     ids=["literal", "line", "lines"],
 )
-def test_folder_list_over_a_bound_fails_the_source(mail: Imap, proxy: Proxy, harmful: bytes) -> None:
+def test_oversized_folder_list_fails_the_source(mail: Imap, proxy: Proxy, harmful: bytes) -> None:
     def harm(exchange: Exchange) -> None:
         if exchange.command == b"LIST":
             _endless(exchange, harmful)
 
     proxy.harm = harm
     before = _peak()
-    with pytest.raises(SourceUnavailable, match=r"folders cannot be listed: .*: an answer is too large \(.*\); "):
+    with pytest.raises(SourceUnavailable, match=r"folders cannot be listed: .*: response too large \(.*\); "):
         MemoryLedger().sync(mail)
     assert _peak() - before < 300_000
 
@@ -102,9 +102,7 @@ def test_huge_literal_in_the_greeting_is_not_read(mail: Imap, proxy: Proxy) -> N
         MemoryLedger().sync(mail)
 
 
-def test_too_many_folders_fail_the_source_naming_the_setting(
-    account: Callable[..., Imap], proxy: Proxy, server: Dovecot
-) -> None:
+def test_too_many_folders_fail_the_source(account: Callable[..., Imap], proxy: Proxy, server: Dovecot) -> None:
     def harm(exchange: Exchange) -> None:
         if exchange.command == b"LIST":
             lines = (b'* LIST () "/" Folder%d\r\n' % number for number in range(5_001))

@@ -1,4 +1,4 @@
-"""What becomes of messages that are deleted, moved, copied and marked, and of folders that are renamed, emptied, reset."""
+"""Deleted, moved, copied and flagged messages; renamed, deleted and renumbered folders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COUNT = 30
 
 @pytest.fixture
 def person(server: Dovecot) -> Iterator[IMAPClient]:
-    """A person with thirty messages in the inbox, one of them with a file."""
+    """A mail client; the inbox has thirty messages, one with an attachment."""
     with server.person() as person:
         for number in range(COUNT):
             person.append("INBOX", message(number, files={"weir.txt": b"gauge\n"} if number == 7 else None))
@@ -34,12 +34,12 @@ def person(server: Dovecot) -> Iterator[IMAPClient]:
 
 
 def folders(home: Home) -> dict[str, int]:
-    """How many documents there are by folder."""
+    """Return the number of documents by folder."""
     found = [item.partition(";UIDVALIDITY=")[0] for item in documents(home)]
     return {name: found.count(name) for name in found}
 
 
-def test_deleted_messages_leave_with_what_was_attached(home: Home, mail: Imap, person: IMAPClient) -> None:
+def test_deleted_messages_and_their_attachments_are_removed(home: Home, mail: Imap, person: IMAPClient) -> None:
     full_sync(home, mail)
     before = documents(home)
     uids = person.search()
@@ -51,7 +51,7 @@ def test_deleted_messages_leave_with_what_was_attached(home: Home, mail: Imap, p
     assert documents(home).items() <= before.items()
 
 
-def test_flags_are_followed_and_nothing_is_read_again(mail: Imap, person: IMAPClient, ledger: MemoryLedger) -> None:
+def test_changed_flags_are_recorded_without_reading(mail: Imap, person: IMAPClient, ledger: MemoryLedger) -> None:
     ledger.sync(mail)
     uid = person.search()[5]
     person.add_flags([uid], [b"\\Seen", b"$Important"])
@@ -60,7 +60,7 @@ def test_flags_are_followed_and_nothing_is_read_again(mail: Imap, person: IMAPCl
     assert report.fetched == set()
 
 
-def test_a_moved_message_keeps_its_document(home: Home, mail: Imap, person: IMAPClient) -> None:
+def test_moved_message_keeps_its_document(home: Home, mail: Imap, person: IMAPClient) -> None:
     full_sync(home, mail)
     before = documents(home)
     person.create_folder("Archive/2026")
@@ -72,7 +72,7 @@ def test_a_moved_message_keeps_its_document(home: Home, mail: Imap, person: IMAP
     assert folders(home) == {"INBOX": COUNT - 1, "Archive/2026": 2}
 
 
-def test_a_copy_is_a_document_of_the_same_content(home: Home, mail: Imap, person: IMAPClient) -> None:
+def test_copied_message_is_another_document(home: Home, mail: Imap, person: IMAPClient) -> None:
     full_sync(home, mail)
     person.create_folder("Kept")
     person.copy([person.search()[0]], "Kept")
@@ -81,7 +81,7 @@ def test_a_copy_is_a_document_of_the_same_content(home: Home, mail: Imap, person
     assert folders(home) == {"INBOX": COUNT + 1, "Kept": 1}
 
 
-def test_a_renamed_folder_takes_its_documents_with_it(home: Home, mail: Imap, person: IMAPClient) -> None:
+def test_renamed_mail_folder_keeps_its_documents(home: Home, mail: Imap, person: IMAPClient) -> None:
     person.create_folder("Работа")
     person.move(person.search()[:20], "Работа")
     full_sync(home, mail)
@@ -93,7 +93,7 @@ def test_a_renamed_folder_takes_its_documents_with_it(home: Home, mail: Imap, pe
     assert held(home) == []
 
 
-def test_a_deleted_folder_is_held_for_a_person_to_look_at(home: Home, mail: Imap, person: IMAPClient) -> None:
+def test_deleting_a_large_folder_is_held_for_confirmation(home: Home, mail: Imap, person: IMAPClient) -> None:
     person.create_folder("Old")
     person.move(person.search()[:20], "Old")
     full_sync(home, mail)
@@ -102,7 +102,7 @@ def test_a_deleted_folder_is_held_for_a_person_to_look_at(home: Home, mail: Imap
     assert held(home) == [(21, "21 of 31 items are gone")]
 
 
-def test_a_folder_that_holds_no_messages_any_more_is_no_trouble(home: Home, mail: Imap, person: IMAPClient) -> None:
+def test_folder_that_becomes_a_mere_parent_is_not_a_failure(home: Home, mail: Imap, person: IMAPClient) -> None:
     person.create_folder("Projects")
     person.create_folder("Projects/Weir")
     person.append("Projects", message(90))
@@ -113,13 +113,11 @@ def test_a_folder_that_holds_no_messages_any_more_is_no_trouble(home: Home, mail
     assert folders(home) == {"INBOX": COUNT + 1, "Projects/Weir": 1}
 
 
-def test_messages_that_are_numbered_anew_are_the_same_messages(
-    server: Dovecot, home: Home, mail: Imap, person: IMAPClient
-) -> None:
+def test_renumbered_messages_keep_their_documents(server: Dovecot, home: Home, mail: Imap, person: IMAPClient) -> None:
     full_sync(home, mail)
     before = documents(home)
     person.unselect_folder()
-    server.number_anew("INBOX")
+    server.renumber("INBOX")
     summary = full_sync(home, mail)
     after = documents(home)
     assert not set(before) & set(after)
@@ -129,14 +127,12 @@ def test_messages_that_are_numbered_anew_are_the_same_messages(
     assert full_sync(home, mail)["listed"] == 0
 
 
-def test_what_is_missing_after_numbering_anew_is_held_even_if_it_is_little(
-    server: Dovecot, home: Home, mail: Imap, person: IMAPClient
-) -> None:
+def test_any_deletion_after_renumbering_is_held(server: Dovecot, home: Home, mail: Imap, person: IMAPClient) -> None:
     full_sync(home, mail)
     person.delete_messages([person.search()[0]])
     person.expunge()
     person.unselect_folder()
-    server.number_anew("INBOX")
+    server.renumber("INBOX")
     assert full_sync(home, mail)["deleted"] == 0
     assert held(home) == [(1, "the root is another one than before")]
     assert full_sync(home, mail)["deleted"] == 0
@@ -151,7 +147,7 @@ def test_what_is_missing_after_numbering_anew_is_held_even_if_it_is_little(
     assert full_sync(home, mail)["deleted"] == 1
 
 
-def test_what_a_person_keeps_is_looked_at_afresh(server: Dovecot, home: Home, mail: Imap, person: IMAPClient) -> None:
+def test_dropped_hold_is_evaluated_again(server: Dovecot, home: Home, mail: Imap, person: IMAPClient) -> None:
     full_sync(home, mail)
     before = documents(home)
     person.create_folder("Kept")
@@ -170,7 +166,7 @@ def test_what_a_person_keeps_is_looked_at_afresh(server: Dovecot, home: Home, ma
     assert held(home) == [(21, "21 of 31 items are gone")]
 
 
-def test_a_folder_that_is_not_wanted_any_more_leaves_and_comes_back(
+def test_deselected_folder_is_skipped_and_returns_when_selected(
     account: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger
 ) -> None:
     ledger.sync(account())
@@ -180,7 +176,7 @@ def test_a_folder_that_is_not_wanted_any_more_leaves_and_comes_back(
     assert len(ledger.documents()) == COUNT + 1
 
 
-def test_a_first_listing_that_is_cut_short_goes_on_where_it_was(
+def test_interrupted_first_listing_resumes(
     mail: Imap, person: IMAPClient, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.imap.changes._PART", 10)
@@ -200,20 +196,20 @@ def test_a_first_listing_that_is_cut_short_goes_on_where_it_was(
     assert ledger.marks == fresh.marks
 
 
-def test_what_is_deleted_after_a_second_listing_of_all_was_cut_short_leaves(
+def test_deletion_after_an_interrupted_deep_listing_is_detected(
     mail: Imap, person: IMAPClient, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.imap.changes._PART", 8)
     ledger.sync(mail)
     ledger.sync(mail, deep=True, cut=14)
-    assert ledger.marks["folder INBOX"].endswith(";-1;0"), "the first messages were told again, the last were not"
+    assert ledger.marks["folder INBOX"].endswith(";-1;0"), "the first messages were listed again, the last were not"
     person.delete_messages([person.search()[-1]])
     person.expunge()
     ledger.sync(mail)
     assert len(ledger.documents()) == COUNT
 
 
-def test_messages_without_an_identifier_are_told_apart(home: Home, mail: Imap, server: Dovecot) -> None:
+def test_messages_without_message_id_are_distinguished(home: Home, mail: Imap, server: Dovecot) -> None:
     with server.person() as person:
         for number in range(3):
             lines = message(number).split(b"\r\n")
@@ -228,7 +224,7 @@ def test_messages_without_an_identifier_are_told_apart(home: Home, mail: Imap, s
     assert sorted(documents(home).values()) == sorted(before.values())
 
 
-def test_two_messages_with_the_same_identifier_are_two_documents(home: Home, mail: Imap, server: Dovecot) -> None:
+def test_messages_with_equal_message_ids_are_separate_documents(home: Home, mail: Imap, server: Dovecot) -> None:
     with server.person() as person:
         person.append("INBOX", message(1))
         person.append("INBOX", message(1, text="Another text under the same name.\n"))
@@ -245,7 +241,7 @@ def test_two_messages_with_the_same_identifier_are_two_documents(home: Home, mai
         ("* STATUS INBOX (MESSAGES\r\n{tag} OK Listed", [b"LIST", b"LIST", *[b"STATUS"] * 4]),
     ],
 )
-def test_an_unchanged_account_costs_one_question_or_one_for_each_folder(
+def test_unchanged_account_costs_one_request_or_one_per_folder(
     answer: str, asked: list[bytes], account: Callable[..., Imap], server: Dovecot, person: IMAPClient
 ) -> None:
     for number in range(3):
@@ -259,27 +255,27 @@ def test_an_unchanged_account_costs_one_question_or_one_for_each_folder(
         changes = list(account(port=proxy.port).changes(known))
         assert proxy.commands[proxy.commands.index(b"LIST") :] == asked
     assert {type(change) for change in changes} == {Root, Checkpoint}
-    assert known.asked == [], "nothing is read of what is known"
+    assert known.asked == [], "known items are not read"
 
 
-LESS = {
+LIMITED_CAPABILITIES = {
     "without QRESYNC": "IMAP4rev1 LITERAL+ ENABLE CONDSTORE UNSELECT IDLE UIDPLUS MOVE SPECIAL-USE",
     "without CONDSTORE": "IMAP4rev1 LITERAL+ UIDPLUS MOVE",
 }
 
 
-@pytest.fixture(scope="module", params=LESS)
-def lesser(request: pytest.FixtureRequest) -> Iterator[Dovecot]:
-    """A server that can do less, or at least says so."""
-    yield from serving(LESS[request.param])
+@pytest.fixture(scope="module", params=LIMITED_CAPABILITIES)
+def limited_server(request: pytest.FixtureRequest) -> Iterator[Dovecot]:
+    """A server that announces fewer capabilities."""
+    yield from serving(LIMITED_CAPABILITIES[request.param])
 
 
-def test_a_server_that_can_do_less_tells_the_same(
-    lesser: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger
+def test_server_with_fewer_extensions_gives_the_same_result(
+    limited_server: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger
 ) -> None:
-    lesser.clear()
-    mail = account(port=lesser.port)
-    with lesser.person() as person:
+    limited_server.clear()
+    mail = account(port=limited_server.port)
+    with limited_server.person() as person:
         for number in range(20):
             person.append("INBOX", message(number, files={"weir.txt": b"gauge\n"} if number == 7 else None))
         ledger.sync(mail)
@@ -301,27 +297,27 @@ def test_a_server_that_can_do_less_tells_the_same(
     assert ledger.sync(mail).item_changes == []
 
 
-def test_a_server_that_can_do_less_is_asked_for_many_folders_at_once(
-    lesser: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+def test_status_commands_are_pipelined_without_extensions(
+    limited_server: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.imap.changes._AT_ONCE", 3)
-    lesser.clear()
-    with lesser.person() as person:
+    limited_server.clear()
+    with limited_server.person() as person:
         for number in range(4):
             person.create_folder(f"Folder {number}")
         for number in (1, 3):
             person.append(f"Folder {number}", message(number))
-    ledger.sync(account(port=lesser.port))
+    ledger.sync(account(port=limited_server.port))
     assert len(ledger.documents()) == 2
     asked: list[int] = []
-    mail = account(port=lesser.port)
+    mail = account(port=limited_server.port)
     mail.pace = Counted(asked)
     assert ledger.sync(mail).item_changes == []
-    assert asked == [1, 3, 2], "the list, and the folders in two parts, each of which counts"
+    assert asked == [1, 3, 2], "the folder list, then the folders in two parts; each folder counts"
 
 
 class Counted(Pace):
-    """Notes what transfers cost."""
+    """Records the cost of transfers."""
 
     def __init__(self, costs: list[int]) -> None:
         self._costs = costs

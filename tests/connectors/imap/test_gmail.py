@@ -1,6 +1,7 @@
-"""Gmail's labels (X-GM-EXT-1): a message that shows in many folders is read once. Dovecot does not know them.
+"""Gmail labels (X-GM-EXT-1): a message shown in several folders is read once.
 
-So a proxy speaks for it: keywords are the labels, and the time of arrival is the number that a message has in every folder.
+Dovecot has no labels. A proxy simulates them: keywords become labels, and the time of arrival becomes the message
+number.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def folders(ledger: MemoryLedger) -> list[str]:
     return sorted(row.item.container for row in ledger.present().values())
 
 
-def test_each_message_is_read_once_and_has_its_labels(
+def test_labelled_message_is_read_once_with_its_labels(
     gmail: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger
 ) -> None:
     assert "1 of 4 folders, 5 messages in [Gmail]/All Mail" in gmail().probe()
@@ -85,7 +86,7 @@ def test_each_message_is_read_once_and_has_its_labels(
     assert all(row.item.attributes["flags"] == [] for row in ledger.present().values())
 
 
-def test_a_new_label_is_one_row_and_nothing_is_read(
+def test_new_label_is_recorded_without_reading(
     gmail: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger
 ) -> None:
     ledger.sync(gmail())
@@ -95,16 +96,14 @@ def test_a_new_label_is_one_row_and_nothing_is_read(
     assert report.fetched == set()
 
 
-def test_folders_that_are_named_are_read_as_they_are(
-    gmail: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger
-) -> None:
+def test_named_gmail_folders_are_all_read(gmail: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger) -> None:
     ledger.sync(gmail(include=["INBOX", "Work", ALL]))
     assert folders(ledger) == ["INBOX"] * 2 + ["Work"] * 3 + [ALL] * 5
-    assert len({row.item.identity for row in ledger.present().values()}) == 5, "the same message under every label"
+    assert len({row.item.identity for row in ledger.present().values()}) == 5, "the same messages under every label"
 
 
 @pytest.mark.parametrize(("trash", "moved", "left"), [(False, 0, 4), (True, 1, 6)])
-def test_a_message_that_is_thrown_away_leaves_or_moves(
+def test_message_moved_to_the_trash_is_deleted_or_moved(
     trash: bool, moved: int, left: int, home: Home, gmail: Callable[..., Imap], person: IMAPClient
 ) -> None:
     mail = gmail(trash=trash)
@@ -114,7 +113,7 @@ def test_a_message_that_is_thrown_away_leaves_or_moves(
     assert (summary["moved"], summary["jobs"], len(documents(home))) == (moved, 0, left)
 
 
-def test_another_server_with_a_folder_for_everything_is_read_as_it_is(
+def test_all_mail_folder_without_labels_is_an_ordinary_folder(
     account: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger
 ) -> None:
     ledger.sync(account())

@@ -1,4 +1,4 @@
-"""What is so in an account only until half of it was listed leaves no trace."""
+"""Temporary changes in an account leave no trace if a listing during them is interrupted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def move_all(old: str, new: str) -> Callable[[IMAPClient], object]:
     def move(person: IMAPClient) -> None:
         person.select_folder(old)
         person.move(person.search(), new)
-        person.select_folder("INBOX")  # The server hangs up when the folder that is open is deleted.
+        person.select_folder("INBOX")  # The server disconnects when the open folder is deleted.
 
     return move
 
@@ -80,13 +80,13 @@ def test_what_is_so_only_while_a_listing_is_cut_short_changes_nothing(
 
 
 @pytest.mark.parametrize("what", SETTINGS)
-def test_what_is_wanted_only_while_a_listing_is_cut_short_changes_nothing(
+def test_temporary_settings_leave_no_trace_after_an_interruption(
     account: Callable[..., Imap], person: IMAPClient, what: str
 ) -> None:
     check_no_trace(account(), person.noop, person.noop, account(**SETTINGS[what]))
 
 
-def test_a_folder_that_is_not_wanted_only_until_half_of_that_is_recorded_keeps_its_documents(
+def test_folder_deselected_during_a_failed_sync_keeps_its_documents(
     home: Home, account: Callable[..., Imap], person: IMAPClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full_sync(home, account())

@@ -1,4 +1,4 @@
-"""News of the inbox as it happens: by IDLE, by asking where there is none, and what the watcher makes of it."""
+"""Notifications of new mail, by IDLE and by polling, and the watcher's reaction to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.full
 
 
 def _first_news(mail: Imap, happens: Callable[[], object]) -> bool:
-    """What is told after something happens, heard in another thread."""
+    """Return the first notification after `happens` was called, received in another thread."""
     told: SimpleQueue[bool] = SimpleQueue()
 
     def listen() -> None:
@@ -41,7 +41,7 @@ def _first_news(mail: Imap, happens: Callable[[], object]) -> bool:
 
     listener = threading.Thread(target=listen)
     listener.start()
-    assert told.get(timeout=PATIENCE) is False, "in the beginning"
+    assert told.get(timeout=PATIENCE) is False, "the initial value"
     happens()
     heard = told.get(timeout=PATIENCE)
     while listener.is_alive():
@@ -50,7 +50,7 @@ def _first_news(mail: Imap, happens: Callable[[], object]) -> bool:
     return heard
 
 
-def test_a_new_message_is_told_at_once(server: Dovecot, mail: Imap) -> None:
+def test_new_message_is_reported_at_once(server: Dovecot, mail: Imap) -> None:
     with server.person() as person:
         assert _first_news(mail, lambda: person.append("INBOX", message(1)))
 
@@ -73,7 +73,7 @@ CHANGES = pytest.mark.parametrize("change", [_append, _flag, _delete])
 
 @pytest.fixture
 def person(server: Dovecot) -> Iterator[IMAPClient]:
-    """A person with two messages in the inbox, which is open."""
+    """A mail client with the inbox open; it has two messages."""
     with server.person() as person:
         for number in range(2):
             person.append("INBOX", message(number))
@@ -89,7 +89,7 @@ def proxy(server: Dovecot) -> Iterator[Proxy]:
 
 
 @CHANGES
-def test_what_happens_after_the_folder_was_opened_and_before_it_is_waited_for_is_told(
+def test_change_before_waiting_is_reported(
     mail: Imap, person: IMAPClient, change: Callable[[IMAPClient], None]
 ) -> None:
     with closing(mail.news()) as news:
@@ -99,7 +99,7 @@ def test_what_happens_after_the_folder_was_opened_and_before_it_is_waited_for_is
 
 
 @CHANGES
-def test_what_happens_in_the_moment_before_the_server_idles_is_told(
+def test_change_just_before_idle_starts_is_reported(
     account: Callable[..., Imap],
     proxy: Proxy,
     person: IMAPClient,
@@ -110,7 +110,7 @@ def test_what_happens_in_the_moment_before_the_server_idles_is_told(
     proxy.harm = lambda exchange: next(changes, lambda: None)() if exchange.command == b"IDLE" else None
     with closing(account(port=proxy.port).news()) as news:
         assert next(news) is False
-        # The first time nothing happens, and waiting is renewed.
+        # Nothing happens in the first period; IDLE is then renewed.
         monkeypatch.setattr("connectors.imap.connector._RENEWED_SECONDS", 0.1)
         assert next(news) is False
         monkeypatch.setattr("connectors.imap.connector._RENEWED_SECONDS", 100)
@@ -118,7 +118,7 @@ def test_what_happens_in_the_moment_before_the_server_idles_is_told(
 
 
 def _idling(told: str) -> Harm:
-    """Answers in place of the server while it would idle."""
+    """Return a harm that answers IDLE and DONE instead of the server."""
     tags: list[str] = []
 
     def answer(exchange: Exchange) -> None:
@@ -135,7 +135,7 @@ def _idling(told: str) -> Harm:
     "told",
     ["+ idling\r\n* 1 EXPUNGE", "* 1 EXPUNGE\r\n+ idling", "+ idling\r\n* OK Still here\r\n* 2 FETCH (FLAGS ())"],
 )
-def test_what_comes_together_with_the_word_that_the_server_idles_is_told(
+def test_change_sent_with_the_idle_confirmation_is_reported(
     account: Callable[..., Imap], proxy: Proxy, person: IMAPClient, told: str
 ) -> None:
     proxy.harm = _idling(told)
@@ -144,7 +144,7 @@ def test_what_comes_together_with_the_word_that_the_server_idles_is_told(
         assert next(news) is True
 
 
-def test_a_server_that_tells_nothing_while_it_idles_is_asked_each_time_before(
+def test_noop_before_idle_finds_unreported_changes(
     account: Callable[..., Imap], proxy: Proxy, person: IMAPClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.imap.connector._RENEWED_SECONDS", 0.1)
@@ -155,29 +155,27 @@ def test_a_server_that_tells_nothing_while_it_idles_is_asked_each_time_before(
         assert next(news) is True
 
 
-def test_news_come_over_an_encrypted_connection(
-    server: Dovecot, account: Callable[..., Imap], person: IMAPClient
-) -> None:
+def test_changes_are_reported_over_tls(server: Dovecot, account: Callable[..., Imap], person: IMAPClient) -> None:
     mail = account(host="localhost", port=server.tls_port, security="tls", ca_file=server.ca_file)
     assert _first_news(mail, lambda: _flag(person))
 
 
 @pytest.fixture(scope="module")
-def dull() -> Iterator[Dovecot]:
-    """A server that says that it cannot tell of news by itself."""
+def without_idle() -> Iterator[Dovecot]:
+    """A server without IDLE."""
     yield from serving("IMAP4rev1 LITERAL+ UIDPLUS")
 
 
-def test_a_server_that_cannot_tell_is_asked(
-    dull: Dovecot, server: Dovecot, account: Callable[..., Imap], monkeypatch: pytest.MonkeyPatch
+def test_server_without_idle_is_polled(
+    without_idle: Dovecot, server: Dovecot, account: Callable[..., Imap], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.imap.idle._POLL_SECONDS", 0.1)
-    dull.clear()
-    mail = account(port=dull.port)
-    with dull.person() as person:
+    without_idle.clear()
+    mail = account(port=without_idle.port)
+    with without_idle.person() as person:
         news = mail.news()
         assert next(news) is False
-        assert next(news) is False, "nothing happened"
+        assert next(news) is False, "no change yet"
         person.append("INBOX", message(1))
         assert any(told for told, _ in zip(news, range(50), strict=False))
         news.close()
@@ -203,7 +201,7 @@ def _no_descriptor() -> object:
     raise AssertionError("mail needs no descriptor")
 
 
-def test_the_watcher_hears_of_a_message_and_of_what_it_may_have_missed(
+def test_watcher_reports_new_mail_and_possible_earlier_changes(
     server: Dovecot, watched: WatchedMailbox, told: SimpleQueue[str | Sign]
 ) -> None:
     watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
@@ -214,7 +212,7 @@ def test_the_watcher_hears_of_a_message_and_of_what_it_may_have_missed(
     assert told.get(timeout=PATIENCE) == "INBOX"
 
 
-def test_the_watcher_listens_only_as_long_as_a_person_agrees(
+def test_watcher_connects_only_with_consent(
     watched: WatchedMailbox, told: SimpleQueue[str | Sign], home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.watch.idle_source._CONSENT_SECONDS", 0.05)
@@ -239,7 +237,7 @@ def test_the_watcher_listens_only_as_long_as_a_person_agrees(
     until_it_says(Watching.WATCHING)
 
 
-def test_the_watcher_connects_again_after_a_restart(
+def test_watcher_reconnects_after_a_server_restart(
     server: Dovecot, watched: WatchedMailbox, told: SimpleQueue[str | Sign], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.watch.idle_source._FIRST_PAUSE", 0.1)
@@ -250,7 +248,7 @@ def test_the_watcher_connects_again_after_a_restart(
     assert told.get(timeout=PATIENCE) is Sign.LOST
 
 
-def test_the_watcher_repeats_a_refused_login_with_another_secret_only(
+def test_watcher_retries_a_refused_login_only_with_a_new_secret(
     proxy: Proxy, home: Home, told: SimpleQueue[str | Sign], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.watch.idle_source._LOOK_SECONDS", 0.01)
@@ -262,7 +260,7 @@ def test_the_watcher_repeats_a_refused_login_with_another_secret_only(
     entry = SourceEntry("mail", "imap", settings, watch=True)
     with closing(WatchedMailbox(entry, settings, home, told.put)) as watched:
         watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
-        until(lambda: watched.state().reason, lambda reason: "refused the login" in reason)
+        until(lambda: watched.state().reason, lambda reason: "login refused" in reason)
         assert watched.state().state is Watching.LIMITED
         assert "app password" in watched.state().reason
         secret.write_text(PASSWORD)
@@ -271,10 +269,10 @@ def test_the_watcher_repeats_a_refused_login_with_another_secret_only(
     assert proxy.commands.count(b"LOGIN") == 2
 
 
-def test_the_watcher_does_not_repeat_a_refused_login_because_nobody_can_tell_its_secret(
+def test_watcher_does_not_retry_while_the_secret_is_unreadable(
     proxy: Proxy, home: Home, told: SimpleQueue[str | Sign], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As while the Prefect server is away, which keeps it in a block."""
+    """The secret is in a block, which cannot be read while the Prefect server is down."""
     monkeypatch.setattr("deployments.watch.idle_source._LOOK_SECONDS", 0.01)
     is_away, was_asked = threading.Event(), threading.Event()
 
@@ -291,7 +289,7 @@ def test_the_watcher_does_not_repeat_a_refused_login_because_nobody_can_tell_its
         WatchedMailbox(SourceEntry("mail", "imap", settings, watch=True), settings, home, told.put)
     ) as watched:
         watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
-        until(lambda: watched.state().reason, lambda reason: "refused the login" in reason)
+        until(lambda: watched.state().reason, lambda reason: "login refused" in reason)
         is_away.set()
         assert was_asked.wait(PATIENCE)
         listener = watched._listener

@@ -1,4 +1,4 @@
-"""What a person may say of an account, how its folders are called, and how access tokens are asked for."""
+"""Account settings, folder names, and requests for access tokens."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from catchment.errors import BadInput, LoginFailed, SourceUnavailable
 from connectors.imap import Imap
-from connectors.imap.auth import Login, TokenExpiry, ends_of
-from connectors.imap.names import MessagePlace, folder_bytes, folder_text, matches, place
+from connectors.imap.auth import Login, TokenExpiry, expiry_of
+from connectors.imap.names import MessageAddress, decode_folder, encode_folder, matches, parse_locator
 from connectors.imap.settings import ImapSettings
 from tests.connectors.imap.dovecot import Dovecot, token
 from tests.connectors.memory_ledger import MemoryLedger
@@ -39,12 +39,12 @@ from tests.connectors.memory_ledger import MemoryLedger
         ("ada@[::1]", {"user": "ada", "host": "::1"}),
     ],
 )
-def test_a_location_is_a_user_and_a_host(typed: str, said: dict[str, Any]) -> None:
+def test_location_is_user_and_host(typed: str, said: dict[str, Any]) -> None:
     assert ImapSettings.located(typed) == said
 
 
 @pytest.mark.parametrize("typed", ["ada", "@host", "ada@", "ada@host:imap", "ada@host:"])
-def test_what_is_no_account_is_refused(typed: str) -> None:
+def test_invalid_location_is_rejected(typed: str) -> None:
     with pytest.raises(BadInput, match="write it as user@host"):
         ImapSettings.located(typed)
 
@@ -52,22 +52,22 @@ def test_what_is_no_account_is_refused(typed: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"security": "none", "password": "env:P"}, "never sent unencrypted"),
+        ({"security": "none", "password": "env:P"}, "only for a server on this machine"),
         ({}, "--secret password=env:VARIABLE"),
-        ({"password": "env:P", "token": "env:T"}, "give one of"),
+        ({"password": "env:P", "token": "env:T"}, "exactly one of"),
         ({"password": "hunter2"}, "pattern"),
         ({"password": "file:secrets/ada"}, "file is named by its full path"),
         ({"password": "env:P", "ca_file": "authority.pem"}, "ca_file must be a full path"),
-        ({"refresh_token": "env:R"}, "needs client_id and token_url"),
+        ({"refresh_token": "env:R"}, "requires client_id and token_url"),
         ({"refresh_token": "env:R", "client_id": "c", "token_url": "http://example.org/t"}, "https"),
     ],
 )
-def test_what_is_unsafe_or_incomplete_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_unsafe_or_incomplete_settings_are_rejected(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         ImapSettings(host="mail.example.org", user="ada", **settings)
 
 
-def test_patterns_mean_folders_by_name() -> None:
+def test_patterns_match_folder_names() -> None:
     assert matches("[Gmail]/All Mail", ["[gmail]/all mail"])
     assert matches("Archive/2026/May", ["Archive/*"])
     assert not matches("Archive", ["Archive/*"])
@@ -75,29 +75,29 @@ def test_patterns_mean_folders_by_name() -> None:
 
 
 @given(st.text(max_size=40))
-def test_every_folder_name_leads_back_to_its_folder(name: str) -> None:
+def test_encoded_folder_names_are_reversible(name: str) -> None:
     try:
-        raw = folder_bytes(name)
+        raw = encode_folder(name)
     except UnicodeEncodeError:
-        return  # Half a surrogate pair, which no server can send.
-    assert folder_bytes(folder_text(raw)) == raw
+        return  # Half a surrogate pair cannot be sent by a server.
+    assert encode_folder(decode_folder(raw)) == raw
 
 
 @given(st.binary(max_size=40))
-def test_every_spelling_of_a_folder_leads_back_to_itself(raw: bytes) -> None:
-    text = folder_text(raw)
-    assert folder_bytes(text) == raw or text == "INBOX"
+def test_decoded_folder_names_are_reversible(raw: bytes) -> None:
+    text = decode_folder(raw)
+    assert encode_folder(text) == raw or text == "INBOX"
 
 
 @given(st.text(max_size=30), st.integers(0, 2**32), st.integers(0, 2**32), st.sampled_from(["", "1", "2.1"]))
-def test_every_locator_leads_back_to_its_place(folder: str, validity: int, uid: int, part: str) -> None:
-    at = MessagePlace(folder, validity, uid, part)
-    assert place(at.locator) == at
-    assert place(f"{folder};") is None or ";UID=" in folder
+def test_message_locators_are_reversible(folder: str, validity: int, uid: int, part: str) -> None:
+    at = MessageAddress(folder, validity, uid, part)
+    assert parse_locator(at.locator) == at
+    assert parse_locator(f"{folder};") is None or ";UID=" in folder
 
 
 class Tokens(HTTPServer):
-    """Gives access tokens, as an address of OAuth2 does."""
+    """An OAuth2 token server."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
@@ -107,7 +107,7 @@ class Tokens(HTTPServer):
         self._valid: str | None = None
 
     def answer(self, refresh_token: str) -> dict[str, Any] | None:
-        """What is given; None for a refresh token that was replaced."""
+        """Return the response; None for a refresh token that was replaced."""
         if not self.replaces:
             return self.body
         if self._valid not in (None, refresh_token):
@@ -145,7 +145,7 @@ def tokens() -> Iterator[Tokens]:
 
 @pytest.fixture
 def refreshing(server: Dovecot, tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> Iterator[Imap]:
-    """An account whose access tokens are made of a refresh token."""
+    """An account with a refresh token."""
     monkeypatch.setenv("REFRESH", "the refresh token")
     monkeypatch.setenv("CLIENT_SECRET", "the secret of the client")
     settings = ImapSettings(
@@ -158,7 +158,7 @@ def refreshing(server: Dovecot, tokens: Tokens, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.full
-def test_an_access_token_is_made_of_the_refresh_token(refreshing: Imap, tokens: Tokens) -> None:
+def test_refresh_token_is_exchanged_for_an_access_token(refreshing: Imap, tokens: Tokens) -> None:
     assert "messages in INBOX" in refreshing.probe()
     assert tokens.asked == [
         {
@@ -173,14 +173,14 @@ def test_an_access_token_is_made_of_the_refresh_token(refreshing: Imap, tokens: 
 @pytest.mark.parametrize(
     ("status", "body", "error", "said"),
     [
-        (400, {"error": "invalid_grant"}, LoginFailed, "refused the refresh token .400.; allow the access anew"),
-        (503, {}, SourceUnavailable, "gives no token now"),
+        (400, {"error": "invalid_grant"}, LoginFailed, "refresh token rejected .HTTP 400.; authorise Catchment again"),
+        (503, {}, SourceUnavailable, "no token available"),
         (200, {"error": "no"}, LoginFailed, "without an access token"),
         (200, {"access_token": token(seconds=-10)}, LoginFailed, "renew the token"),
     ],
 )
 @pytest.mark.full
-def test_a_token_that_is_not_given_says_why(
+def test_failed_token_request_gives_the_reason(
     refreshing: Imap, tokens: Tokens, status: int, body: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     tokens.status, tokens.body = status, body
@@ -192,9 +192,7 @@ def test_a_token_that_is_not_given_says_why(
 @pytest.mark.parametrize(
     "answer", [b"this is no HTTP\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"]
 )
-def test_a_host_of_tokens_that_answers_no_http_cannot_be_reached(
-    answer: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_token_server_without_valid_http_is_unavailable(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REFRESH", "the refresh token")
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -216,7 +214,7 @@ def test_a_host_of_tokens_that_answers_no_http_cannot_be_reached(
 
 @pytest.fixture
 def kept(server: Dovecot, tokens: Tokens, tmp_path: Path) -> ImapSettings:
-    """An account whose refresh token is in the file `refresh`, and replaced each time that it is used."""
+    """An account with a refresh token in the file `refresh`; the server replaces it whenever it is used."""
     tokens.replaces = True
     (tmp_path / "refresh").write_text("the refresh token")
     (tmp_path / "refresh").chmod(0o600)
@@ -227,9 +225,7 @@ def kept(server: Dovecot, tokens: Tokens, tmp_path: Path) -> ImapSettings:
 
 
 @pytest.mark.full
-def test_a_refresh_token_that_is_replaced_is_kept_where_it_came_from(
-    kept: ImapSettings, tokens: Tokens, tmp_path: Path
-) -> None:
+def test_replaced_refresh_token_is_saved_to_its_reference(kept: ImapSettings, tokens: Tokens, tmp_path: Path) -> None:
     for _ in range(2):
         assert "messages in INBOX" in Imap(kept).probe()
     assert [asked["refresh_token"] for asked in tokens.asked] == [["the refresh token"], ["refresh token 1"]]
@@ -237,32 +233,26 @@ def test_a_refresh_token_that_is_replaced_is_kept_where_it_came_from(
 
 
 @pytest.mark.full
-def test_connections_at_the_same_time_replace_a_refresh_token_one_after_another(
-    kept: ImapSettings, tokens: Tokens
-) -> None:
+def test_concurrent_logins_replace_a_refresh_token_in_turn(kept: ImapSettings, tokens: Tokens) -> None:
     with ThreadPoolExecutor(4) as threads:
         given = list(threads.map(lambda _: Login(kept).secret(), range(8)))
-    assert len(given) == len(tokens.asked) == 8, "none was refused"
+    assert len(given) == len(tokens.asked) == 8, "no request was rejected"
 
 
 @pytest.mark.full
-def test_a_refresh_token_that_cannot_be_kept_serves_as_long_as_the_process(
-    refreshing: Imap, tokens: Tokens, ledger: MemoryLedger
-) -> None:
+def test_unsaved_refresh_token_lasts_for_the_process(refreshing: Imap, tokens: Tokens, ledger: MemoryLedger) -> None:
     tokens.replaces = True
     for _ in range(2):
         ledger.sync(refreshing)
         refreshing.close()
     assert [asked["refresh_token"] for asked in tokens.asked] == [["the refresh token"], ["refresh token 1"]]
     assert TokenExpiry.read(ledger.marks["login"]) == TokenExpiry(None, kept=False)
-    with pytest.raises(LoginFailed, match="env: cannot keep them: use file: or keyring:"):
+    with pytest.raises(LoginFailed, match="use file: or keyring: if tokens are replaced, env: cannot store them"):
         type(refreshing)(refreshing._settings).probe()
 
 
 @pytest.mark.full
-def test_when_a_login_ends_is_marked_as_long_as_somebody_says_so(
-    refreshing: Imap, tokens: Tokens, ledger: MemoryLedger
-) -> None:
+def test_login_expiry_is_marked_while_it_is_reported(refreshing: Imap, tokens: Tokens, ledger: MemoryLedger) -> None:
     tokens.body |= {"refresh_token_expires_in": 604_800}
     ledger.sync(refreshing)
     ends = TokenExpiry.read(ledger.marks["login"]).ends
@@ -274,9 +264,9 @@ def test_when_a_login_ends_is_marked_as_long_as_somebody_says_so(
     assert "login" not in ledger.marks
 
 
-def test_an_access_token_says_when_it_ends_if_it_can_be_read() -> None:
-    ends = ends_of(token(seconds=600))
+def test_expiry_is_read_from_a_json_web_token() -> None:
+    ends = expiry_of(token(seconds=600))
     assert ends is not None
     assert timedelta(minutes=9) < ends - datetime.now(UTC) < timedelta(minutes=11)
     for opaque in ("", "ya29.a0AfH6", "a.b.c", "..", "a.e30.c", "a.bnVsbA.c"):
-        assert ends_of(opaque) is None
+        assert expiry_of(opaque) is None
