@@ -131,10 +131,10 @@ def ledger(url: str, checked: LastCheck | None, now: datetime) -> Finding:
     return Finding("ledger", Verdict.OK, f"opens; every invariant held {ago}")
 
 
-def server(running: bool, answers: bool, *, starting: bool = False) -> Finding:
-    """Whether the Prefect server runs and answers; `starting`: `up` holds the home and is not ready yet."""
-    if starting:
-        return Finding("server", Verdict.WARN, "Catchment is starting", "check again in a minute")
+def server(running: bool, answers: bool, transition: str | None = None) -> Finding:
+    """Whether the Prefect server runs and answers; `transition`: "starting" or "stopping", while it does neither yet."""
+    if transition:
+        return Finding("server", Verdict.WARN, f"Catchment is {transition}", "check again in a minute")
     if not running:
         return Finding("server", Verdict.FAIL, "nothing is running", "catchment up --detach")
     if not answers:

@@ -113,19 +113,19 @@ def running() -> Running | None:
     return running(home())
 
 
-def is_starting() -> bool:
-    """Return whether `catchment up` has started but is not ready yet."""
-    from deployments.server.running import starting
+def transition() -> str | None:
+    """Return what `catchment up` does while it does not serve: "starting" or "stopping"; else None."""
+    from deployments.server.running import transition
 
-    return starting(home()) is not None
+    return transition(home())
 
 
 def needs_server() -> Running:
-    """Return the running server. Raises TryAgain if Catchment is not running or not ready."""
+    """Return the running server. Raises TryAgain if Catchment is not running, starting or stopping."""
+    if changes := transition():
+        raise TryAgain(f"Catchment is {changes}; try again in a minute")
     if server := running():
         return server
-    if is_starting():
-        raise TryAgain("Catchment is starting; try again in a minute")
     raise TryAgain("Catchment is not running; start it with `catchment up --detach`")
 
 

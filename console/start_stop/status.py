@@ -169,14 +169,14 @@ def _watch(state: WatchState | None) -> dict[str, Any] | None:
 def _print(
     server: Mapping[str, Any], places: Places | None, sources: list[dict[str, Any]], hosts: list[dict[str, Any]]
 ) -> None:
-    if server["answers"]:
+    if changes := session.transition():
+        render.say(f"Catchment is {changes}; check again in a minute")
+    elif server["answers"]:
         render.say(f"Server running at {server['url']}")
     elif server["running"]:
         render.say(
             f"The server at {server['url']} does not respond; if this persists it is restarted automatically and syncs resume"
         )
-    elif session.is_starting():
-        render.say("Catchment is starting; check again in a minute")
     else:
         render.say("Catchment is not running; start it with `catchment up --detach`")
     if places:

@@ -21,7 +21,7 @@ from catchment.sync.preflight import scopes_of
 from deployments.server.blocks import read_blocks_of
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
-from deployments.server.running import Running, running, starting
+from deployments.server.running import Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import status as watch_status
 from deployments.watch.status import Watching, WatchState
@@ -40,10 +40,9 @@ def examine(home: Home) -> list[Finding]:
     """Ask every probe. Takes ten seconds at most for each source that does not answer, all of them at once."""
     now = datetime.now(UTC)
     findings = [status.disk(home.path), status.ledger(home.database_url, status.last_check(home), now)]
-    state = running(home)
-    findings += (
-        _served(home, state, now) if state else [status.server(False, False, starting=starting(home) is not None)]
-    )
+    changes = transition(home)
+    state = None if changes else running(home)
+    findings += _served(home, state, now) if state else [status.server(False, False, changes)]
     try:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError as error:
@@ -53,7 +52,8 @@ def examine(home: Home) -> list[Finding]:
     if state:
         findings.append(status.watcher(sum(entry.watch for entry in entries), watched is not None))
         read_blocks_of(state)
-    standings = _standings(home, entries, watched, elsewhere=state is not None and state.pid != os.getpid())
+    elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
+    standings = _standings(home, entries, watched, elsewhere=elsewhere)
     return findings + [status.source(standing, now) for standing in standings]
 
 

@@ -72,6 +72,13 @@ def starting(home: Home) -> str | None:
     return None if running(home) is not None else holder(home)
 
 
+def transition(home: Home) -> str | None:
+    """What `up` does while it does not serve: "starting" or "stopping". None if it serves, or nothing runs."""
+    if (state := running(home)) is not None:
+        return "stopping" if state.stopping else None
+    return None if starting(home) is None else "starting"
+
+
 def holder(home: Home) -> str | None:
     """The identity that the supervisor wrote into the lock file; None if no supervisor holds the lock.
 

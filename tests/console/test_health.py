@@ -22,7 +22,7 @@ from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from deployments.health import checks, page
 from deployments.server import blocks
-from deployments.server.running import running, supervisor_lock
+from deployments.server.running import Running, record, running, supervisor_lock
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import status
 from deployments.watch.status import Watching, WatchState
@@ -59,13 +59,17 @@ def test_when_nothing_runs_health_fails_and_says_what_to_do(cli: Cli, filled: Pa
     assert "catchment up --detach" in cli("health").out
 
 
-def test_system_that_is_starting_is_reported_as_such(cli: Cli, filled: Path) -> None:
-    with supervisor_lock(Home(filled).make()):
+@pytest.mark.parametrize("changes", ["starting", "stopping"])
+def test_system_that_is_starting_or_stopping_is_reported_as_such(cli: Cli, filled: Path, changes: str) -> None:
+    home = Home(filled).make()
+    with supervisor_lock(home):
+        if changes == "stopping":
+            record(home, Running(1, 1, datetime.now(UTC), 1, 1, "", stopping=True))
         health, status, sync = cli("health", "--json"), cli("status"), cli("sync", "notes")
     [server] = [finding for finding in health.json["findings"] if finding["probe"] == "server"]
-    assert (health.code, server["verdict"], server["said"]) == (0, "warn", "Catchment is starting")
-    assert status.out.startswith("Catchment is starting")
-    assert (sync.code, sync.err) == (10, "catchment: Catchment is starting; try again in a minute\n")
+    assert (health.code, server["verdict"], server["said"]) == (0, "warn", f"Catchment is {changes}")
+    assert status.out.startswith(f"Catchment is {changes}")
+    assert (sync.code, sync.err) == (10, f"catchment: Catchment is {changes}; try again in a minute\n")
 
 
 def test_a_server_that_does_not_answer_fails(cli: Cli, server: Standin) -> None:
