@@ -43,13 +43,14 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
         for name in names or ():
             if name not in definitions:
                 raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(definitions) or 'none'}")
-        flows = {flow: _flow(client, flow) for flow in {wanted.flow for wanted in definitions.values()}}
-        present = {(row["flow_id"], row["name"]): row for row in everything(client, "deployments", {})}
+        chosen = [wanted for name, wanted in definitions.items() if names is None or name in names]
+        flows = {flow: _flow(client, flow) for flow in {wanted.flow for wanted in chosen}}
+        present = {(row["flow_id"], row["name"]): row for row in _present(client, names)}
         if file is None and names is None:
-            kept = {(flows[wanted.flow], wanted.name) for wanted in definitions.values()}
+            kept = {(flows[wanted.flow], wanted.name) for wanted in chosen}
             left = [row for key, row in present.items() if key not in kept and "source" in row["tags"]]
             _delete(client, left, record)
-        for wanted in definitions.values() if names is None else [definitions[name] for name in names]:
+        for wanted in chosen:
             flow = flows[wanted.flow]
             _Deploy(client, wanted, flow, path.name).bring_up_to_date(present.get((flow, wanted.name)), record)
 
@@ -57,17 +58,19 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
 def undeploy(home: Home, running: Running, name: str) -> None:
     """Delete a source's deployment with its schedules; its past runs stay. May be called again."""
     with _exclusive(home) as record, api(running) as client:
-        _delete(client, _named(client, name), record)
+        _delete(client, _present(client, [name]), record)
 
 
 def is_deployed(running: Running, name: str) -> bool:
     """Whether the server has a deployment of this name."""
     with api(running) as client:
-        return bool(_named(client, name))
+        return bool(_present(client, [name]))
 
 
-def _named(client: Client, name: str) -> list[dict[str, Any]]:
-    return everything(client, "deployments", {"deployments": {"name": {"any_": [name]}}})
+def _present(client: Client, names: Collection[str] | None) -> list[dict[str, Any]]:
+    """The deployments on the server, or those of these names."""
+    query = {} if names is None else {"deployments": {"name": {"any_": list(names)}}}
+    return everything(client, "deployments", query)
 
 
 @contextlib.contextmanager

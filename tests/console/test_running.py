@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deployments.sources.deploy import is_deployed
+from deployments.sources.sources_file import SourcesFile
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -61,3 +64,18 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
 def test_up_says_that_it_runs_already(online: Cli, server: Running) -> None:
     said = online("up", "--detach")
     assert (said.code, server.url in said.out) == (0, True)
+
+
+def test_source_that_is_refused_after_its_deploy_is_undeployed(
+    online: Cli, server: Running, server_home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "vault" / ".obsidian").mkdir(parents=True)
+    assert online("sources", "add", "obsidian", str(tmp_path / "vault"), "--name", "console-kind").code == 0
+    # The operator removed the entry from the file; the library still has the source.
+    with SourcesFile.changing(server_home.sources_file) as file:
+        file.remove("console-kind")
+    result = online("sources", "add", "local_files", str(tmp_path / "papers"), "--name", "console-kind")
+    assert (result.code, "of kind obsidian" in result.err) == (5, True)
+    assert not is_deployed(server, "console-kind")
+    assert online("sources", "remove", "console-kind", "--yes").code == 0

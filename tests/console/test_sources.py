@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.errors import TryAgain
 from catchment.ledger.items.consents import Consents
 from catchment.ledger.items.purge import Purging
 from catchment.runtime.home import Home
@@ -290,37 +289,24 @@ def test_two_who_add_a_source_at_once_have_both_added(state: Path, folder: Path,
     assert sorted(entry.name for entry in SourcesFile.load(state / "sources.yaml").entries) == ["one", "two"]
 
 
-def test_a_source_that_cannot_be_added_leaves_what_others_wrote_meanwhile(
-    cli: Cli, filled: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_source_that_cannot_be_deployed_leaves_the_edits_of_others(cli: Cli, filled: Path, folder: Path) -> None:
     file = filled / "sources.yaml"
 
-    def deploy(*_: object) -> None:
+    def edit_and_hang_up() -> None:
+        connection, _ = server.accept()
         file.write_text(f"{file.read_text()}# mine\n")
-        raise TryAgain("it is down; start it")
+        connection.close()
 
-    monkeypatch.setattr("deployments.sources.deploy.deploy", deploy)
-    monkeypatch.setattr("deployments.sources.deploy.undeploy", lambda *_: None)
-    with supervisor_lock(Home(filled)):
-        record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""))
-        assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 10
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        edited = pool.submit(edit_and_hang_up)
+        with supervisor_lock(Home(filled)):
+            record(Home(filled), Running(server.getsockname()[1], os.getpid(), datetime.now(UTC), 0, 0, ""))
+            server.settimeout(10)
+            result = cli("sources", "add", "local_files", str(folder), "--name", "papers")
+        edited.result()
+    assert (result.code, result.err.count("\n")) == (10, 1), result
     assert [entry.name for entry in SourcesFile.load(file).entries] == ["notes"]
     assert file.read_text().endswith("# mine\n")
-
-
-def test_a_source_that_is_refused_after_it_was_deployed_is_taken_off_the_server(
-    cli: Cli, filled: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A person took it out of the file; the library has it yet.
-    (filled / "sources.yaml").unlink()
-    deployed: list[str] = []
-    monkeypatch.setattr("deployments.sources.deploy.deploy", lambda _home, _server, names: deployed.extend(names))
-    monkeypatch.setattr("deployments.sources.deploy.undeploy", lambda _home, _server, name: deployed.remove(name))
-    with supervisor_lock(Home(filled)):
-        record(Home(filled), Running(1, os.getpid(), datetime.now(UTC), 0, 0, ""))
-        said = cli("sources", "add", "local_files", str(folder), "--name", "notes")
-    assert (said.code, "of kind obsidian" in said.err) == (5, True)
-    assert deployed == []
 
 
 def test_a_removal_that_was_broken_off_is_finished_by_another(

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +52,18 @@ def test_the_folders_that_prefect_yaml_names_are_there() -> None:
     roots = [one.parameters["settings"]["root"] for one in deployments if "settings" in one.parameters]
     assert roots
     assert all(Path(root.replace("{{ $PWD }}", str(_PROJECT))).is_dir() for root in roots)
+
+
+def test_deploy_does_not_import_prefect(tmp_path: Path) -> None:
+    """Commands and the supervisor deploy: the import would take each of them a second."""
+    (tmp_path / "prefect.py").write_text("raise AssertionError('prefect was imported')")
+    program = "import sys; from pathlib import Path; from deployments.sources import definition, deploy, prefect_file\n"
+    program += "file = prefect_file.read(Path('prefect.yaml'))\n"
+    program += "print([definition.definition(file, index, Path.cwd()).flow for index in range(len(file.deployments))])"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, cwd=_PROJECT, env=environment, capture_output=True, text=True, check=False)
+    assert result.stdout == "['upkeep', 'sync-obsidian']\n", result.stderr
 
 
 def test_environment_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
