@@ -56,6 +56,7 @@ ROOMS = {
         "ledger": _BASICS | {"runtime", "pacing"},
         "sync": _BELOW_SYNC,
         "places": _BASICS | {"runtime"},
+        "search": _BASICS | {"ledger"},
         "resting": _BELOW_SYNC,
         "status": _BELOW_SYNC | {"places"},
     },

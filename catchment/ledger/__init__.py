@@ -53,6 +53,7 @@ from catchment.ledger.jobs.history import History
 from catchment.ledger.jobs.quarantine import Quarantine
 from catchment.ledger.jobs.queue import Queue
 from catchment.ledger.library.documents import Library
+from catchment.ledger.library.vocabulary import Vocabulary
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.pacing.steady import Steady, steady
@@ -79,6 +80,7 @@ class Ledger:
         self.intake = Intake(store, timeline)
         self.queue = Queue(store, timeline)
         self.library = Library(store)
+        self.vocabulary = Vocabulary(store)
         self.quarantine = Quarantine(store)
         self.history = History(store)
         self.consents = Consents(store)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catchment.errors import BadInput
 from catchment.model import EntityKind, LinkKind
 from console import arguments, render, session
 from console.library import message, vault
@@ -17,32 +19,76 @@ if TYPE_CHECKING:
 Document = Annotated[str, typer.Argument(metavar="DOCUMENT|LOCATOR", help="A document's number, or an item's path.")]
 
 
+def _kinds(incomplete: str) -> list[str]:
+    from connectors import kinds
+
+    return [kind for kind in kinds() if kind.startswith(incomplete)]
+
+
+def _types(incomplete: str) -> list[str]:
+    from catchment.search.language import TYPES
+
+    return [name for name in TYPES if name.startswith(incomplete)]
+
+
 def search(
     words: Annotated[
-        list[str], typer.Argument(metavar="WORDS...", help='Words; "a phrase" in quotes, prefix*, -without.')
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[WORDS]...", help='Words, "a phrase", prefix*, -without, this OR that, and filters.'),
+    ] = None,
     source: Annotated[
         str | None, typer.Option(help="Only in this source.", autocompletion=session.source_names)
     ] = None,
+    kind: Annotated[str | None, typer.Option(help="Only in sources of this kind.", autocompletion=_kinds)] = None,
+    media_type: Annotated[
+        str | None, typer.Option("--type", help="Only documents of this type.", autocompletion=_types)
+    ] = None,
+    tag: Annotated[str | None, typer.Option(help="Only with this tag, or one below it.")] = None,
+    after: Annotated[str | None, typer.Option(help="Only from this date on: 2025, 2025-03, yesterday.")] = None,
+    before: Annotated[str | None, typer.Option(help="Only before this date.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many hits.")] = 20,
+    page: Annotated[int, typer.Option(min=1, max=10_000, help="Which page of hits.")] = 1,
     threads: Annotated[bool, typer.Option("--threads", help="Of each conversation only the best hit.")] = False,
     as_json: arguments.Json = False,
 ) -> None:
     """Find documents by their words, best first.
 
-    To search for what is NOT there, put `--` before the words: catchment search -- garden -winter
+    A word also finds its other forms, and a word that occurs nowhere is corrected. Filters, in any order:
+    source: kind: type: tag: title: path: in: from: to: lang: has: date: after: before:
+    With a minus before it, a word or filter excludes.
+
+    Examples: catchment search girder tag:bridge after:2025
+              catchment search "type:mail from:maria date:\"last month\""
+              catchment search -- garden -winter
     """
+    from catchment.search.search import search as find
+
+    options = {"source": source, "kind": kind, "type": media_type, "tag": tag, "after": after, "before": before}
+    query = " ".join([*(words or ()), *(f'{name}:"{value}"' for name, value in options.items() if value is not None)])
+    if not query.strip():
+        raise BadInput("nothing to search for; type words or a filter, see `catchment search --help`")
     with session.reading() as ledger:
         if source:
             ledger.sources.get(source)
-        hits = ledger.library.search(" ".join(words), source=source, limit=limit, by_thread=threads)
+        found = find(
+            ledger, query, datetime.now().astimezone(), limit=limit, offset=(page - 1) * limit, by_thread=threads
+        )
+    for correction in found.corrections:
+        render.note(f"{correction.word} occurs nowhere; searched for {' or '.join(correction.instead)} as well")
+    if found.is_partial and found.hits:
+        render.note("no document has all the words; these have some of them")
     if as_json:
-        render.show_json([_hit(hit) for hit in hits])
-    elif hits:
-        for hit in hits:
-            _print_hit(hit)
-    else:
+        render.show_json([_hit(hit) for hit in found.hits])
+        return
+    for hit in found.hits:
+        _print_hit(hit)
+    first, last = (page - 1) * limit + 1, (page - 1) * limit + len(found.hits)
+    if not found.hits:
         render.note("nothing found")
+    elif found.total > last:
+        render.note(f"{first} to {last} of {found.total} hits; the next: --page {page + 1}")
+    elif page > 1:
+        render.note(f"{first} to {last} of {found.total} hits")
 
 
 def show(
@@ -145,17 +191,28 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "places": [{"source": source, "item": item} for source, item in hit.places],
         "thread": hit.thread,
         "alike": hit.alike,
+        "media_type": hit.media_type,
+        "author": hit.author,
+        "moment": hit.moment,
     }
 
 
 def _print_hit(hit: Hit) -> None:
-    place = f"{hit.source}: {hit.item}"
+    # Of a message in a mailbox, the folder says more than its number in it.
+    place, is_message, _ = hit.item.partition(";UIDVALIDITY=")
+    facts = [f"{hit.source}: {place}"]
+    if hit.author and (is_message or hit.media_type == "message/rfc822"):
+        facts.insert(0, hit.author)
+    if hit.moment is not None:
+        facts.append(f"{hit.moment.astimezone():%Y-%m-%d}")
+    if len(hit.places) > 1:
+        facts.append(f"+{render.count(len(hit.places) - 1, 'copy', 'copies')}")
     if hit.alike > 1:
-        place += f"  and {render.count(hit.alike - 1, 'more message')} of this conversation"
+        facts.append(f"and {render.count(hit.alike - 1, 'more message')} of this conversation")
     render.say(
         f"{render.paint(render.clean(hit.title) or '(no title)', 'bold')}  {render.paint(str(hit.document), 'dim')}"
     )
-    render.say(f"  {render.paint(render.clean(place), 'dim')}")
+    render.say(f"  {render.paint(render.clean(' · '.join(facts)), 'dim')}")
     render.show_paragraph(hit.snippet, indent=2)
 
 

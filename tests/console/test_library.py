@@ -16,7 +16,20 @@ if TYPE_CHECKING:
 def test_search_finds_documents_in_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
     hit, *others = cli("search", "swarm", "--json").json
     assert others == []
-    assert list(hit) == ["document", "title", "source", "item", "snippet", "score", "places", "thread", "alike"]
+    assert list(hit) == [
+        "document",
+        "title",
+        "source",
+        "item",
+        "snippet",
+        "score",
+        "places",
+        "thread",
+        "alike",
+        "media_type",
+        "author",
+        "moment",
+    ]
     assert (hit["title"], hit["source"], hit["item"]) == ("Swarm", "notes", "Bees/Swarm.md")
     assert "warm" in hit["snippet"]
     assert isinstance(hit["score"], float)

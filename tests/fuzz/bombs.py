@@ -64,8 +64,7 @@ def _entities() -> Iterator[Bomb]:
         text = (
             f'{start}<office:document-content xmlns:office="{_ODF}:xmlns:office:1.0">{said}</office:document-content>'
         )
-        ends = "document" if name == "laughs" else "parse_error"
-        yield Bomb(f"{name}.docx", _zip({**_OOXML, "word/document.xml": word}), ends)
+        yield Bomb(f"{name}.docx", _zip({**_OOXML, "word/document.xml": word}), "document")
         yield Bomb(f"{name}.odt", _zip({"mimetype": _ODT, "content.xml": text}), "parse_error")
         yield Bomb(f"{name}.svg", f"{start}<svg><title>{said}</title></svg>".encode(), "document")
         yield Bomb(f"{name}.fb2", f"{start}<FictionBook><body><p>{said}</p></body></FictionBook>".encode(), "document")

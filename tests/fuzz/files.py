@@ -293,7 +293,7 @@ def _any_type(data: bytes) -> None:
 
 def _encoding(data: bytes) -> None:
     name, _, content = data.partition(b"\x00")
-    text, _ = decode(content, name.decode("latin-1"))
+    text = decode(content, name.decode("latin-1")).text
     assert "\r" not in text
     assert "\x00" not in text
 

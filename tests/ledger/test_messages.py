@@ -11,6 +11,7 @@ from catchment.content.extract import extract
 from catchment.content.normalize.mail import mail
 from catchment.ledger import Delivered
 from catchment.ledger.db.schema import mails
+from catchment.ledger.library.query import parse
 from catchment.model import Priority, Upsert
 from tests.ledger.world import World, content, delivered, note
 
@@ -66,9 +67,9 @@ def test_a_search_tells_the_conversation_and_can_be_kept_to_the_best_of_each(wor
     world.ingest(note("pump.md"), text="A pump in a note")
     each = {hit.item: (hit.thread, hit.alike) for hit in world.ledger.library.search("pump")}
     assert each == {"a": (1, 1), "b": (1, 1), "c": (3, 1), "pump.md": (None, 1)}
-    best = {hit.item: hit.alike for hit in world.ledger.library.search("pump", by_thread=True)}
+    best = {hit.item: hit.alike for hit in world.ledger.library.find(parse("pump"), by_thread=True).hits}
     assert sorted(best.values()) == [1, 1, 2] and best.keys() > {"c", "pump.md"}
-    assert len(world.ledger.library.search("pump", by_thread=True, limit=2)) == 2
+    assert len(world.ledger.library.find(parse("pump"), by_thread=True, limit=2).hits) == 2
 
 
 def test_a_message_is_shown_in_its_conversation_whoever_keeps_the_others(world: World) -> None:

@@ -305,7 +305,8 @@ class Hit:
     """One content that was found. The words in `snippet` stand in [brackets]; a higher `score` is a better match.
 
     `thread` is the number of a message's thread, None for what is no message. Where only the best of each thread was asked
-    for, `alike` is how many contents of it were found, this one among them.
+    for, `alike` is how many contents of it were found, this one among them. `moment`: when a message was sent, or anything
+    else last modified; aware UTC.
     """
 
     document: int
@@ -317,6 +318,16 @@ class Hit:
     places: tuple[tuple[str, str], ...]
     thread: int | None
     alike: int
+    media_type: str
+    author: str | None
+    moment: datetime | None
+
+
+class Found(NamedTuple):
+    """One page of hits, and how many documents matched in all."""
+
+    hits: list[Hit]
+    total: int
 
 
 class InThread(NamedTuple):

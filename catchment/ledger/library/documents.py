@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, select, text
 
 from catchment.errors import NotFound
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import find_source
-from catchment.ledger.db.records import Hit, LibraryCounts, Named, Shown, Told
+from catchment.ledger.db.records import Found, Hit, LibraryCounts, Named, Shown, Told
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, sources
 from catchment.ledger.library import messages, word_index
 from catchment.ledger.library.contents import file_name
+from catchment.ledger.library.filters import WHEN, Filter, FilterName
 from catchment.ledger.library.query import Query, likeness, parse, snippet
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 
@@ -51,41 +53,48 @@ class Library:
                 found |= as_map(reading.execute(understood.where(among(reading, documents.c.item_id, part))))
         return found
 
-    def search(self, words: str, *, source: str | None = None, limit: int = 20, by_thread: bool = False) -> list[Hit]:
-        """The contents that have all these words, best first; `by_thread`: of each conversation only the best.
-
-        Takes "phrases", prefix* and -without; never a syntax error.
-        """
+    def search(self, words: str, *, source: str | None = None, limit: int = 20) -> list[Hit]:
+        """The contents that have all these words, best first, as `query.parse` reads them; never a syntax error."""
         query = parse(words)
         if not query.wanted:
             return []
+        if source is not None:
+            with self._store.read() as reading:
+                find_source(reading, source)
+            query = replace(query, filters=(Filter(FilterName.SOURCE, (source,)),))
+        return self.find(query, limit=limit).hits
+
+    def find(self, query: Query, *, limit: int = 20, offset: int = 0, by_thread: bool = False) -> Found:
+        """The contents that match a query, best first; `by_thread`: of each conversation only the best."""
         with self._store.read() as reading:
-            source_id = None if source is None else find_source(reading, source).id
-            found = word_index.find(reading, query, source_id, limit, by_thread=by_thread)
+            found, total = word_index.find(reading, query, limit, offset, by_thread=by_thread)
             passages = _passages(reading, [f.chunk_id for f in found if f.chunk_id is not None])
             places = _places(reading, [f.content_id for f in found])
+            passing = word_index.passing(reading, query, [place.id for mine in places.values() for place in mine])
             openings = _openings(reading, [f.content_id for f in found if f.chunk_id is None])
             hits = []
             for one in found:
                 mine = places[one.content_id]
-                first = _meant(mine, query, source_id)
+                here = [place for place in mine if place.id in passing] or mine
+                first = max(here, key=lambda place: likeness(f"{place.title} {place.locator}", query))
                 passage = openings[one.content_id] if one.chunk_id is None else passages[one.chunk_id]
-                everywhere = tuple((p.source, p.locator) for p in mine)
-                line = snippet(passage, query)
                 hits.append(
                     Hit(
                         document=first.id,
                         title=first.title,
                         source=first.source,
                         item=first.locator,
-                        snippet=line,
+                        snippet=snippet(passage, query),
                         score=one.score,
-                        places=everywhere,
+                        places=tuple((place.source, place.locator) for place in mine),
                         thread=one.thread,
                         alike=one.alike,
+                        media_type=first.media_type,
+                        author=first.author,
+                        moment=maybe_time(first.moment),
                     )
                 )
-            return hits
+            return Found(hits, total)
 
     def show(self, document_or_locator: str) -> Shown:
         """A document by its id, its locator, or the end of its locator. Raises NotFound."""
@@ -140,12 +149,6 @@ class Library:
         )
         with self._store.read() as reading:
             return {name: LibraryCounts(*numbers) for name, *numbers in reading.execute(statement)}
-
-
-def _meant(places: Sequence[AnyRow], query: Query, source_id: int | None) -> AnyRow:
-    """Of the documents with one content the one whose name has most of the words, of the source that was asked for."""
-    here = [place for place in places if source_id in (None, place.source_id)] or places
-    return here[0] if len(here) == 1 else max(here, key=lambda one: likeness(f"{one.title} {one.locator}", query))
 
 
 def _documents() -> Select[Any]:
@@ -291,9 +294,13 @@ def _places(reading: Reading, content_ids: Collection[int]) -> dict[int, list[An
             documents.c.title,
             sources.c.name.label("source"),
             items.c.locator,
+            contents.c.media_type,
+            contents.c.author,
+            text(f"{WHEN} AS moment"),
         )
         .join_from(documents, items, items.c.id == documents.c.item_id)
         .join(sources, sources.c.id == documents.c.source_id)
+        .join(contents, contents.c.id == documents.c.content_id)
         .where(documents.c.content_id.in_(content_ids), _LIVE)
         .order_by(documents.c.id)
     )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
+
+from catchment.ledger.library.filters import Filter
 
 _PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
 NO_SPACES = re.compile(
@@ -13,6 +17,9 @@ NO_SPACES = re.compile(
 """Letters of scripts that put no spaces between words, as many as follow one another."""
 _BREAK = re.compile(r"[\W_]+")
 _MARKS = "[\u0300-\u036f]*"
+_BEGIN, _END = "\ue000", "\ue001"
+"""The marks of a find while a snippet is made, so that its brackets are not taken for those of a link."""
+_WIKILINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]")
 _AROUND = 90
 _LONGEST = 1_000
 """Letters of a word or phrase that count."""
@@ -46,10 +53,12 @@ def plain_words(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One word or phrase of a query."""
+    """One word or phrase of a query. `weight`: what a match counts beside that of another term."""
 
     text: str
     prefix: bool
+    weight: float = 1.0
+    is_quoted: bool = False
 
     @property
     def substring(self) -> str | None:
@@ -74,28 +83,56 @@ class Term:
         return r"(?<![^\W_])" + r"[\W_]+".join(words) + (r"[^\W_]*" if self.prefix else r"(?![^\W_])")
 
 
+AnyOf = tuple[Term, ...]
+"""Terms of which one has to be there: a word and its other forms, or what `OR` joins."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What must be there, and what must not."""
+    """A document matches that has a term of each group in `wanted`, none in `unwanted`, and passes every filter."""
 
-    wanted: tuple[Term, ...]
+    wanted: tuple[AnyOf, ...]
     unwanted: tuple[Term, ...]
+    filters: tuple[Filter, ...] = ()
+
+    @property
+    def shown(self) -> list[Term]:
+        """The terms that are marked in a snippet."""
+        return list(chain.from_iterable(self.wanted))[:_SHOWN]
 
 
 def parse(words: str) -> Query:
-    """Read a query: words, "phrases", prefix*, -without. Signs that are no words are passed over."""
-    wanted: list[Term] = []
+    """Read a query: words, "phrases", prefix*, -without, this OR that. Punctuation is ignored. Filters are not read here."""
+    wanted: list[AnyOf] = []
     unwanted: list[Term] = []
+    joins = False
+    for is_unwanted, term in _terms(words):
+        if term is None:
+            joins = bool(wanted)
+        elif is_unwanted:
+            unwanted.append(term)
+        elif joins:
+            wanted[-1] += (term,)
+            joins = False
+        else:
+            wanted.append((term,))
+    return Query(tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(unwanted)))
+
+
+def _terms(words: str) -> Iterator[tuple[bool, Term | None]]:
+    """Each term, and whether it is unwanted; None for the word OR."""
     cleaned = unicodedata.normalize("NFC", words.encode("utf-8", "replace").decode()).replace("\x00", " ")
     for match in _PART.finditer(cleaned):
         minus, phrase, star, bare_minus, bare = match.groups()
+        if bare == "OR" and not bare_minus:
+            yield False, None
+            continue
         text = phrase if bare is None else bare
         begins = bool(star) or (bare or "").endswith("*")
         text = text.strip("*")
-        term = Term(text, begins) if len(text) <= _LONGEST else _beginning(text)
+        term = Term(text, begins, is_quoted=bare is None) if len(text) <= _LONGEST else _beginning(text)
         if plain_words(term.text):
-            (unwanted if minus or bare_minus else wanted).append(term)
-    return Query(tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(unwanted)))
+            yield bool(minus or bare_minus), term
 
 
 def _beginning(text: str) -> Term:
@@ -110,12 +147,12 @@ def _beginning(text: str) -> Term:
 def likeness(text: str, query: Query) -> int:
     """How many of the words are in a text."""
     folded = fold(unicodedata.normalize("NFC", text))
-    return sum(re.search(term.pattern(), folded) is not None for term in query.wanted[:_SHOWN])
+    return sum(re.search(term.pattern(), folded) is not None for term in query.shown)
 
 
 def snippet(text: str, query: Query) -> str:
     """A line of the text around the first place that was found, with each find in [brackets]."""
-    pattern = re.compile("|".join(term.pattern() for term in query.wanted[:_SHOWN]))
+    pattern = re.compile("|".join(term.pattern() for term in query.shown) or r"(?!)")
     folded = fold(text)
     first = pattern.search(folded)
     start = max(0, (first.start() if first else 0) - _AROUND)
@@ -126,7 +163,8 @@ def snippet(text: str, query: Query) -> str:
         stop = space
     pieces, done = [], start
     for match in pattern.finditer(folded, start, stop):
-        pieces += [text[done : match.start()], "[", text[match.start() : match.end()], "]"]
+        pieces += [text[done : match.start()], _BEGIN, text[match.start() : match.end()], _END]
         done = match.end()
-    line = " ".join("".join([*pieces, text[done:stop]]).split())
+    line = _WIKILINK.sub(r"\1", "".join([*pieces, text[done:stop]]).replace("\\|", "|"))
+    line = " ".join(line.replace(_BEGIN, "[").replace(_END, "]").split())
     return f"{'… ' if start else ''}{line}{' …' if stop < len(text) else ''}"

@@ -18,8 +18,8 @@ from sqlalchemy import ColumnElement, Connection, select, text
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among, json_list
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chunks, contents, documents
-from catchment.ledger.library import bigrams
-from catchment.ledger.library.query import Query, Term, plain_words
+from catchment.ledger.library import bigrams, filters
+from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
 from catchment.model import ASIDE
 
 _TOKENS = "tokenize = 'unicode61 remove_diacritics 2'"
@@ -76,6 +76,34 @@ _BY_THREAD = f"""SELECT content_id, chunk_id, score, thread, alike FROM (
                row_number() {_OF_THREAD} ORDER BY score DESC, found.content_id) AS place
         FROM found LEFT JOIN mails ON mails.content_id = found.content_id
     ) AS each_one WHERE place = 1"""
+
+
+_CANDIDATES = """passage AS MATERIALIZED ({}),
+    named AS MATERIALIZED ({}),
+    scored AS (
+        SELECT chunks.content_id AS content_id, passage.id AS chunk_id,
+               sum(passage.score * CASE WHEN chunks.heading = :aside THEN :weight ELSE 1.0 END) AS score
+        FROM passage JOIN chunks ON chunks.id = passage.id GROUP BY chunks.content_id, passage.id
+    ),
+    best AS (
+        SELECT content_id, chunk_id, score,
+               row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_id) AS place
+        FROM scored
+    ),
+    called AS (
+        SELECT documents.content_id AS content_id, sum(named.score) AS score
+        FROM named JOIN documents ON documents.id = named.id GROUP BY documents.content_id
+    ),
+    candidate AS (
+        SELECT content_id, max(chunk_id) AS chunk_id, sum(score) AS score FROM (
+            SELECT content_id, chunk_id, score FROM best WHERE place = 1
+            UNION ALL SELECT content_id, NULL, 2 * score FROM called
+        ) AS both_kinds GROUP BY content_id
+    )"""
+_LATEST = f"""candidate AS (
+        SELECT content_id, NULL AS chunk_id, max(coalesce({filters.WHEN}, 0)) / 1000000.0 AS score
+        FROM documents WHERE removed_at IS NULL GROUP BY content_id
+    )"""
 
 
 def create(connection: Connection) -> None:
@@ -195,50 +223,46 @@ class IndexHit:
     alike: int
 
 
-def find(reading: Reading, query: Query, source_id: int | None, limit: int, *, by_thread: bool) -> list[IndexHit]:
-    """The contents that have every wanted term somewhere (in a passage or a name) and no unwanted one, best first.
+def find(reading: Reading, query: Query, limit: int, offset: int, *, by_thread: bool) -> tuple[list[IndexHit], int]:
+    """The contents that match, best first, and how many there are; without wanted terms, the latest first.
 
-    `by_thread`: of each thread only the best. Of very many terms the first hundred say which is best.
+    A term may be in any passage or name of a document. `by_thread`: of each thread only the best. Of very many terms, the
+    first hundred determine the order.
     """
-    parameters: dict[str, Any] = {"limit": limit, "source": source_id, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
+    parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
     rest = _having_the_rest(reading, query)
     if rest is not None and not rest:
-        return []
+        return [], 0
     wanted, conditions = _ask_all(reading, query.wanted[:_AT_ONCE], query.unwanted[:_AT_ONCE], rest, parameters)
+    passes = " AND ".join(["documents.removed_at IS NULL", *_passes(reading, query, parameters)])
+    chunk_hits, name_hits = (" UNION ALL ".join(part) for part in zip(*wanted, strict=True)) if wanted else ("", "")
     narrowed = " AND ".join(["TRUE", *conditions])
     statement = f"""
-    WITH passage AS MATERIALIZED ({" UNION ALL ".join(chunk for chunk, _ in wanted)}),
-    named AS MATERIALIZED ({" UNION ALL ".join(name for _, name in wanted)}),
-    scored AS (
-        SELECT chunks.content_id AS content_id, passage.id AS chunk_id,
-               sum(passage.score * CASE WHEN chunks.heading = :aside THEN :weight ELSE 1.0 END) AS score
-        FROM passage JOIN chunks ON chunks.id = passage.id GROUP BY chunks.content_id, passage.id
-    ),
-    best AS (
-        SELECT content_id, chunk_id, score,
-               row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_id) AS place
-        FROM scored
-    ),
-    called AS (
-        SELECT documents.content_id AS content_id, sum(named.score) AS score
-        FROM named JOIN documents ON documents.id = named.id GROUP BY documents.content_id
-    ),
-    candidate AS (
-        SELECT content_id, max(chunk_id) AS chunk_id, sum(score) AS score FROM (
-            SELECT content_id, chunk_id, score FROM best WHERE place = 1
-            UNION ALL SELECT content_id, NULL, 2 * score FROM called
-        ) AS both_kinds GROUP BY content_id
-    ),
+    WITH {_CANDIDATES.format(chunk_hits, name_hits) if wanted else _LATEST},
     found AS (
         SELECT content_id, chunk_id, score FROM candidate
         WHERE {narrowed} AND EXISTS (
-            SELECT 1 FROM documents WHERE documents.content_id = candidate.content_id AND documents.removed_at IS NULL
-            {"" if source_id is None else "AND documents.source_id = :source"}
+            SELECT 1 FROM documents WHERE documents.content_id = candidate.content_id AND {passes}
         )
     )
-    {_BY_THREAD if by_thread else _EACH}
-    ORDER BY 3 DESC, 1 LIMIT :limit"""
-    return [IndexHit(*row) for row in reading.execute(text(statement), parameters)]
+    SELECT each_one.*, count(*) OVER () FROM ({_BY_THREAD if by_thread else _EACH}) AS each_one
+    ORDER BY 3 DESC, 1 LIMIT :limit OFFSET :offset"""
+    rows = reading.execute(text(statement), parameters).all()
+    return [IndexHit(*row[:-1]) for row in rows], rows[0][-1] if rows else 0
+
+
+def passing(reading: Reading, query: Query, document_ids: Collection[int]) -> set[int]:
+    """Which of these documents pass the filters of a query."""
+    if not query.filters or not document_ids:
+        return set(document_ids)
+    parameters: dict[str, Any] = {}
+    passes = map(text, _passes(reading, query, parameters))
+    mine = select(documents.c.id).where(among(reading, documents.c.id, document_ids), *passes)
+    return set(reading.execute(mine, parameters).scalars())
+
+
+def _passes(reading: Reading, query: Query, parameters: dict[str, Any]) -> list[str]:
+    return [filters.condition(reading, f"f{n}", one, parameters) for n, one in enumerate(query.filters)]
 
 
 _Asked = tuple[str, str]
@@ -268,13 +292,13 @@ def _having_the_rest(reading: Reading, query: Query) -> list[int] | None:
 
 def _ask_all(
     reading: Reading,
-    wanted: Sequence[Term],
+    wanted: Sequence[AnyOf],
     unwanted: Sequence[Term],
     among_these: Collection[int] | None,
     parameters: dict[str, Any],
 ) -> tuple[list[_Asked], list[str]]:
     """The queries for each wanted term, and the conditions that a content has all of them, no unwanted one, and is of these."""
-    asked = [_ask(reading, f"w{n}", term, parameters) for n, term in enumerate(wanted)]
+    asked = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(wanted)]
     conditions = [_content_in(*one) for one in asked] if len(asked) > 1 else []
     conditions += [f"NOT {_content_in(*_ask(reading, f'u{n}', term, parameters))}" for n, term in enumerate(unwanted)]
     if among_these is not None:
@@ -289,6 +313,11 @@ def _content_in(chunk: str, name: str) -> str:
         OR content_id IN (SELECT content_id FROM documents WHERE id IN (SELECT id FROM ({name}) AS b)))"""
 
 
+def _ask_any(reading: Reading, key: str, terms: AnyOf, parameters: dict[str, Any]) -> _Asked:
+    asked = [_ask(reading, f"{key}_{n}", term, parameters) for n, term in enumerate(terms)]
+    return " UNION ALL ".join(chunk for chunk, _ in asked), " UNION ALL ".join(name for _, name in asked)
+
+
 def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> _Asked:
     """Queries for the passages, and for the documents whose names have this term, with scores."""
     if term.substring is not None:
@@ -296,13 +325,16 @@ def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> 
     parameters[key] = term.matcher(reading.sqlite)
     if reading.sqlite:
         return (
-            f"SELECT rowid AS id, -bm25(chunk_index, 3.0, 1.0) AS score FROM chunk_index WHERE chunk_index MATCH :{key}",
-            "SELECT rowid AS id, -bm25(document_index, 10.0, 8.0, 2.0, 1.0) AS score"
+            f"SELECT rowid AS id, -bm25(chunk_index, 3.0, 1.0) * {term.weight} AS score"
+            f" FROM chunk_index WHERE chunk_index MATCH :{key}",
+            f"SELECT rowid AS id, -bm25(document_index, 10.0, 8.0, 2.0, 1.0) * {term.weight} AS score"
             f" FROM document_index WHERE document_index MATCH :{key}",
         )
     weights = "array[0.1, 0.2, 0.5, 1.0]::float4[]"
     asked = f"to_tsquery('simple', :{key})"
-    ranked = f"SELECT id, ts_rank_cd({weights}, words, {asked}) AS score FROM {{}} WHERE words @@ {asked}"
+    ranked = (
+        f"SELECT id, ts_rank_cd({weights}, words, {asked}) * {term.weight} AS score FROM {{}} WHERE words @@ {asked}"
+    )
     return ranked.format("chunk_index"), ranked.format("document_index")
 
 

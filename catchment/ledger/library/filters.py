@@ -1,0 +1,122 @@
+"""The filters of a search as conditions in SQL. A filter never raises: one that fits nothing finds nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from catchment.ledger.db.database import Reading
+
+
+class FilterName(StrEnum):
+    """What a filter compares."""
+
+    SOURCE = "source"
+    KIND = "kind"
+    TYPE = "type"
+    TAG = "tag"
+    TITLE = "title"
+    PATH = "path"
+    IN = "in"
+    FROM = "from"
+    TO = "to"
+    LANG = "lang"
+    HAS = "has"
+    DATE = "date"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One condition; met if one of `values` fits, or with `is_negated` if none does.
+
+    The values of `date` are two: the microseconds since 1970 from which, and before which. Those of `type` are patterns of
+    LIKE for media types, and those of `has` are names of `HAS`. All others are text, compared without regard to case.
+    """
+
+    name: FilterName
+    values: tuple[Any, ...]
+    is_negated: bool = False
+
+
+HAS = {
+    "attachment": "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id"
+    " AND contents.properties LIKE '%\"attachment%')",
+    "link": "EXISTS (SELECT 1 FROM links WHERE links.content_id = documents.content_id)",
+    "tag": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id AND entities.kind = 'tag')",
+    "task": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id AND entities.kind = 'task')",
+    "code": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id"
+    " AND entities.kind IN ('symbol', 'code'))",
+}
+"""What a document can have, and the condition for it."""
+
+WHEN = (
+    "(SELECT CASE WHEN contents.media_type = 'message/rfc822' THEN contents.created"
+    " ELSE coalesce(documents.modified, contents.modified, contents.created) END"
+    " FROM contents WHERE contents.id = documents.content_id)"
+)
+"""The time of a document: when a message was sent, and when anything else was last modified."""
+
+
+def condition(reading: Reading, key: str, wanted: Filter, parameters: dict[str, Any]) -> str:
+    """The condition that a row of `documents` passes the filter; its values are added to `parameters` under `key`."""
+    if wanted.name is FilterName.DATE:
+        parameters |= dict(zip((f"{key}_0", f"{key}_1"), wanted.values, strict=True))
+        met = f"{WHEN} >= :{key}_0 AND {WHEN} < :{key}_1"
+    elif wanted.name is FilterName.HAS:
+        met = " OR ".join(HAS[value] for value in wanted.values) or "FALSE"
+    else:
+        met = " OR ".join(
+            _one(reading, wanted.name, f"{key}_{n}", value, parameters) for n, value in enumerate(wanted.values)
+        )
+    return f"NOT coalesce(({met}), FALSE)" if wanted.is_negated else f"({met})"
+
+
+def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: dict[str, Any]) -> str:
+    like = "LIKE" if reading.sqlite else "ILIKE"
+    literal = value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    of_source = "EXISTS (SELECT 1 FROM sources WHERE sources.id = documents.source_id AND {})"
+    of_item = "EXISTS (SELECT 1 FROM items WHERE items.id = documents.item_id AND {})"
+    of_content = "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id AND {})"
+
+    def fits(column: str, pattern: str = f":{key}") -> str:
+        return f"{column} {like} {pattern} ESCAPE '\\'"
+
+    parameters[key] = f"%{literal}%"
+    match name:
+        case FilterName.TITLE:
+            return fits("documents.title")
+        case FilterName.PATH:
+            return of_item.format(fits("items.locator"))
+        case FilterName.FROM:
+            return of_content.format(f"({fits(_people(reading, 'from'))} OR {fits('contents.author')})")
+        case FilterName.TO:
+            people = (fits(_people(reading, field)) for field in ("to", "cc", "bcc"))
+            return of_content.format(f"({' OR '.join(people)})")
+    parameters[key] = value if name is FilterName.TYPE else literal
+    match name:
+        case FilterName.SOURCE:
+            return of_source.format(fits("sources.name"))
+        case FilterName.KIND:
+            return of_source.format(fits("sources.kind"))
+        case FilterName.TYPE:
+            return of_content.format(fits("contents.media_type"))
+        case FilterName.LANG:
+            return of_content.format(fits("contents.language"))
+        case FilterName.TAG:
+            parameters[f"{key}b"] = f"{literal}/%"
+            either = f"({fits('entities.value')} OR {fits('entities.value', f':{key}b')})"
+            return (
+                "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id"
+                f" AND entities.kind = 'tag' AND {either})"
+            )
+        case _:
+            parameters[f"{key}b"] = f"{literal}/%"
+            return of_item.format(f"({fits('items.container')} OR {fits('items.container', f':{key}b')})")
+
+
+def _people(reading: Reading, field: str) -> str:
+    """The people in a field of a message, as text."""
+    if reading.sqlite:
+        return f"json_extract(contents.properties, '$.\"{field}\"')"
+    return f"(contents.properties::jsonb ->> '{field}')"

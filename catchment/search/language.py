@@ -1,0 +1,158 @@
+"""The query language: words, "phrases", prefix*, -without, this OR that, and filters such as `tag:bridge after:2025-03`.
+
+Words and phrases are any text and never an error. A filter is a known name, a colon and a value, which may be quoted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from difflib import get_close_matches
+
+from catchment.errors import BadInput
+from catchment.ledger.library.filters import HAS, Filter, FilterName
+from catchment.ledger.library.query import Query
+from catchment.ledger.library.query import parse as parse_words
+from catchment.search.widen import is_near
+
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "note": ("text/markdown",),
+    "mail": ("message/rfc822", "application/vnd.ms-outlook"),
+    "pdf": ("application/pdf",),
+    "word": ("application/msword", "%wordprocessingml%", "application/vnd.oasis.opendocument.text", "application/rtf"),
+    "sheet": ("application/vnd.ms-excel%", "%spreadsheetml%", "%opendocument.spreadsheet", "text/csv"),
+    "slides": ("application/vnd.ms-powerpoint", "%presentationml%", "%opendocument.presentation"),
+    "image": ("image/%",),
+    "code": ("text/x-%", "application/json", "application/xml", "text/css", "text/javascript"),
+    "web": ("text/html", "application/xhtml+xml"),
+    "text": ("text/plain",),
+    "canvas": ("application/x-jsoncanvas",),
+    "calendar": ("text/calendar",),
+}
+"""The values of `type:`, with patterns of LIKE for the media types they stand for. A media type itself is a value too."""
+
+_FILTER = re.compile(r'(?<!\S)(-?)([a-z]{2,7}):(?:"([^"]*)"?|(\S*))')
+_AFTER, _BEFORE = "after", "before"
+_NAMES = (*FilterName, _AFTER, _BEFORE)
+_EVER = (-(2**62), 2**62)
+_DAYS = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+_RELATIVE = re.compile(r"(this|last) (week|month|year)")
+_UNITS = {"week": 7, "month": 31, "year": 366}
+
+
+def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
+    """Read a query. `sources`: the kind of each source by its name. `now`: aware, in the time zone of the person.
+
+    Raises BadInput for a filter that is misspelled, empty, or has a value that cannot be meant.
+    """
+    filters: list[Filter] = []
+    words: list[str] = []
+    done = 0
+    for match in _FILTER.finditer(text):
+        minus, name, quoted, bare = match.groups()
+        if name not in _NAMES:
+            close = [known for known in _NAMES if min(len(name), len(known)) > 2 and is_near(name, known, 1)]
+            if close:
+                raise BadInput(
+                    f'{name}: is not a filter; did you mean {close[0]}:? Quotes find it as text: "{match[0]}"'
+                )
+            continue
+        value = (bare if quoted is None else quoted).strip()
+        if not value:
+            raise BadInput(f"{name}: needs a value, such as {name}:{_EXAMPLES[name]}")
+        filters.append(_filter(name, value, bool(minus), sources, now))
+        words.append(text[done : match.start()])
+        done = match.end()
+    words.append(text[done:])
+    return replace(parse_words(" ".join(words)), filters=tuple(filters))
+
+
+def _filter(name: str, value: str, is_negated: bool, sources: Mapping[str, str], now: datetime) -> Filter:
+    if name in (_AFTER, _BEFORE, FilterName.DATE):
+        begin, end = _span(name, value, now)
+        times = {_AFTER: (begin, _EVER[1]), _BEFORE: (_EVER[0], begin)}.get(name, (begin, end))
+        return Filter(FilterName.DATE, times, is_negated)
+    known = FilterName(name)
+    match known:
+        case FilterName.SOURCE:
+            _known(name, value, sources)
+        case FilterName.KIND:
+            _known(name, value, set(sources.values()))
+        case FilterName.HAS:
+            _known(name, value, HAS)
+        case FilterName.TYPE if "/" not in value:
+            _known(name, value, TYPES)
+            return Filter(known, TYPES[value.lower()], is_negated)
+        case FilterName.TAG:
+            value = value.removeprefix("#")
+        case FilterName.IN:
+            value = value.strip("/")
+    return Filter(known, (value.lower() if known is FilterName.HAS else value,), is_negated)
+
+
+_EXAMPLES: Mapping[str, str] = {
+    "source": "notes",
+    "kind": "obsidian",
+    "type": "pdf",
+    "tag": "bridge",
+    "title": "minutes",
+    "path": "projects",
+    "in": "Archive",
+    "from": "maria",
+    "to": "maria",
+    "lang": "de",
+    "has": "attachment",
+    "date": "2025-03",
+    "after": "2025",
+    "before": '"last month"',
+}
+
+
+def _known(name: str, value: str, among: Iterable[str]) -> None:
+    names = sorted(among)
+    if value.lower() not in {each.lower() for each in names}:
+        close = get_close_matches(value.lower(), names, 1)
+        remedy = f"did you mean {name}:{close[0]}?" if close else f"it can be {', '.join(names) or 'nothing yet'}"
+        raise BadInput(f"{name}:{value} is not known; {remedy}")
+
+
+def _span(name: str, value: str, now: datetime) -> tuple[int, int]:
+    """The time that a date means, in microseconds since 1970: from the beginning of its first day to the end of its last."""
+    today = now.date()
+    words = value.lower()
+    try:
+        if words in ("today", "yesterday"):
+            first = today - timedelta(days=words == "yesterday")
+            last = first
+        elif found := _RELATIVE.fullmatch(words):
+            first, last = _whole(found[2], today)
+            if found[1] == "last":
+                first, last = _whole(found[2], first - timedelta(days=1))
+        elif found := _DAYS.fullmatch(words):
+            year, month, day = (int(part) if part else None for part in found.groups())
+            first = date(year or 1, month or 1, day or 1)
+            last = first if day else _whole("month" if month else "year", first)[1]
+        else:
+            raise ValueError(value)
+        return _micros(first, now), _micros(last + timedelta(days=1), now)
+    except (ValueError, OverflowError):
+        raise BadInput(
+            f'{name}:{value} is not a date; write 2025, 2025-03, 2025-03-14, today, yesterday or "last month"'
+        ) from None
+
+
+def _whole(unit: str, day: date) -> tuple[date, date]:
+    """The first and the last day of the week, month or year that a day is in."""
+    if unit == "week":
+        first = day - timedelta(days=day.weekday())
+        return first, first + timedelta(days=6)
+    first = day.replace(day=1) if unit == "month" else day.replace(month=1, day=1)
+    beyond = first + timedelta(days=_UNITS[unit])
+    return first, (beyond.replace(day=1) if unit == "month" else beyond.replace(month=1, day=1)) - timedelta(days=1)
+
+
+def _micros(day: date, now: datetime) -> int:
+    midnight = datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
+    return round(midnight.timestamp() * 1_000_000)

@@ -1,0 +1,163 @@
+"""Word forms and corrections. A query is only widened: nothing that it finds as typed is lost, and that comes first.
+
+Forms are the words of the library with the same stem in one of its languages (Snowball). Corrections are the words of the
+library nearest to a word that occurs nowhere: one edit for four letters or more, two for eight or more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import Stemmer
+
+from catchment.ledger.library.query import NO_SPACES, AnyOf, Query, Term, plain_words
+from catchment.ledger.library.vocabulary import Vocabulary
+
+_WORD = re.compile(r"[^\W_]+")
+_LANGUAGES = {
+    "ar": "arabic",
+    "ca": "catalan",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "eu": "basque",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+    "yi": "yiddish",
+}
+"""The stemmers of Snowball by ISO 639-1 code."""
+_DEFAULT = "en"
+
+_FORM_WEIGHT = 0.7
+_CORRECTION_WEIGHT = 0.5
+_MOST_FORMS = 12
+_MOST_CORRECTIONS = 3
+_WIDENED = 10
+"""Words of a query that are widened; whoever types more is not looking for other words."""
+_LEAST_FOR_FORMS = 3
+_LEAST_FOR_ONE_EDIT = 4
+_LEAST_FOR_TWO_EDITS = 8
+_LONGEST = 30
+_ALPHABETS = ("abcdefghijklmnopqrstuvwxyz0123456789", "αβγδεζηθικλμνξοπρστυφχψω", "абвгдежзийклмнопрстуфхцчшщъыьэюя")
+_BEGINNING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A word that occurs nowhere in the library, and the words that were searched for as well."""
+
+    word: str
+    instead: tuple[str, ...]
+
+
+def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Correction]]:
+    """Add to each single word of a query its other forms, and corrections if it occurs nowhere."""
+    if not any(_is_word(group) for group in query.wanted[:_WIDENED]):
+        return query, []
+    stemmers = [
+        Stemmer.Stemmer(_LANGUAGES[code]) for code in sorted(vocabulary.languages() | {_DEFAULT}) if code in _LANGUAGES
+    ]
+    wanted: list[AnyOf] = []
+    corrections = []
+    for group in query.wanted[:_WIDENED]:
+        if not _is_word(group):
+            wanted.append(group)
+            continue
+        word = plain_words(group[0].text)
+        forms = _forms(word, group[0].text.lower(), stemmers, vocabulary)
+        instead = (
+            () if word in forms else tuple(other for other in _corrections(word, vocabulary) if other not in forms)
+        )
+        if instead:
+            corrections.append(Correction(group[0].text, instead))
+        others = [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in forms if form != word]
+        others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in instead]
+        wanted.append((*group, *others))
+    return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), corrections
+
+
+def _is_word(group: AnyOf) -> bool:
+    """Whether a group is one word that may be widened: not a phrase, a prefix, or in a script without spaces."""
+    if len(group) != 1 or group[0].prefix or group[0].is_quoted or len(group[0].text) > _LONGEST:
+        return False
+    return _WORD.fullmatch(plain_words(group[0].text)) is not None and not NO_SPACES.search(group[0].text)
+
+
+def _forms(word: str, typed: str, stemmers: Sequence[Stemmer.Stemmer], vocabulary: Vocabulary) -> list[str]:
+    """The words with the same stem, itself too if it occurs; the most frequent first."""
+    if len(word) < _LEAST_FOR_FORMS or not word.isalpha():
+        return list(vocabulary.among([word]))
+    stems = [(stemmer, {stemmer.stemWord(word), plain_words(stemmer.stemWord(typed))}) for stemmer in stemmers]
+    shortest = min(len(stem) for _, mine in stems for stem in mine)
+    found = vocabulary.beginning(word[: max(_LEAST_FOR_FORMS, shortest - 1)])
+    forms = {
+        other
+        for stemmer, mine in stems
+        for other, stem in zip(found, stemmer.stemWords(list(found)), strict=True)
+        if stem in mine
+    }
+    forms |= {word} & found.keys()
+    return sorted(forms, key=lambda form: (form != word, -found[form], form))[:_MOST_FORMS]
+
+
+def _corrections(word: str, vocabulary: Vocabulary) -> tuple[str, ...]:
+    """The words of the library nearest to one that it does not have; the most frequent first."""
+    if len(word) < _LEAST_FOR_ONE_EDIT:
+        return ()
+    found = vocabulary.among(set(_edited(word)))
+    if not found and len(word) >= _LEAST_FOR_TWO_EDITS:
+        beginnings = vocabulary.beginning(word[:_BEGINNING])
+        found = {other: number for other, number in beginnings.items() if is_near(word, other, 2)}
+    return tuple(sorted(found, key=lambda other: (-found[other], other))[:_MOST_CORRECTIONS])
+
+
+def _edited(word: str) -> Iterator[str]:
+    """Every word that one letter makes of a word: left out, added, replaced, or swapped with the next."""
+    letters = next((alphabet for alphabet in _ALPHABETS if word[0] in alphabet), "")
+    for n in range(len(word) + 1):
+        before, after = word[:n], word[n:]
+        yield from (before + letter + after for letter in letters)
+        if after:
+            yield before + after[1:]
+            yield from (before + letter + after[1:] for letter in letters if letter != after[0])
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]
+
+
+def is_near(word: str, other: str, most: int) -> bool:
+    """Whether at most so many edits lead from one word to the other; to swap two neighbours is one edit.
+
+    Optimal string alignment: https://en.wikipedia.org/wiki/Damerau-Levenshtein_distance
+    """
+    if abs(len(word) - len(other)) > most:
+        return False
+    before: list[int] = []
+    above: list[int] = []
+    row = list(range(len(other) + 1))
+    for n, letter in enumerate(word, 1):
+        before, above, row = above, row, [n]
+        for m, wanted in enumerate(other, 1):
+            best = min(above[m] + 1, row[m - 1] + 1, above[m - 1] + (letter != wanted))
+            if n > 1 and m > 1 and letter == other[m - 2] and word[n - 2] == wanted:
+                best = min(best, before[m - 2] + 1)
+            row.append(best)
+    return row[-1] <= most

@@ -1,0 +1,173 @@
+"""Search on a real ledger: word forms, corrections, filters, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from catchment.errors import BadInput
+from catchment.model import Document, Entity, EntityKind
+from catchment.search.search import Results, search
+from catchment.search.widen import is_near
+from tests.ledger.world import World, content, delivered, note
+
+NOW = datetime(2026, 3, 11, tzinfo=UTC)
+
+
+def put(world: World, locator: str, text: str, *, entities: Sequence[Entity] = (), **of_document: str) -> None:
+    world.see(note(locator, content(text)))
+    batch = world.claim()
+    title = locator.rpartition("/")[2].removesuffix(".md")
+    done = delivered(batch.jobs[0].id, text, title=title, entities=entities)
+    document = Document(**{"text": text, "media_type": "text/markdown", **of_document})  # type: ignore[arg-type]
+    world.ledger.queue.deliver(batch.token, [replace(done, document=document)])
+
+
+def ask(world: World, text: str, **how: int) -> Results:
+    return search(world.ledger, text, NOW, **how)  # type: ignore[arg-type]
+
+
+def found(world: World, text: str) -> list[str]:
+    return [hit.item for hit in ask(world, text).hits]
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "query"),
+    [
+        ("The girder is rusty", "en", "girders"),
+        ("The girders are rusty", "en", "girder"),
+        ("She was running", "en", "runs"),
+        ("Die Häuser am Fluss", "de", "Haus"),
+        ("Das Haus am Fluss", "de", "Häuser"),
+        ("les chevaux noirs", "fr", "noire"),
+        ("красивые дома", "ru", "красивая"),
+    ],
+)
+def test_other_forms_of_a_word_are_found(sqlite_world: World, text: str, language: str, query: str) -> None:
+    put(sqlite_world, "a.md", text, language=language)
+    put(sqlite_world, "b.md", "Something else entirely", language="en")
+    results = ask(sqlite_world, query)
+    assert [hit.item for hit in results.hits] == ["a.md"]
+    assert results.corrections == []
+
+
+def test_the_word_as_typed_comes_first(sqlite_world: World) -> None:
+    put(sqlite_world, "many.md", "two girders")
+    put(sqlite_world, "one.md", "one girder")
+    put(sqlite_world, "none.md", "nothing of the kind")
+    assert found(sqlite_world, "girder") == ["one.md", "many.md"]
+    assert found(sqlite_world, "girders") == ["many.md", "one.md"]
+    assert found(sqlite_world, '"girder"') == ["one.md"], "what is quoted is meant as it is"
+
+
+@pytest.mark.parametrize("query", ["girdr", "grider", "gilder", "girdder", "corodded girder", "Girdr"])
+def test_a_word_that_occurs_nowhere_is_corrected(sqlite_world: World, query: str) -> None:
+    put(sqlite_world, "a.md", "The corroded girder")
+    put(sqlite_world, "b.md", "Quite another thing")
+    results = ask(sqlite_world, query)
+    assert [hit.item for hit in results.hits] == ["a.md"]
+    ((word, instead),) = [(one.word, one.instead) for one in results.corrections]
+    assert (word, instead) == (query.split(maxsplit=1)[0], ("corroded" if "corodded" in query else "girder",))
+
+
+def test_a_word_that_occurs_is_not_corrected(sqlite_world: World) -> None:
+    put(sqlite_world, "a.md", "The guilder of 1650")
+    put(sqlite_world, "b.md", "The gilder of frames")
+    assert found(sqlite_world, "gilder") == ["b.md"]
+    assert ask(sqlite_world, "guilder").corrections == []
+
+
+@pytest.mark.parametrize("query", ["cat", "x1", "-girdr bridge", "girdr*", '"girdr"'])
+def test_what_is_left_as_it_is(sqlite_world: World, query: str) -> None:
+    put(sqlite_world, "a.md", "A girder, a cap and y1")
+    assert ask(sqlite_world, query).hits == []
+
+
+def test_documents_with_some_of_the_words_stand_in(world: World) -> None:
+    put(world, "a.md", "rust and paint")
+    put(world, "b.md", "rust")
+    results = ask(world, "rust paint varnish")
+    assert ([hit.item for hit in results.hits], results.is_partial) == (["a.md", "b.md"], True)
+    assert not ask(world, "rust paint").is_partial
+    assert ask(world, "varnish lacquer").hits == []
+
+
+def test_one_of_two_words_is_enough_with_or(world: World) -> None:
+    put(world, "a.md", "rust")
+    put(world, "b.md", "paint")
+    put(world, "c.md", "wood")
+    assert sorted(found(world, "rust OR paint")) == ["a.md", "b.md"]
+
+
+def test_filters_narrow_the_hits(world: World) -> None:
+    tags = [Entity(EntityKind.TAG, "work/bridge", "", 0, 1)]
+    put(world, "projects/bridge.md", "rust", entities=tags, language="en", author="Maja Lind")
+    put(world, "100%.md", "rust here", language="de", media_type="application/pdf")
+    for query, expected in {
+        "tag:work": ["projects/bridge.md"],
+        "tag:work/bridge": ["projects/bridge.md"],
+        "tag:wor": [],
+        "-tag:work": ["100%.md"],
+        "has:tag": ["projects/bridge.md"],
+        "path:projects": ["projects/bridge.md"],
+        "path:100%": ["100%.md"],
+        "path:1%0": [],
+        "title:BRIDGE": ["projects/bridge.md"],
+        "lang:de": ["100%.md"],
+        "type:pdf": ["100%.md"],
+        "type:application/pdf": ["100%.md"],
+        "from:lind": ["projects/bridge.md"],
+        "-from:lind": ["100%.md"],
+        "source:notes lang:en": ["projects/bridge.md"],
+        "source:NOTES lang:en": ["projects/bridge.md"],
+        "kind:obsidian lang:en": ["projects/bridge.md"],
+    }.items():
+        for words in ("rust ", ""):
+            assert found(world, words + query) == expected, query
+
+
+def test_of_copies_the_one_that_passes_is_shown(world: World) -> None:
+    put(world, "old/a.md", "the same")
+    put(world, "new/b.md", "the same")
+    (hit,) = ask(world, "same path:new").hits
+    assert (hit.item, len(hit.places)) == ("new/b.md", 2)
+
+
+def test_pages_follow_one_another_and_the_total_stays(world: World) -> None:
+    for n in range(5):
+        put(world, f"{n}.md", f"rust {n}")
+    pages = [ask(world, "rust", limit=2, offset=offset) for offset in (0, 2, 4, 6)]
+    assert [len(page.hits) for page in pages] == [2, 2, 1, 0]
+    assert [page.total for page in pages[:3]] == [5, 5, 5]
+    assert len({hit.item for page in pages for hit in page.hits}) == 5
+    assert not pages[3].is_partial
+
+
+def test_links_of_notes_do_not_clutter_a_snippet(world: World) -> None:
+    put(world, "a.md", "See [[Bridges/Main girder|the girder]] and [[rust]], or ![[Girder plan]].")
+    (hit,) = ask(world, "girder").hits
+    assert hit.snippet == "See the [girder] and rust, or [Girder] plan."
+
+
+def test_unknown_filters_are_refused(world: World) -> None:
+    with pytest.raises(BadInput):
+        ask(world, "tga:bridge")
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "distance"),
+    [
+        ("a", "a", 0),
+        ("ab", "ba", 1),
+        ("girder", "girdr", 1),
+        ("kitten", "sitting", 3),
+        ("", "abc", 3),
+        ("abcd", "badc", 2),
+    ],
+)
+def test_distance_between_words(word: str, other: str, distance: int) -> None:
+    assert [is_near(word, other, most) for most in range(distance + 2)] == [False] * distance + [True, True]
+    assert is_near(other, word, distance)

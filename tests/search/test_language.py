@@ -1,0 +1,115 @@
+"""The query language: what is a filter, what is text, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.errors import BadInput
+from catchment.ledger.library.filters import Filter, FilterName
+from catchment.ledger.library.query import Query
+from catchment.search.language import parse
+
+NOW = datetime(2026, 3, 11, 15, tzinfo=UTC)  # a Wednesday
+SOURCES = {"notes": "obsidian", "mail": "imap"}
+
+
+def read(text: str) -> Query:
+    return parse(text, SOURCES, NOW)
+
+
+def words(query: Query) -> list[list[str]]:
+    return [[term.text for term in group] for group in query.wanted]
+
+
+def days(query: Query) -> tuple[str, str]:
+    """The first day of the only filter, a date, and the first one after it."""
+    (found,) = query.filters
+    assert found.name is FilterName.DATE
+    first, last = (datetime.fromtimestamp(micros / 1_000_000, UTC).date().isoformat() for micros in found.values)
+    return first, last
+
+
+def test_filters_and_words_come_in_any_order() -> None:
+    query = read('tag:bridge rust "main girder" -painted path:"My projects"')
+    assert query.filters == (Filter(FilterName.TAG, ("bridge",)), Filter(FilterName.PATH, ("My projects",)))
+    assert words(query) == [["rust"], ["main girder"]]
+    assert [term.text for term in query.unwanted] == ["painted"]
+
+
+def test_or_joins_two_terms() -> None:
+    assert words(read('rust OR "main girder" OR paint bridge')) == [["rust", "main girder", "paint"], ["bridge"]]
+    assert words(read("OR rust OR")) == [["rust"]]
+
+
+def test_minus_before_a_filter_excludes() -> None:
+    assert read("-tag:draft x").filters == (Filter(FilterName.TAG, ("draft",), is_negated=True),)
+
+
+@pytest.mark.parametrize("text", ["http://x.org", "12:30", "std::string", "Note: x", "key:value", "a:b", '"tga:x"'])
+def test_text_with_a_colon_is_text(text: str) -> None:
+    assert read(text).filters == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "first", "beyond"),
+    [
+        ("2025", "2025-01-01", "2026-01-01"),
+        ("2025-12", "2025-12-01", "2026-01-01"),
+        ("2024-2", "2024-02-01", "2024-03-01"),
+        ("2025-03-14", "2025-03-14", "2025-03-15"),
+        ("today", "2026-03-11", "2026-03-12"),
+        ("yesterday", "2026-03-10", "2026-03-11"),
+        ('"this week"', "2026-03-09", "2026-03-16"),
+        ('"last week"', "2026-03-02", "2026-03-09"),
+        ('"last month"', "2026-02-01", "2026-03-01"),
+        ('"last year"', "2025-01-01", "2026-01-01"),
+        ('"this year"', "2026-01-01", "2027-01-01"),
+    ],
+)
+def test_dates(value: str, first: str, beyond: str) -> None:
+    assert days(read(f"date:{value}")) == (first, beyond)
+
+
+def test_after_is_from_a_date_on_and_before_excludes_it() -> None:
+    (after,), (before,) = read("after:2025").filters, read("before:2025").filters
+    assert after.values[0] == before.values[1] == datetime(2025, 1, 1, tzinfo=UTC).timestamp() * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("tga:bridge", "did you mean tag:"),
+        ("tag:", "tag: needs a value, such as tag:bridge"),
+        ('source:""', "needs a value"),
+        ("source:note", "did you mean source:notes?"),
+        ("kind:github", "it can be imap, obsidian"),
+        ("type:pfd", "did you mean type:pdf?"),
+        ("has:teeth", "it can be attachment"),
+        ("after:2025-13", "is not a date; write 2025"),
+        ("date:9999-12-31", "is not a date"),
+        ("before:someday", "is not a date"),
+    ],
+)
+def test_nonsense_is_refused_with_the_remedy(text: str, problem: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        read(text)
+    assert problem in str(refused.value)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        read(text)
+    except BadInput as refused:
+        assert ":" in text and "\n" not in str(refused)
+
+
+@given(st.dates(date(1, 1, 2), date(9998, 12, 30)), st.sampled_from(["week", "month", "year"]))
+def test_whole_spans_hold_their_day(day: date, unit: str) -> None:
+    now = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    (found,) = parse(f'date:"this {unit}"', {}, now).filters
+    assert found.values[0] <= now.timestamp() * 1_000_000 < found.values[1]
