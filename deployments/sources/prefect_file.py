@@ -1,6 +1,6 @@
-"""The format of prefect.yaml, strictly: what Prefect passes over in silence is an error with its line here.
+"""The format of prefect.yaml, read strictly: mistakes that Prefect ignores are errors with their line.
 
-Prefect ignores an unknown key, skips a whole file that does not validate, and still ends with exit code 0.
+Prefect ignores an unknown key, skips a whole file that does not validate, and still exits with code 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Steps = list[dict[str, Any]] | None
 
 
 class Schedule(Strict):
-    """When a deployment runs. The slug is its identity: with it, a switch turned in the UI survives the next deploy."""
+    """When a deployment runs. The slug is its identity, by which a deploy keeps its state in the UI."""
 
     cron: Annotated[str, AfterValidator(check_cron)] | None = None
     interval: Annotated[timedelta, Field(ge=timedelta(seconds=SHORTEST), le=timedelta(seconds=LONGEST))] | None = None
@@ -53,7 +53,7 @@ class WorkPool(Strict):
 
 
 class ConcurrencyLimit(Strict):
-    """How many runs of a deployment may go on at once, and what happens to one more."""
+    """How many runs of a deployment may execute at once, and whether a further run waits or is cancelled."""
 
     limit: Annotated[int, Field(ge=1)]
     collision_strategy: Annotated[str, Field(pattern="^(ENQUEUE|CANCEL_NEW)$")] = "ENQUEUE"
@@ -99,7 +99,7 @@ class _File(Strict):
 
 @dataclass(frozen=True)
 class Outline:
-    """A file that was read as YAML, and not checked yet: its text, what it says, and where in the text each value is."""
+    """A parsed YAML file before validation: its text, its values, and their positions in the text."""
 
     name: str
     text: str
@@ -107,13 +107,13 @@ class Outline:
     data: dict[str, Any]
 
     def error(self, location: Location, problem: str) -> ConfigError:
-        """A complaint about the value at this place, with its line."""
+        """Return an error about the value at a location, with its line."""
         return ConfigError(f"{self.name} line {_line(self.root, location)}: {problem}")
 
 
 @dataclass(frozen=True)
 class PrefectFile(Outline):
-    """A file that was read and found right."""
+    """A validated file."""
 
     deployments: tuple[Deployment, ...]
 
@@ -137,9 +137,9 @@ def outline(text: str, name: str) -> Outline:
 
 
 def checked(draft: Outline, *, besides: Collection[str] = ()) -> PrefectFile:
-    """The file, if all that it says is right; keys at its top that are in `besides` are not of this format.
+    """Validate a file. The top-level keys in `besides` do not belong to this format.
 
-    Raises ConfigError with the line of what is wrong, and the remedy.
+    Raises ConfigError with the line and the remedy.
     """
     try:
         said = _File.model_validate({key: value for key, value in draft.data.items() if key not in besides})
@@ -158,8 +158,8 @@ def checked(draft: Outline, *, besides: Collection[str] = ()) -> PrefectFile:
 
 
 def complaint(file: Outline, error: ValidationError, model: type[BaseModel], within: Location = ()) -> ConfigError:
-    """Say the first thing that is wrong in one line, and how many more there are. Never repeats a value of the file."""
-    # A wrong key explains the missing one beside it, so it is said first.
+    """Describe the first error in one line, with the number of further ones. Never repeats a value of the file."""
+    # A wrong key explains the missing one beside it, so it comes first.
     details = sorted(error.errors(include_input=False), key=lambda one: one["type"] != "extra_forbidden")
     first = details[0]
     location = (*within, *first["loc"])
@@ -191,12 +191,12 @@ def _load(text: str, name: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         line = f" line {mark.line + 1}" if mark else ""
         raise ConfigError(f"{name}{line}: this is not valid YAML ({getattr(error, 'problem', 'unreadable')})") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        # A day that no month has, a tag such as !!bool before what is none, brackets within brackets without end.
+        # A date that does not exist, a tag such as !!bool before another type, endlessly nested brackets.
         raise ConfigError(f"{name}: a value in it cannot be read as YAML; put text in quotes") from None
 
 
 def _refuse_doubles(node: yaml.Node, name: str, seen: set[int]) -> None:
-    """YAML lets the later of two equal keys win in silence."""
+    """Refuse duplicate keys, of which YAML silently uses the last."""
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -215,7 +215,7 @@ def _refuse_doubles(node: yaml.Node, name: str, seen: set[int]) -> None:
 
 
 def find(root: yaml.Node, location: Sequence[int | str]) -> tuple[yaml.Node | None, yaml.Node]:
-    """The key and the value at a place, or at the nearest place above it that is in the text."""
+    """The key and the value at a location, or at its nearest parent that is in the text."""
     found_key: yaml.Node | None = None
     node = root
     for part in location:
@@ -235,7 +235,7 @@ def _line(root: yaml.Node, location: Location) -> int:
 
 
 def _keys(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
-    """The keys that the model at this place below `model` takes."""
+    """The valid keys of the model at a location below `model`."""
     current: type[BaseModel] = model
     for part in location:
         field = next((field for name, field in current.model_fields.items() if part in (name, field.alias)), None)

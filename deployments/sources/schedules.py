@@ -38,7 +38,7 @@ def seconds(every: str) -> int:
 
 
 def check_cron(line: str) -> str:
-    """A cron line of five fields, as it is. Raises ValueError naming the field that is wrong, or for days that never come."""
+    """Return a valid cron line of five fields. Raises ValueError naming the invalid field, or for dates that do not exist."""
     given = line.split()
     if len(given) != len(_FIELDS):
         raise ValueError('a cron line has five fields: minute, hour, day, month, day of the week, as in "0 7 * * 1-5"')
@@ -53,11 +53,11 @@ def check_cron(line: str) -> str:
 
 
 def check_rrule(rule: str) -> str:
-    """A recurrence rule (RFC 5545), as it is. Raises ValueError.
+    """Return a valid recurrence rule (RFC 5545). Raises ValueError.
 
-    The server counts every time of a rule from its beginning, or from 2020, in its only thread: a rule that stays where it is
-    would stop it for good, and one of each minute for most of a minute, again and again. Of one whose days never come it looks
-    at every day until the year 9999, for 10 s.
+    The server enumerates all times of a rule from its beginning, or from 2020, in its only thread. A rule that never advances
+    would block it forever, a rule for each minute most of a minute at every look. For a rule without any existing date it
+    tries all days until the year 9999, which takes 10 s.
     """
     from dateutil.rrule import rrulestr
 
@@ -142,7 +142,7 @@ def _is_in(number: int, field: str, low: int, high: int, names: tuple[str, ...])
         first, dash, last = ends.partition("-")
         start = low if first == "*" else _number(first, low, names) or low
         stop = (_number(last, low, names) or high) if dash else high if first == "*" or step else start
-        # One that ends before it begins goes round.
+        # A range that ends before it begins wraps around.
         if stop < start or (start <= number <= stop and (number - start) % int(step or 1) == 0):
             return True
     return False

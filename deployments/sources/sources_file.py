@@ -1,6 +1,6 @@
-"""The sources, as they are written in `sources.yaml` in the home folder: prefect.yaml's format and a version, read strictly.
+"""The sources in `sources.yaml` in the home folder: the format of prefect.yaml with a version, read strictly.
 
-Adding and removing edit the text and leave the rest of it, comments included, as a person wrote it.
+Adding and removing a source edit the text and keep the rest of it, comments included.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from deployments.sources.prefect_file import (
     outline,
 )
 from deployments.sources.schedules import local_zone, seconds
-from deployments.sources.sources_version import KEY, VERSION, kept, led_forward, version_of
+from deployments.sources.sources_version import KEY, VERSION, backup, migrated, version_of
 
 _HEADER = """\
 # The sources of Catchment, in the format of prefect.yaml. `catchment sources add` edits this file, and so may you:
@@ -55,9 +55,9 @@ _SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """One source as it is written down. `paused` is how it begins; later the pause in the UI or by command counts.
+    """One source of the file. `paused` counts when it is first deployed; later the pause in the UI or by command counts.
 
-    `quiet`: for a watched source, the seconds without a change that are waited for, 0 to 120; None: what is usual.
+    `quiet`: for a watched source, the seconds without a change before its sync, 0 to 120; None: the default.
     """
 
     name: str
@@ -70,22 +70,22 @@ class SourceEntry:
 
 
 class SourcesFile:
-    """The file of the sources; what is added or removed is in force after `save`.
+    """The file of the sources; `save` writes the additions and removals.
 
-    A file of an older version is read as one of this program's; `save` leads it forward and keeps it as it was beside it.
+    A file of an older version is migrated in memory; `save` writes it and keeps a copy of the older file beside it.
     """
 
     def __init__(self, path: Path, text: str) -> None:
-        """Raises ConfigError with the line of what is wrong, and the remedy."""
+        """Raises ConfigError with the line and the remedy."""
         before = outline(text, path.name)
         self._path = path
         self._before = before
-        self._file = _checked(led_forward(before))
+        self._file = _checked(migrated(before))
         self._entries = _entries(self._file)
 
     @classmethod
     def load(cls, path: Path) -> SourcesFile:
-        """Read the file, or begin a new one. Raises ConfigError with the line of what is wrong, and the remedy."""
+        """Read the file, or begin a new one. Raises ConfigError with the line and the remedy."""
         try:
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
@@ -101,7 +101,7 @@ class SourcesFile:
     @classmethod
     @contextmanager
     def changing(cls, path: Path) -> Iterator[SourcesFile]:
-        """The file as it is now, saved if the block changes it, or if it is older; who else changes it so waits meanwhile."""
+        """Lock and read the file; save it at the end of the block if it was changed or migrated."""
         with atomic_files.alone(path.parent):
             yield (file := cls.load(path))
             if file._file.text != file._before.text:
@@ -118,7 +118,7 @@ class SourcesFile:
         return self._file
 
     def add(self, entry: SourceEntry) -> None:
-        """Append a source. Raises BadInput when the name is taken or cannot be one."""
+        """Append a source. Raises BadInput if the name is taken or invalid."""
         try:
             TypeAdapter(SourceName).validate_python(entry.name)
         except ValidationError:
@@ -130,7 +130,7 @@ class SourcesFile:
         self._become(_with_entry(self._file, _written(entry)), (*self._entries, entry))
 
     def remove(self, name: str) -> None:
-        """Take a source out of the file. Raises NotFound."""
+        """Remove a source from the file. Raises NotFound."""
         index = next((index for index, entry in enumerate(self._entries) if entry.name == name), None)
         if index is None:
             raise NotFound(f"there is no source {name}; see `catchment sources list`")
@@ -139,19 +139,19 @@ class SourcesFile:
 
     @property
     def is_older(self) -> bool:
-        """Whether the file is there, and of an older version than this program's."""
+        """Whether the file exists with an older version than this program's."""
         return version_of(self._before) < VERSION and self._path.exists()
 
     def save(self) -> None:
-        """Write the file as a whole: after a crash it is the old one or the new one."""
+        """Write the file atomically: after a crash it is the old one or the new one."""
         if self.is_older:
-            atomic_files.write(kept(self._path, version_of(self._before)), self._path.read_bytes())
-        # A person may keep the file elsewhere, and have a link to it here.
+            atomic_files.write(backup(self._path, version_of(self._before)), self._path.read_bytes())
+        # The path may be a symbolic link of the operator.
         atomic_files.write(self._path.resolve(), self._file.text.encode())
         self._before = self._file
 
     def _become(self, text: str, expected: tuple[SourceEntry, ...]) -> None:
-        """Take the edited text, but only if it says what was meant: an anchor may be used beyond its entry."""
+        """Use the edited text if it parses to the expected entries; it may not where an entry has a YAML anchor."""
         try:
             file = _checked(outline(text, self._file.name))
             entries = _entries(file)
@@ -163,12 +163,12 @@ class SourcesFile:
 
 
 def schedule_of(every: str | None = None, cron: str | None = None, rrule: str | None = None) -> tuple[Schedule, ...]:
-    """The schedules that were asked for, in this machine's time zone: one, or none. Raises BadInput with the remedy."""
+    """Return the requested schedule, or none, in this machine's time zone. Raises BadInput with the remedy."""
     if sum(value is not None for value in (every, cron, rrule)) > 1:
         raise BadInput("give one of --every, --cron and --rrule")
     if every is None and cron is None and rrule is None:
         return ()
-    # One slug whatever the times: a schedule that is changed stays the same one, with its switch.
+    # The slug does not depend on the times: a changed schedule keeps its identity and its switch.
     fields: dict[str, Any] = {"slug": "main", "timezone": local_zone(), "cron": cron, "rrule": rrule}
     try:
         fields["interval"] = None if every is None else seconds(every)
@@ -230,7 +230,7 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
 
 
 def _watching(file: PrefectFile, index: int, tags: Sequence[str]) -> tuple[bool, float | None]:
-    """What the tags say: `watch`, or `watch:5s` for a quiet of the source's own."""
+    """Read the tags: `watch`, or `watch:5s` with a quiet period of this source."""
     said = [tag for tag in tags if tag.partition(":")[0] == _WATCH]
     if not said or said == [_WATCH]:
         return bool(said), None
@@ -253,7 +253,7 @@ def _written(entry: SourceEntry) -> dict[str, Any]:
         written["schedules"] = [_schedule(schedule) for schedule in entry.schedules]
     if entry.paused:
         written["paused"] = True
-    # One sync of a source at a time; another that is asked for meanwhile waits.
+    # One sync of a source at a time; another run waits.
     written["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
     written["work_pool"] = {"name": POOL}
     return written
@@ -283,7 +283,7 @@ def _with_entry(file: PrefectFile, entry: dict[str, Any]) -> str:
         after = _last_line(node) + 1
         indent = " " * node.start_mark.column
         return "".join([*lines[:after], textwrap.indent(block, indent), *lines[after:]])
-    # `deployments: []`, or nothing after the colon: the entry takes its place on the lines below.
+    # Replace `deployments: []`, or an empty value, by the entry on the lines below.
     start, end = key.end_mark.index, node.end_mark.index
     head = file.text[start:end].partition(":")[0] + ":"
     rest = file.text[end:].partition("\n")
@@ -302,7 +302,7 @@ def _without_entry(file: PrefectFile, index: int) -> str:
 
 
 def _last_line(node: yaml.Node) -> int:
-    """The last line that belongs to a value; YAML's own end of a block lies after the comments that follow it."""
+    """The last line of a value; the end mark of a YAML block lies after the comments that follow it."""
     inner: Sequence[yaml.Node] = ()
     if isinstance(node, yaml.SequenceNode) and not node.flow_style:
         inner = node.value

@@ -1,7 +1,7 @@
-"""The version of the format of `sources.yaml`, and the steps that lead an older file forward.
+"""The version of the format of `sources.yaml`, and the steps that migrate an older file.
 
-A step is a function from a text to the text of the next version. It edits lines and keeps the rest, comments included; what it
-made is kept only if it says what was meant.
+A step is a function from a text to the text of the next version. It edits lines and keeps the others, comments included. Its
+result is used only if it parses to the expected values.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from deployments.sources.prefect_file import Outline, outline
 
 KEY = "version"
 VERSION = 1
-"""The version of this program; a file that names none is of version 0."""
+"""The version of this program; a file without a version has version 0."""
 
 Step = Callable[[Outline], tuple[str, Mapping[str, Any]]]
-"""Of a file of the version before: its text in the next one, and what that has to say."""
+"""From a file of the previous version to its text in the next version, and the values expected there."""
 
 
 def version_of(file: Outline) -> int:
-    """The version of a file. Raises ConfigError when it is newer than this program, or none."""
+    """Return the version of a file. Raises ConfigError if it is newer than this program, or not a version."""
     found = file.data.get(KEY, 0)
     if type(found) is not int or found < 0:
         raise file.error((KEY,), f"{KEY}: write the number of the format, {VERSION}")
@@ -34,21 +34,21 @@ def version_of(file: Outline) -> int:
     return found
 
 
-def led_forward(file: Outline) -> Outline:
-    """The file as this program's version has it; the same when it is that. Raises ConfigError with the remedy."""
+def migrated(file: Outline) -> Outline:
+    """Return the file in the version of this program. Raises ConfigError with the remedy."""
     for step in _STEPS[version_of(file) :]:
-        text, meant = step(file)
-        led = _read(text, file.name)
-        if led is None or not _same(led.data, meant, set()):
+        text, expected = step(file)
+        result = _read(text, file.name)
+        if result is None or not _same(result.data, expected, set()):
             raise ConfigError(
                 f"{file.name} cannot be edited by this command as it is written; put `{KEY}: {VERSION}` first"
             )
-        file = led
+        file = result
     return file
 
 
-def kept(path: Path, version: int) -> Path:
-    """Where the file is kept as it was when it was of this version."""
+def backup(path: Path, version: int) -> Path:
+    """The path of the copy of a file that is kept when it is migrated from this version."""
     return path.with_name(f"{path.name}.version-{version}")
 
 
@@ -60,7 +60,7 @@ def _read(text: str, name: str) -> Outline | None:
 
 
 def _same(one: Any, other: Any, met: set[tuple[int, int]]) -> bool:
-    """Whether two values are equal, with each pair looked at once: aliases make little text say a great deal."""
+    """Whether two values are equal. Compares each pair once, because YAML aliases can repeat a value very often."""
     if (id(one), id(other)) in met:
         return True
     met.add((id(one), id(other)))
@@ -72,12 +72,12 @@ def _same(one: Any, other: Any, met: set[tuple[int, int]]) -> bool:
 
 
 def _named(file: Outline) -> tuple[str, Mapping[str, Any]]:
-    """From 0 to 1: the file says its version; below all else, so that complaints about it name the lines that a person sees."""
+    """From 0 to 1: add the version, at the end, so that errors name the lines of the file as it was written."""
     begin, end = file.root.start_mark, file.root.end_mark
     if file.root.flow_style and begin is not None:
         head, tail = file.text[: begin.index + 1], file.text[begin.index + 1 :]
         return f"{head}{KEY}: 1, {tail}", {KEY: 1, **file.data}
-    # A file of nothing but comments has no mark.
+    # A file with comments only has no mark.
     at, column = (len(file.text), 0) if begin is None else (end.index, begin.column)
     head, tail = file.text[:at], file.text[at:]
     line = "" if not head or head.endswith("\n") else "\n"
