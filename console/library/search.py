@@ -66,7 +66,7 @@ def search(
     options = {"source": source, "kind": kind, "type": media_type, "tag": tag, "after": after, "before": before}
     query = " ".join([*(words or ()), *(f'{name}:"{value}"' for name, value in options.items() if value is not None)])
     if not query.strip():
-        raise BadInput("nothing to search for; type words or a filter, see `catchment search --help`")
+        raise BadInput("argument missing; see `catchment search --help`")
     with session.reading() as ledger:
         if source:
             ledger.sources.get(source)
