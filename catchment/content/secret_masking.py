@@ -1,6 +1,6 @@
 """Secrets in content: what looks like a password, a token or a key is replaced before anything of it is kept.
 
-`secret_rules` has the table of rules. What is masked is counted; what it was is nowhere.
+`secret_rules` has the table of rules. Masked secrets are counted and kept nowhere.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def tells_of_secrets(document: Document) -> bool:
 
 
 def mask(text: str, found: Counter[str] | None = None) -> str:
-    """The text without secrets; those that were there are counted by what they are called. Linear in the text's length.
+    """Replace the secrets in a text and count them by kind. Linear in the text's length.
 
-    A secret may hide the beginning of another, so a text that had some is searched again.
+    A secret may hide the start of another, so a text with secrets is searched again.
     """
     found = Counter() if found is None else found
     for _ in range(_MOST_ROUNDS):

@@ -1,7 +1,7 @@
-"""What secrets look like: one table of rules, for the tokens of each issuer and for each way to write a password down.
+"""The forms of secrets: one table of rules for the tokens of each issuer and for the usual ways to write passwords down.
 
-A rule has a name, hints (lower-case words of which one is always there), and a shape. A shape that others could have as well is
-checked: by check digits, by how random it is, or by the words around it. docs/privacy.md lists the kinds.
+A rule has a name, hints and a shape. Ambiguous shapes need further evidence: check digits, randomness, or the words around
+them. docs/privacy.md lists the kinds.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 
 class SecretRule(NamedTuple):
-    """What a secret is called, what is always in or before one, and how it looks; its group `secret`, or all of it, goes.
+    """A kind of secret. The last named group of `pattern` is the secret, or the whole match without one.
 
+    `hints`: lower-case words, at least one of which occurs in or before each secret. `holds`: whether a match is a secret.
     `alone`: the hint and the secret stand in one long word with a digit; only such words are searched for the hint.
     `named`: the pattern is for lower-case text and begins with a word, so the speed is that of a search for the word.
     """
@@ -251,14 +252,14 @@ def span(match: re.Match[str]) -> tuple[int, int]:
     return match.span(match.lastgroup or 0)
 
 
-# ── what tells a secret from other words ──────────────────────────────────────────────────────────────────────────────
+# ── checks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _PLACE = re.compile(
     r"[<>«»{}$%*…\s]|\.\.\.|xxx|example|placeholder|change.?me|your|dummy|test|fake|sample|redacted|\A[a-z]+[_.-]?[0-9]{0,2}\Z"
     r"|0123|1234|abcd|[()]|://|\A[\w-]+(?:\.[A-Za-z_]\w*)+\Z",
     re.IGNORECASE,
 )
-"""A place for a secret, a name in code, an address or a sequence."""
+"""Placeholders, names in code, addresses and sequences."""
 _STAND_IN = re.compile(
     r"[<>«»{}$%*…\s]|\.\.\.|xxx|example|placeholder|change.?me|your|dummy|redacted|pass(?:word|wd)", re.IGNORECASE
 )
@@ -296,7 +297,7 @@ def _is_no_filler(match: re.Match[str]) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether a value looks drawn by lot, and is not a word, a path, a name in code or a place for one."""
+    """Whether a value looks random: neither a word, a path, a name in code nor a placeholder."""
     if len(value) < LEAST_LENGTH or not (_LETTER.search(value) and _DIGIT.search(value)) or _PLACE.search(value):
         return False
     if _HEXADECIMAL.fullmatch(value):  # a short one is mostly the number of something
@@ -306,7 +307,7 @@ def _is_random(value: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether a short value is mixed as passwords are: letters, digits and signs in turn."""
+    """Whether letters, digits and signs alternate in a short value, as in passwords."""
     kinds = [next(number for number, kind in enumerate(_CLASSES) if kind.match(letter)) for letter in value]
     turns = sum(1 for before, after in pairwise(kinds) if before != after)
     return (
@@ -356,13 +357,13 @@ def _is_authorization(match: re.Match[str], text: str) -> bool:
 
 
 def _is_credential(match: re.Match[str], text: str) -> bool:
-    """Whether what a header, a command or a file of logins holds at the place of a secret is one, and not a place for it."""
+    """Whether a value in a header, a command or a login file is a secret and not a placeholder."""
     start, stop = span(match)
     return not (_STAND_IN.search(text, start, stop) or _FILLER.search(text, start, stop) or text[start:stop].isalpha())
 
 
 def _is_no_place(match: re.Match[str], _text: str) -> bool:
-    """Whether a password in an address is one, and not a place for it."""
+    """Whether the password in an address is not a placeholder."""
     return not _PLACE.search(match["secret"]) and match["secret"].lower() not in _EVERYBODYS
 
 
@@ -457,12 +458,12 @@ _ASSIGNED = (
 
 
 def _assigned(name: str, words: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
-    """A value that is given to something with one of these names."""
+    """A value assigned to one of these names."""
     return SecretRule(name, (), re.compile(words + _ASSIGNED), holds, alone=False, named=True)
 
 
 def _after(name: str, pattern: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
-    """A secret behind certain words, in lower case."""
+    """A secret after certain words, which are in lower case."""
     return SecretRule(name, (), re.compile(pattern), holds, alone=False, named=True)
 
 

@@ -1,4 +1,4 @@
-"""Bytes to text: the encoding is found or guessed, line ends become LF, and what could not be read is said in a warning."""
+"""Decode text: find or guess the encoding, turn line ends into LF, and warn of unreadable characters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAMPLE = 8_192
 _LEAST_UTF16 = 16
 _GUESSED_FROM = 16_384
 _DOUBTFUL = 0.2
-"""Of texts that are guessed with less confidence than this, one in ten is read wrong; of the others one in a hundred."""
+"""Below this confidence 10 % of the guesses are wrong, above it less than 1 %."""
 _BLIND = 0.02
 _DOUBT = "the encoding is a guess ({}); if the text is wrong, set `encoding` for the source"
 _LATIN = ("cp1250", "cp1252", "cp1254", "cp1257", "cp1258", "iso8859-2", "iso8859-9", "iso8859-15")
@@ -43,7 +43,7 @@ _CONTROLS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 27})
 
 
 class Decoded(NamedTuple):
-    """Text with what was odd about it; `properties` names an encoding that was guessed."""
+    """Text and its warnings; `properties` names a guessed encoding and the confidence."""
 
     text: str
     warnings: tuple[str, ...] = ()
@@ -119,9 +119,9 @@ def _forced(data: bytes, encoding: str) -> Decoded:
 
 
 def _guessed(data: bytes) -> Decoded:
-    """The text in the encoding that its letters suggest; lines in ASCII suggest none.
+    """Guess the encoding from the lines beyond ASCII and decode the text.
 
-    Letters beyond ASCII stand alone in the languages of the Latin script ("Größe", "20 °C") and together in others.
+    In languages of the Latin script, letters beyond ASCII mostly stand alone ("Größe", "20 °C"); in others they form runs.
     """
     import chardet
 
@@ -145,7 +145,7 @@ def _guessed(data: bytes) -> Decoded:
 
 
 def _unmarked_utf16(data: bytes) -> str:
-    """The byte order of UTF-16 without a mark; "" for other data. In text every unit is a character that has a name."""
+    """The byte order of UTF-16 without a mark; "" for other data. In text every unit is an assigned character."""
     head = data[:_SAMPLE]
     if len(data) % 2 or len(head) < _LEAST_UTF16 or b"\x00\x00\x00" in head:
         return ""

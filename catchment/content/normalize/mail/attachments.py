@@ -20,7 +20,7 @@ _BODIES = frozenset({"text/plain", "text/html", "text/enriched", "text/richtext"
 _DATA = frozenset(
     {"text/css", "text/directory", "text/javascript", "text/rfc822-headers", "text/rtf", "text/vcard", "text/x-vcard"}
 )
-"""Types of text that are a file wherever they stand."""
+"""Text types that are always files."""
 _NOT_FILES = frozenset(
     {
         "application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature",
@@ -110,10 +110,9 @@ def is_file(media_type: str, *, disposition: str, named: bool, empty: bool, is_r
 
 
 def _is_text(media_type: str, *, disposition: str, named: bool, is_root: bool) -> bool:
-    """Whether a part is text of the message itself. Every text part is this or a file, so no words are lost.
+    """Whether a part is text of the message itself. All other text parts are files, so no words are lost.
 
-    A file name does not make an attachment of what is to be shown inline (RFC 2183, 2.1; RFC 8621, 4.1.4), and a text type
-    that nobody knows is plain text (RFC 2046, 4.1.4).
+    Inline parts may have a file name (RFC 2183, 2.1; RFC 8621, 4.1.4). Unknown text types are plain text (RFC 2046, 4.1.4).
     """
     if media_type not in _BODIES and (not media_type.startswith("text/") or media_type in _DATA):
         return False

@@ -1,4 +1,4 @@
-"""Outlook's own message files (.msg): what xberg reads of one, under the names that other messages have."""
+"""Outlook's message files (.msg): xberg's metadata under the property names of other messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def outlook(metadata: Any, text: str, media_type: str) -> Document:
 
 
 def _sender(mail: Any, authors: Any) -> str:
-    """`Name <address>`; an address of Exchange's directory is none that others can use."""
+    """`Name <address>`, without addresses of Exchange's own directory."""
     name = getattr(mail, "from_name", None) or next(iter(authors or ()), "")
     address = getattr(mail, "from_email", None) or ""
     if "@" not in address:

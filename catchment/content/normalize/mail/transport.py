@@ -34,9 +34,9 @@ def undone(body: bytes, encoding: str) -> bytes:
 
 
 def _from_base64(body: bytes) -> bytes:
-    """Base64 as it comes: foreign characters are passed over, and what is cut off at the end is left out.
+    """Decode base64 leniently: skip foreign characters and an incomplete end.
 
-    A body of plain words that only the label calls base64 is returned as it is.
+    Return plain text that is only labelled base64 unchanged.
     """
     if end := _FOOTER.search(body):
         body = body[: end.start() + 2]
