@@ -38,7 +38,7 @@ class FolderSettings(SourceSettings):
     encoding: TextEncoding | None = Field(
         None,
         title="Encoding",
-        description="How text is written that is not in UTF-8 and names no encoding, such as windows-1251; else it is guessed",
+        description="Encoding of text that is not UTF-8 and declares none, such as windows-1251; default: detected",
     )
 
     @classmethod

@@ -1,7 +1,7 @@
-"""GitHub: what is in repositories, and what is said about it, as items.
+"""GitHub repositories: files, wikis, issues, pull requests, comments and releases as items.
 
-`settings` is what a person says, `names` how a repository and its items are called, `connector` puts the listings of all
-repositories one after another. Content: `git` runs git, `mirror` keeps a copy of a repository, `code` tells what is different.
+`settings` describes a source, `names` defines locators, `connector` chains the listings of all repositories. `git`
+reads files with the git program; `api` reads everything else over HTTP.
 """
 
 from __future__ import annotations

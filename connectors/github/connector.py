@@ -1,4 +1,4 @@
-"""The connector for repositories of GitHub, or for a clone on this machine."""
+"""The connector for GitHub repositories, or for a local clone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MEGABYTE = 1_000_000
 
 
 class GitHub:
-    """The connector for GitHub: the files of repositories, their wikis, and what is said about them."""
+    """The connector for GitHub: files of repositories, wikis, issues, pull requests, comments and releases."""
 
     kind: ClassVar[str] = "github"
     settings: ClassVar[type[SourceSettings]] = GitHubSettings
@@ -64,29 +64,26 @@ class GitHub:
         return GitHub, (self._settings,)
 
     def limits(self) -> HostLimits:
-        """As `Paced.limits`; a clone on this machine asks nobody."""
         return host_limits(self._settings) if self._settings.clone is None else HostLimits("this machine")
 
     def scopes(self) -> Mapping[str, str]:
-        """As `Guarded.scopes`."""
         if self._settings.clone is not None:
             return {}
-        said = {
-            "files": (("code", "wiki"), "the files of the repositories and of their wikis"),
+        scopes = {
+            "files": (("code", "wiki"), "files of the repositories and their wikis"),
             "discussions": (("issues", "pulls", "releases"), "issues, pull requests, comments and releases"),
         }
-        return {scope: words for scope, (parts, words) in said.items() if set(parts) & set(self._settings.include)}
+        return {scope: words for scope, (parts, words) in scopes.items() if set(parts) & set(self._settings.include)}
 
     def scope_of(self, locator: str) -> str:
-        """As `Guarded.scope_of`."""
         return "files" if is_file(locator) else "discussions"
 
     def token(self) -> str | None:
-        """The access token, as it is now. Raises LoginFailed where its place is empty."""
+        """Return the current access token. Raises LoginFailed if its reference is empty."""
         return resolve(self._settings.token) if self._settings.token else None
 
     def probe(self) -> str:
-        """As `Connector.probe`."""
+        """Check access and describe the source in one line."""
         if self._settings.clone is not None:
             return self._clone(self._settings.clone).describe()
         if self._api.is_needed:
@@ -97,37 +94,36 @@ class GitHub:
         return f"{name}: {next(iter(commit), 'empty')[:10]}{f', and {more} more' if more else ''}"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        """As `Connector.changes`."""
-        repositories, root, marks = self._found(known)
+        repositories, root, marks = self._select(known)
         yield Root(root)
         yield Checkpoint(marks)
         listings = [listing for repository in repositories for listing in self._listings_of(repository)]
-        yield from self._left_out(known, listings, {repository.name for repository in repositories})
+        yield from self._deselected(known, listings, {repository.name for repository in repositories})
         for listing in listings:
             yield from listing.changes(known, deep=deep)
         yield Checkpoint()
 
     def expect(self, items: Sequence[Item]) -> None:
-        """As `Connected.expect`."""
-        for listing, mine in groupby(items, lambda item: self._listing(item.locator)):
-            listing.expect(list(mine))
+        for listing, group in groupby(items, lambda item: self._listing(item.locator)):
+            listing.expect(list(group))
 
     def fetch(self, item: Item) -> RawContent:
-        """As `Connector.fetch`."""
         raw = self._listing(item.locator).fetch(item)
         return replace(raw, encoding=self._settings.encoding) if is_file(item.locator) else raw
 
     def close(self) -> None:
-        """As `Connected.close`."""
         for listing in self._listings.values():
             listing.close()
         self._listings.clear()
         self._api.close()
 
-    # ── what is listed ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── listings ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _found(self, known: Known) -> FoundRepositories:
-        """The repositories that are read, with what their host tells of each; git alone asks for no more than their names."""
+    def _select(self, known: Known) -> FoundRepositories:
+        """Return the selected repositories and what the host reports about them.
+
+        With git alone, only their names are known.
+        """
         if self._api.is_needed:
             return self._api.find(known.marks())
         if self._settings.clone is not None:
@@ -139,7 +135,7 @@ class GitHub:
         return self._settings.host if clone is None else self._clone(clone).identity()
 
     def _listings_of(self, repository: Repository) -> Iterator[RepositoryListing]:
-        """What is told of a repository, in this order."""
+        """Yield the listings of a repository, in the order in which they run."""
         if "code" in self._settings.include:
             yield self._code(repository.name, repository.pushed)
         if "wiki" in self._settings.include and repository.has_wiki:
@@ -148,30 +144,30 @@ class GitHub:
             yield from self._api.listings(repository.name)
 
     def _listing(self, locator: str) -> RepositoryListing:
-        """The listing that an item is of."""
+        """Return the listing that an item belongs to."""
         if is_file(locator):
             return self._code(locator.partition(":")[0].partition("@")[0])
         return self._api.listing(locator)
 
-    def _left_out(self, known: Known, listings: Sequence[RepositoryListing], names: set[str]) -> Iterator[Change]:
-        """What is known of repositories, or of parts of them, that are not told of any more."""
+    def _deselected(self, known: Known, listings: Sequence[RepositoryListing], names: set[str]) -> Iterator[Change]:
+        """Report the known items of repositories, or parts of them, that are no longer listed."""
 
-        def is_left(name: str) -> bool:
+        def is_unlisted(name: str) -> bool:
             return not any(listing.owns(name) for listing in listings)
 
-        for container in sorted(filter(is_left, known.containers())):
-            gone = repository_of(container) not in names and self._settings.selects(repository_of(container))
+        for container in sorted(filter(is_unlisted, known.containers())):
+            deleted = repository_of(container) not in names and self._settings.selects(repository_of(container))
             for locator, old in sorted(known.within(container).items()):
-                if gone:
+                if deleted:
                     yield Tombstone(locator)
                 else:
                     yield from now_excluded(locator, container, old)
-        yield Checkpoint({key: None for key in known.marks() if not is_mark(key) and is_left(key)})
+        yield Checkpoint({key: None for key in known.marks() if not is_mark(key) and is_unlisted(key)})
 
     # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _code(self, name: str, pushed: datetime | None = None) -> RepositoryListing:
-        """The files of a repository, or of a wiki; `pushed` when it is to be listed."""
+        """Return the listing of the files of a repository or wiki. `pushed` is given when it is about to be listed."""
         key = f"{name}:"
         if key not in self._listings or pushed is not None:
             clone = self._settings.clone
@@ -181,17 +177,17 @@ class GitHub:
         return self._listings[key]
 
     def _page(self, name: str) -> str:
-        """Where a repository, or that of a wiki, is shown."""
+        """Return the web page of a repository, or of a wiki's repository."""
         if self._settings.clone is not None:
             return ""
         return f"{self._settings.address}/{repository_of(f'{name}:')}"
 
     def _clone(self, folder: Path) -> Clone:
-        return Clone(folder, self._place() / "clone.read", self._seconds)
+        return Clone(folder, self._own_folder() / "clone.read", self._seconds)
 
     def _mirror(self, name: str) -> Mirror:
         return Mirror(
-            self._place() / f"{name.replace('/', '+')}.git", self._remote(name), self._max_bytes, self._seconds
+            self._own_folder() / f"{name.replace('/', '+')}.git", self._remote(name), self._max_bytes, self._seconds
         )
 
     def _remote(self, name: str) -> Remote:
@@ -199,8 +195,8 @@ class GitHub:
         alone = len(names) == 1 and not names[0].endswith("*") and not is_wiki(name)
         return Remote(self._settings.address, name, self, alone=alone)
 
-    def _place(self) -> Path:
-        """A folder of this source; where the engine gave none, one that ends with this connector."""
+    def _own_folder(self) -> Path:
+        """Return the folder of this source; a temporary one if the engine has not set it."""
         if self.folder is None:
             self.folder = Path(tempfile.mkdtemp(prefix="catchment-"))
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What every listing of a repository does: the files of it, its issues, its releases. The connector chains them."""
+"""The interface of a listing: the files of a repository, its issues, or its releases. The connector chains listings."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from catchment.model import Change, Item, RawContent
 
 
 class RepositoryListing(Protocol):
-    """One part of one repository. Of the items in its containers nothing is said by another listing."""
+    """One part of one repository. No other listing reports items in its containers."""
 
     def owns(self, name: str) -> bool:
-        """Whether a container, or a mark, is of this listing."""
+        """Return whether a container or mark belongs to this listing."""
         ...
 
     def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        """As `Connector.changes`, without the `Root`. The next listing's checkpoint may cover what it says."""
+        """Yield changes as `Connector.changes` does, without the `Root`.
+
+        A checkpoint of the next listing may cover them.
+        """
         ...
 
     def expect(self, items: Sequence[Item]) -> None:
-        """As `Connected.expect`, with the items of this listing only."""
+        """Announce the items of this listing that will be fetched next."""
         ...
 
     def fetch(self, item: Item) -> RawContent:
-        """As `Connector.fetch`."""
+        """Read an item as `Connector.fetch` does."""
         ...
 
     def close(self) -> None:
-        """As `Connected.close`."""
+        """Release connections and processes; may be called again."""
         ...

@@ -1,10 +1,10 @@
-"""How repositories and what is in them are called.
+"""Locators of repositories and their items.
 
 owner/repo:docs/a.md          a file of the default branch, in the container `owner/repo:docs`
 owner/repo@dev:docs/a.md      a file of another branch
 owner/repo.wiki:Home.md       a page of the wiki
-owner/repo#12                 whatever has a number
-docs/a.md                     a file of a clone on this machine, in the container `docs`; `@dev:docs/a.md` of a branch
+owner/repo#12                 an issue or pull request
+docs/a.md                     a file of a local clone, in the container `docs`; `@dev:docs/a.md` on a branch
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from datetime import datetime
 from typing import NamedTuple
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
-"""`owner/repo`, as GitHub lets them be called."""
+"""`owner/repo`, as GitHub permits."""
 _FILE = re.compile(r"([^:#@]*)(?:@[^:]+)?:")
 _WIKI = ".wiki"
 _NO_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|/[/.-]|\.\.|@\{|\.(?:lock)?/|^/@/$")
 
 
 class Repository(NamedTuple):
-    """A repository, as its host tells of it.
+    """A repository as reported by its host.
 
-    `id` stays when it is renamed. `pushed` is when somebody pushed last, where the host told: a look at it saves asking git.
+    `id` survives renames. `pushed` is the time of the last push, if the host reports it; without a new push, git is not
+    run.
     """
 
     name: str
@@ -34,32 +35,32 @@ class Repository(NamedTuple):
 
 
 def clone_name(folder: str) -> str:
-    """What a clone in a folder of this name is called."""
+    """Return the name of a clone in a folder with this name."""
     return re.sub(r"[:#@/]", "_", folder) or "_"
 
 
 def wiki_of(repository: str) -> str:
-    """What the wiki of a repository is called, which is a repository of its own."""
+    """Return the name of a repository's wiki, which is a separate repository."""
     return f"{repository}{_WIKI}"
 
 
 def is_wiki(name: str) -> bool:
-    """Whether a repository is a wiki."""
+    """Return whether a repository is a wiki."""
     return name.endswith(_WIKI)
 
 
 def is_branch(name: str) -> bool:
-    """Whether a branch can be called so (git check-ref-format)."""
+    """Return whether this is a valid branch name (git check-ref-format)."""
     return not _NO_BRANCH.search(f"/{name}/")
 
 
 def is_file(locator: str) -> bool:
-    """Whether an item or a container is one of files; else it is of the host's own: issues, releases."""
+    """Return whether an item or container consists of files; otherwise it comes from the API (issues, releases)."""
     return _FILE.match(locator) is not None
 
 
 def repository_of(name: str) -> str:
-    """The repository that a locator or a container belongs to: `owner/repo`."""
+    """Return the repository of a locator or container: `owner/repo`."""
     if found := _FILE.match(name):
         return found[1].removesuffix(_WIKI)
     return "/".join(re.split("[/#]", name, maxsplit=2)[:2])

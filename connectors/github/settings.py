@@ -1,4 +1,4 @@
-"""What a person says of repositories that are to be read."""
+"""Settings of a GitHub source."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Part = Literal["code", "issues", "pulls", "releases", "wiki"]
 
 
 class GitHubSettings(SourceSettings):
-    """The settings of a source of kind `github`: repositories of a host, or one clone on this machine."""
+    """Settings of a `github` source: repositories of a host, or one local clone."""
 
     repositories: tuple[str, ...] = Field(
-        (), title="Repositories", description="The repositories to read, as owner/repo; owner/* is all of an owner"
+        (), title="Repositories", description="Repositories to read, as owner/repo; owner/* includes all of an owner"
     )
     clone: FullPath | None = Field(
-        None, title="Local clone", description="A clone on this machine, as a full path, read without any network"
+        None, title="Local clone", description="Full path of a clone on this machine, read without network access"
     )
     address: str = Field(
         GITHUB, title="Address", description="https://github.com, or the address of a GitHub Enterprise server"
@@ -37,58 +37,57 @@ class GitHubSettings(SourceSettings):
     include: tuple[Part, ...] = Field(
         ("code", "issues", "pulls", "releases", "wiki"),
         title="Include",
-        description="What is read: code, issues, pulls, releases, wiki",
+        description="Parts to read: code, issues, pulls, releases, wiki",
         min_length=1,
     )
     branches: tuple[str, ...] = Field(
-        (), title="Branches", description="The branches whose files are read; none means the default branch"
+        (), title="Branches", description="Branches to read files from; none reads the default branch"
     )
     paths: tuple[str, ...] = Field(
-        (), title="Paths", description="Patterns of the files that are wanted, as in a .gitignore; none means all"
+        (), title="Paths", description="Patterns of files to include, as in a .gitignore; none includes all"
     )
     exclude: tuple[str, ...] = Field(
-        (), title="Exclude", description="Patterns of what to leave out, written as in a .gitignore: *.min.js, /dist/"
+        (), title="Exclude", description="Patterns of files to exclude, as in a .gitignore: *.min.js, /dist/"
     )
-    generated: bool = Field(
-        False, title="Generated files", description="Read also what programs wrote, and what is copied from elsewhere"
-    )
+    generated: bool = Field(False, title="Generated files", description="Include generated and vendored files")
     encoding: TextEncoding | None = Field(
         None,
         title="Encoding",
-        description="How text is written that is not in UTF-8 and names no encoding, such as windows-1251; else it is guessed",
+        description="Encoding of text that is not UTF-8 and declares none, such as windows-1251; default: detected",
     )
     token: SecretReference | None = Field(
         None,
         title="Token",
-        description="Where an access token is kept: env:VARIABLE, file:PATH, keyring:S/U, block:NAME",
+        description="Reference to an access token: env:VARIABLE, file:PATH, keyring:S/U, block:NAME",
     )
 
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:
-        """`owner/repo`, `owner/*`, several of them with commas, an address, or the path of a clone on this machine."""
+        """Return the settings for `owner/repo`, `owner/*`, several of them with commas, a URL, or the path of a local
+        clone."""
         path = expanded(Path(location))
         if location.startswith(("/", ".", "~")) or (path.is_dir() and not _are_names(location)):
             if not path.is_dir():
-                raise BadInput(f"{path.name!r} is not there; correct the path, or mount its disk first")
+                raise BadInput(f"{path.name!r}: not found; correct the path, or mount its disk first")
             return {"clone": path.absolute()}
         if "://" in location:
-            return _addressed(location)
+            return _from_url(location)
         if not _are_names(location):
-            raise BadInput(f"{location!r} is no repository; write it as owner/repo, owner/* or the path of a clone")
+            raise BadInput(f"{location!r}: not a repository; write it as owner/repo, owner/* or the path of a clone")
         return {"repositories": _names(location)}
 
     @cached_property
     def host(self) -> str:
-        """The name of the host, and its port if that is not the usual one."""
+        """The host name, with the port if it is not the default."""
         return urlsplit(self.address).netloc
 
     @cached_property
     def api(self) -> str:
-        """Where the host answers questions: `https://api.github.com`, or `/api/v3` of an Enterprise server."""
+        """The base URL of the API: `https://api.github.com`, or `/api/v3` of an Enterprise server."""
         return "https://api.github.com" if self.address == GITHUB else f"{self.address}/api/v3"
 
     def selects(self, repository: str) -> bool:
-        """Whether a repository is one of those that are read, as far as its name says."""
+        """Return whether a repository is selected by name."""
         owner = repository.partition("/")[0]
         return self.clone is None and not {repository, f"{owner}/*"}.isdisjoint(self.repositories)
 
@@ -97,7 +96,7 @@ class GitHubSettings(SourceSettings):
     def _are_repositories(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if not _is_name(name):
-                raise ValueError(f"{name!r} is no repository; write it as owner/repo or owner/*")
+                raise ValueError(f"{name!r}: not a repository; write it as owner/repo or owner/*")
         return names
 
     @field_validator("paths", "exclude")
@@ -107,7 +106,7 @@ class GitHubSettings(SourceSettings):
             try:
                 parse_patterns([pattern])
             except ValueError:
-                raise ValueError(f"{pattern!r} is not a pattern; write it as in a .gitignore") from None
+                raise ValueError(f"{pattern!r}: not a pattern; write it as in a .gitignore") from None
         return patterns
 
     @field_validator("branches")
@@ -115,37 +114,37 @@ class GitHubSettings(SourceSettings):
     def _are_branches(cls, branches: tuple[str, ...]) -> tuple[str, ...]:
         for branch in branches:
             if not is_branch(branch):
-                raise ValueError(f"{branch!r} is not the name of a branch; git check-ref-format tells what is")
+                raise ValueError(f"{branch!r}: not a valid branch name; see git check-ref-format")
         return branches
 
     @field_validator("address")
     @classmethod
     def _is_address(cls, address: str) -> str:
         address = address.rstrip("/")
-        found = urlsplit(address)
-        if found.scheme not in ("https", "http") or not found.hostname or "@" in found.netloc or found.path:
-            raise ValueError("address is https:// and the name of a host, such as https://github.example.org")
-        if found.scheme == "http" and not is_loopback(found.hostname):
-            raise ValueError("a token is never sent unencrypted to another machine; address must begin with https://")
+        parts = urlsplit(address)
+        if parts.scheme not in ("https", "http") or not parts.hostname or "@" in parts.netloc or parts.path:
+            raise ValueError("address: not a server address; write it as https://github.example.org")
+        if parts.scheme == "http" and not is_loopback(parts.hostname):
+            raise ValueError("address: http is only for a server on this machine; use https://")
         return address
 
     @model_validator(mode="after")
-    def _one_place(self) -> GitHubSettings:
+    def _one_location(self) -> GitHubSettings:
         if bool(self.repositories) == (self.clone is not None):
-            raise ValueError("give repositories (owner/repo) or the clone on this machine, and not both")
+            raise ValueError("set either repositories (owner/repo) or clone")
         return self
 
 
-def _addressed(location: str) -> Mapping[str, Any]:
-    """An address as a browser shows it: the host, and the repository's name behind it."""
+def _from_url(location: str) -> Mapping[str, Any]:
+    """Parse a URL as shown by a browser into host and repository."""
     try:
-        found = urlsplit(location)
+        parts = urlsplit(location)
     except ValueError:
-        raise BadInput(f"{location!r} is no address; copy it from a browser") from None
-    names = "/".join(found.path.strip("/").split("/")[:2]).removesuffix(".git")
+        raise BadInput(f"{location!r}: not a URL; copy it from a browser") from None
+    names = "/".join(parts.path.strip("/").split("/")[:2]).removesuffix(".git")
     if not _is_name(names):
-        raise BadInput(f"{location!r} names no repository; end it with /owner/repo or /owner/*")
-    address = f"{found.scheme}://{found.netloc}"
+        raise BadInput(f"{location!r}: no repository in the URL; it must end with /owner/repo or /owner/*")
+    address = f"{parts.scheme}://{parts.netloc}"
     return {"repositories": (names,), **({} if address == GITHUB else {"address": address})}
 
 

@@ -28,7 +28,7 @@ from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host
 from connectors.github.api.render import Kind, Said, place
 from connectors.github.git.filters import Attributes, FileRules
-from connectors.github.git.git import SAFE, Damaged, Objects, TreeEntry, make_empty
+from connectors.github.git.git import ENVIRONMENT, Damaged, Objects, TreeEntry, create_empty
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.github.settings import GitHubSettings
 from connectors.imap.auth import expiry_of
@@ -395,7 +395,7 @@ def _folder() -> Path:
     """A repository of our own, for as long as the tests run."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
-    make_empty(folder)
+    create_empty(folder)
     return folder
 
 
@@ -406,7 +406,7 @@ def _blob(home: Path) -> str:
 
 def _git(home: Path, *arguments: str, given: bytes = b"") -> str:
     command = ["git", "--git-dir", str(home), *arguments]
-    environment = {**os.environ, **SAFE}
+    environment = {**os.environ, **ENVIRONMENT}
     return (
         subprocess.run(command, input=given, capture_output=True, check=True, env=environment).stdout.strip().decode()
     )

@@ -1,1 +1,1 @@
-"""Repositories read by the git program: mirrors, local clones, file listings."""
+"""Repositories read with the git program: mirrors, local clones, file listings."""

@@ -1,4 +1,4 @@
-"""A clone on this machine, as it is: what was committed there, read without any network and without writing."""
+"""A local clone: its commits, read without network access and without writing to it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from pathlib import Path
 
 from catchment.errors import BadInput, SourceUnavailable
 from connectors.folders.file import to_locator
-from connectors.github.git.git import SECONDS, Objects, commit_of, store_of
+from connectors.github.git.git import SECONDS, Objects, object_store, resolve_commit
 
 
 def store(clone: Path) -> Path:
-    """The folder in which git keeps what is committed in a clone, whether that is there or not."""
+    """Return the folder with the git data of a clone, whether or not it exists."""
     inner = clone / ".git"
     try:
         if inner.is_file():
-            # One of several work trees: git knows where it keeps what they share.
-            return store_of(inner).parent
+            # A linked work tree: its shared data is elsewhere.
+            return object_store(inner).parent
         return clone if (clone / "HEAD").is_file() and not inner.exists() else inner
     except (OSError, SourceUnavailable):
         return inner
 
 
 class Clone:
-    """A folder with a repository in it, or a bare one. `empty` is a folder of our own; `seconds` limits each git."""
+    """A folder that contains a repository, or a bare one.
+
+    `empty` is a folder of ours; `seconds` limits each git command.
+    """
 
     def __init__(self, folder: Path, empty: Path, seconds: float = SECONDS) -> None:
         self._folder = folder
@@ -34,47 +37,48 @@ class Clone:
 
     @property
     def name(self) -> str:
-        """What to call it in a message, which must not hold a full path."""
+        """The clone's name for messages, which must not contain full paths."""
         return to_locator(self._folder.name)
 
     @cached_property
     def objects(self) -> Objects:
-        """What is in it. Raises as `heads` does."""
-        return Objects(store_of(self._directory(), self._seconds), self._empty, self._seconds)
+        """The objects of the clone. Raises as `heads` does."""
+        return Objects(object_store(self._directory(), self._seconds), self._empty, self._seconds)
 
     def heads(self, branches: Sequence[str]) -> Mapping[str, str]:
-        """The newest commits: of these branches, or of what is checked out, under the name "". An unborn one is left out.
+        """Return the latest commit of each branch, or of the checked-out one under the name "". Branches without
+        commits are omitted.
 
-        Raises SourceUnavailable for a folder that is not there, and BadInput for one without a repository.
+        Raises SourceUnavailable if the folder is missing, and BadInput if it contains no repository.
         """
         directory = self._directory()
         names = {branch: f"refs/heads/{branch}" for branch in branches} or {"": "HEAD"}
-        found = {label: commit_of(directory, name, self._seconds) for label, name in names.items()}
+        found = {label: resolve_commit(directory, name, self._seconds) for label, name in names.items()}
         return {label: commit for label, commit in found.items() if commit is not None}
 
     def identity(self) -> str:
-        """Which folder this is: its file system and its inode. Raises as `heads` does."""
+        """Return a string that identifies the folder: its file system and inode. Raises as `heads` does."""
         self._directory()
         return f"{os.statvfs(self._folder).f_fsid:x}.{self._folder.stat().st_ino:x}"
 
     def describe(self) -> str:
-        """What it is, in one line. Raises as `heads` does."""
+        """Describe the clone in one line. Raises as `heads` does."""
         commit = self.heads(()).get("")
-        return f"{self.name}: a clone, {f'at {commit[:10]}' if commit else 'in which nothing is committed yet'}"
+        return f"{self.name}: clone {f'at {commit[:10]}' if commit else 'without commits'}"
 
-    def is_whole(self) -> bool:
-        """What is missing in it only its owner knows."""
+    def is_complete(self) -> bool:
+        """Return True: only the owner of a clone can repair it."""
         return True
 
     def check(self) -> None:
-        """Raises as `heads` does."""
+        """Check that the clone exists. Raises as `heads` does."""
         self._directory()
 
-    def distrust(self) -> None:
-        """What is missing in it only its owner can bring back."""
+    def mark_damaged(self) -> None:
+        """Do nothing: only the owner of a clone can repair it."""
 
     def close(self) -> None:
-        """End what reads it, if anything does."""
+        """End the git process that reads objects, if there is one."""
         if "objects" in vars(self):
             self.objects.close()
 
@@ -86,12 +90,12 @@ class Clone:
                 return self._folder
             present = self._folder.is_dir()
         except PermissionError:
-            raise SourceUnavailable(f"the clone {self.name!r} may not be read; give the right to the user") from None
+            raise SourceUnavailable(
+                f"clone {self.name!r}: permission denied; grant read access to the user that runs Catchment"
+            ) from None
         except OSError as error:
             what = os.strerror(error.errno or 0)
-            raise SourceUnavailable(f"the clone {self.name!r} cannot be read ({what}); check its disk") from error
+            raise SourceUnavailable(f"clone {self.name!r}: read error ({what}); check its disk") from error
         if present:
-            raise BadInput(f"{self.name!r} is no clone of a repository; give the folder that has .git in it")
-        raise SourceUnavailable(
-            f"the clone {self.name!r} is not there; mount its disk, or correct `clone` of the source"
-        )
+            raise BadInput(f"{self.name!r}: not a clone of a repository; choose the folder that contains .git")
+        raise SourceUnavailable(f"clone {self.name!r}: not found; mount its disk, or correct `clone` of the source")

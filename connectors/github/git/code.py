@@ -1,4 +1,4 @@
-"""The files of a repository: what is different from what is known, told by git."""
+"""List the files of a repository: report the differences between its commits and the known items."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from connectors.github.git.git import Damaged, Difference, Objects, TreeEntry
 from connectors.github.names import is_file, is_wiki
 
 _CHANGES_PER_CHECKPOINT = 1_000
-_TOLD = "/"
-"""Ends the mark of a branch."""
+_MARK_SUFFIX = "/"
+"""Suffix of a branch's mark."""
 _SETTLED = timedelta(minutes=1)
 _ATTRIBUTES = ".gitattributes"
 _EMPTY_BLOBS = frozenset(
@@ -40,51 +40,55 @@ _EMPTY_BLOBS = frozenset(
         "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
     }
 )
-_LARGE_FILE_POINTER = b"version https://git-lfs.github.com/spec/"
-_MADE_BY_PROGRAM = re.compile(rb"^.{0,8}Code generated .{0,200}DO NOT EDIT|^.{0,8}@generated\b", re.MULTILINE)
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_GENERATED = re.compile(rb"^.{0,8}Code generated .{0,200}DO NOT EDIT|^.{0,8}@generated\b", re.MULTILINE)
 _HEAD = 2_048
-_TITLED_THEMSELVES = frozenset({".md", ".markdown", ".mdx", ".rst", ".adoc", ".org", ".html", ".ipynb", ".pdf"})
+_WITH_OWN_TITLE = frozenset({".md", ".markdown", ".mdx", ".rst", ".adoc", ".org", ".html", ".ipynb", ".pdf"})
 
 
-class Copy(Protocol):
+class RepositoryCopy(Protocol):
     """A repository on this machine."""
 
     @property
     def objects(self) -> Objects:
-        """What is in it."""
+        """The objects of the repository."""
         ...
 
     def heads(self, branches: Sequence[str]) -> Mapping[str, str]:
-        """The newest commits of these branches, or of the default branch, under the name "". Raises SourceError."""
+        """Return the latest commits of these branches, or of the default branch under the name "".
+
+        Raises SourceError.
+        """
         ...
 
-    def is_whole(self) -> bool:
-        """Whether nothing in it is known to be missing."""
+    def is_complete(self) -> bool:
+        """Return whether no data is known to be missing."""
         ...
 
     def check(self) -> None:
-        """Raises SourceError where something is missing because all of it is."""
+        """Check that the repository exists. Raises SourceError."""
         ...
 
-    def distrust(self) -> None:
-        """Something in it could not be read."""
+    def mark_damaged(self) -> None:
+        """Record that an object could not be read."""
         ...
 
     def close(self) -> None:
-        """End what reads it."""
+        """End the git process that reads objects."""
         ...
 
 
 class Code:
-    """The listing of a repository's files. `name` begins their locators; `page` is that of the repository, if it has one.
+    """The listing of a repository's files. `name` is the prefix of their locators; `page` is the repository's web page,
+    if any.
 
-    `pushed` is when the host says that somebody pushed last: where that is known already, git is not asked.
+    `pushed` is the time of the last push reported by the host. If it is unchanged, git is not run.
     """
 
     def __init__(
         self,
         name: str,
-        copy: Copy,
+        copy: RepositoryCopy,
         branches: Sequence[str],
         rules: FileRules,
         max_bytes: int,
@@ -101,113 +105,110 @@ class Code:
         self._push_mark = f"{name}:pushed"
 
     def owns(self, name: str) -> bool:
-        """As `Listing.owns`."""
         return is_file(name) and name.partition(":")[0].partition("@")[0] == self._name
 
     def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        """As `Listing.changes`. A copy in which something cannot be read is made anew by the next listing."""
-        push = self._push()
-        if push and known.marks().get(self._push_mark) == push and not deep and self._copy.is_whole():
+        """Yield changes as `RepositoryListing.changes` does. An unreadable copy is replaced by the next listing."""
+        push = self._push_state()
+        if push and known.marks().get(self._push_mark) == push and not deep and self._copy.is_complete():
             return
         try:
             heads = self._copy.heads(self._branches)
         except AccessDenied as error:
             if not is_wiki(self._name):
-                yield from self._unseen(error)
+                yield from self._inaccessible(error)
                 return
-            # GitHub says of nearly every repository that it has a wiki. One without a page is not there for git.
+            # GitHub reports a wiki for nearly every repository. A wiki without pages does not exist for git.
             heads = {}
         try:
-            yield from self._of_branches(heads, known, deep=deep)
+            yield from self._compare_branches(heads, known, deep=deep)
         except Damaged:
             self._copy.check()
-            self._copy.distrust()
-            raise SourceUnavailable(
-                "something in the repository cannot be read; it is copied anew: sync again"
-            ) from None
+            self._copy.mark_damaged()
+            raise SourceUnavailable("repository: damaged or incomplete; sync again to copy it afresh") from None
         yield Checkpoint({self._push_mark: push})
 
     def expect(self, items: Sequence[Item]) -> None:
-        """As `Listing.expect`: what is on this machine needs no reading ahead."""
+        """Do nothing: reading from this machine needs no preparation."""
 
     def fetch(self, item: Item) -> RawContent:
-        """As `Listing.fetch`: git has every version for some time, so it is the listed one, whatever came after it."""
+        """Read exactly the listed version: git keeps replaced versions for some time."""
         data = self._copy.objects.read(item.version, self._max_bytes)
         if data is None:
             self._copy.check()
-            self._copy.distrust()
-            raise FetchFailed("git cannot read its content; the next sync looks for it again")
+            self._copy.mark_damaged()
+            raise FetchFailed("content cannot be read by git; the next sync tries again")
         head = data[:_HEAD]
-        if head.startswith(_LARGE_FILE_POINTER):
+        if head.startswith(_LFS_POINTER):
             raise Skipped(SkipReason.UNSUPPORTED)
-        if self._rules.leaves_out_generated and _MADE_BY_PROGRAM.search(head):
+        if self._rules.excludes_generated and _GENERATED.search(head):
             raise Skipped(SkipReason.EXCLUDED)
         path = item.locator.partition(":")[2]
         name = path.rpartition("/")[2]
-        title = None if PurePosixPath(name).suffix.lower() in _TITLED_THEMSELVES else name
+        title = None if PurePosixPath(name).suffix.lower() in _WITH_OWN_TITLE else name
         metadata = {"repository": self._name, "path": path}
         if self._page:
-            metadata["url"] = self._shown(_branch_of(item.locator), path)
+            metadata["url"] = self._url(_branch_of(item.locator), path)
         return RawContent(data, name=name, title=title, metadata=metadata)
 
     def close(self) -> None:
-        """As `Listing.close`."""
         self._copy.close()
 
-    # ── what is different ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── comparison ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _of_branches(self, heads: Mapping[str, str], known: Known, *, deep: bool) -> Iterator[Change]:
+    def _compare_branches(self, heads: Mapping[str, str], known: Known, *, deep: bool) -> Iterator[Change]:
         marks = known.marks()
         for branch, commit in heads.items():
             prefix = self._prefix(branch)
-            told = f"{commit} {self._rules.digest}"
+            mark = f"{commit} {self._rules.digest}"
             before, _, rules = marks.get(_mark(prefix), "").partition(" ")
-            if marks.get(_mark(prefix)) == told and not deep:
+            if marks.get(_mark(prefix)) == mark and not deep:
                 continue
-            if marks.get(_mark(prefix), told) != told:
-                # What is told by a listing that is cut short may be taken back by the commit after it, and between that one
-                # and the commit of the mark there is no difference.
+            if marks.get(_mark(prefix), mark) != mark:
+                # An interrupted listing may report changes that the next commit reverts, and that commit may equal the
+                # marked one.
                 yield Checkpoint({_mark(prefix): None})
-            listed = _Listed(self._copy.objects, commit, prefix, self._rules)
+            comparison = _Commit(self._copy.objects, commit, prefix, self._rules)
             differences = None if deep or rules != self._rules.digest else self._since(before, commit)
-            said = listed.all(known) if differences is None else listed.changed(differences)
-            yield from _checkpointed(said)
-            yield Checkpoint({_mark(prefix): told})
-        yield from self._left(known, heads)
+            changes = comparison.all(known) if differences is None else comparison.changed(differences)
+            yield from _checkpointed(changes)
+            yield Checkpoint({_mark(prefix): mark})
+        yield from self._removed_branches(known, heads)
 
     def _since(self, before: str, commit: str) -> list[Difference] | None:
-        """What a sync that knew an earlier commit has not seen; None where that is not here, or where all may be different."""
+        """Return the differences since an earlier commit; None if it is missing here, or if every file may have
+        changed."""
         if not self._copy.objects.has(before):
             return None
         found = self._copy.objects.differences(before, commit)
-        places = (place for one in found for place in (one.was, one.entry and one.entry.path) if place)
-        return None if any(PurePosixPath(place).name == _ATTRIBUTES for place in places) else found
+        paths = (path for diff in found for path in (diff.was, diff.entry and diff.entry.path) if path)
+        return None if any(PurePosixPath(path).name == _ATTRIBUTES for path in paths) else found
 
-    def _left(self, known: Known, heads: Mapping[str, str]) -> Iterator[Change]:
-        """What is known of branches that are not there any more, or not read any more."""
-        wanted = set(self._branches or ("",))
+    def _removed_branches(self, known: Known, heads: Mapping[str, str]) -> Iterator[Change]:
+        """Report the known items of branches that were deleted or deselected."""
+        selected = set(self._branches or ("",))
         for container in sorted(filter(self.owns, known.containers())):
             branch = _branch_of(container)
             if branch in heads:
                 continue
             for locator, old in sorted(known.within(container).items()):
-                if branch in wanted:
+                if branch in selected:
                     yield Tombstone(locator)
                 else:
                     yield from now_excluded(locator, container, old)
-        told = (key for key in known.marks() if self.owns(key) and key.endswith(_TOLD))
-        yield Checkpoint({key: None for key in told if _branch_of(key) not in heads})
+        keys = (key for key in known.marks() if self.owns(key) and key.endswith(_MARK_SUFFIX))
+        yield Checkpoint({key: None for key in keys if _branch_of(key) not in heads})
 
-    def _shown(self, branch: str, path: str) -> str:
-        """Where a person can see a file."""
+    def _url(self, branch: str, path: str) -> str:
+        """Return the web page of a file."""
         if is_wiki(self._name):
             return f"{self._page}/wiki/{quote(PurePosixPath(path).stem)}"
         return f"{self._page}/blob/{quote(branch or 'HEAD')}/{quote(path)}"
 
-    def _unseen(self, error: AccessDenied) -> Iterator[Change]:
-        """One of several repositories that may not be read keeps what is known of it, and stands as one failed item.
+    def _inaccessible(self, error: AccessDenied) -> Iterator[Change]:
+        """Report an inaccessible repository, one of several, as a failing item; its known items are kept.
 
-        Without its marks all of it is compared when it can be read again, and what is no file of it leaves.
+        Without its marks, all its files are compared when it is accessible again, which removes the failing item.
         """
         container = f"{self._name}:"
         yield Failure(Item(container, container, "unseen"), error)
@@ -215,19 +216,19 @@ class Code:
             {self._push_mark: None, **{_mark(self._prefix(branch)): None for branch in self._branches or ("",)}}
         )
 
-    def _push(self) -> str | None:
-        """What is known when all was told that was pushed until then; None where more may have come in the same second."""
+    def _push_state(self) -> str | None:
+        """Return the mark for the last push; None while further pushes may carry the same second."""
         if self._pushed is None or datetime.now(UTC) - self._pushed < _SETTLED:
             return None
         return f"{self._pushed:%FT%TZ} {self._rules.digest} {','.join(self._branches)}"
 
     def _prefix(self, branch: str) -> str:
-        """What stands before the path in a locator."""
+        """Return the part of a locator before the path."""
         return f"{self._name}@{branch}:" if branch else f"{self._name}:"
 
 
-class _Listed:
-    """One commit, as items of one branch."""
+class _Commit:
+    """The files of one commit as items of one branch."""
 
     def __init__(self, objects: Objects, commit: str, prefix: str, rules: FileRules) -> None:
         self._objects = objects
@@ -237,41 +238,44 @@ class _Listed:
         self._attributes = Attributes(objects, commit)
 
     def changed(self, differences: Iterable[Difference]) -> Iterator[Change]:
-        """What the differences to another commit mean; what git calls a rename came from there, changed or not."""
-        for one in differences:
-            if one.was is not None:
-                yield Tombstone(self._prefix + one.was)
-            if one.entry is not None and self._rules.selects(one.entry.path):
-                came_from = None if one.was is None else self._prefix + one.was
-                yield self._told(one.entry, came_from)
+        """Yield the changes for differences between commits.
+
+        Files that git considers renamed are moved, even if they were edited.
+        """
+        for diff in differences:
+            if diff.was is not None:
+                yield Tombstone(self._prefix + diff.was)
+            if diff.entry is not None and self._rules.selects(diff.entry.path):
+                came_from = None if diff.was is None else self._prefix + diff.was
+                yield self._change(diff.entry, came_from)
 
     def all(self, known: Known) -> Iterator[Change]:
-        """Every file, compared with what is known: first what is gone or different, then what is new."""
+        """Compare every file with the known items: first deletions and edits, then new files."""
         folders: defaultdict[str, list[TreeEntry]] = defaultdict(list)
         for entry in self._objects.files(self._commit):
             folders[self._container(entry.path)].append(entry)
         new: list[TreeEntry] = []
         for container in sorted(c for c in known.containers() if c.startswith(self._prefix)):
-            here = dict(known.within(container))
+            known_items = dict(known.within(container))
             for entry in folders.pop(container, ()):
-                old = here.pop(self._prefix + entry.path, None)
+                old = known_items.pop(self._prefix + entry.path, None)
                 if old is None:
                     new.append(entry)
                 else:
-                    yield from self._compared(entry, old)
-            yield from map(Tombstone, sorted(here))
+                    yield from self._compare(entry, old)
+            yield from map(Tombstone, sorted(known_items))
         for entry in (*new, *(entry for container in sorted(folders) for entry in folders[container])):
             if self._rules.selects(entry.path):
-                yield self._told(entry)
+                yield self._change(entry)
 
-    def _compared(self, entry: TreeEntry, old: KnownItem) -> Iterator[Change]:
-        """A file that is known; one that a rule leaves out since then is skipped, for it is not gone."""
+    def _compare(self, entry: TreeEntry, old: KnownItem) -> Iterator[Change]:
+        """Compare a known file. A file that the rules now exclude is skipped, not deleted."""
         if not self._rules.selects(entry.path):
             yield from now_excluded(self._prefix + entry.path, self._container(entry.path), old)
-        elif (told := self._told(entry)).item.version != old.version:
-            yield told
+        elif (change := self._change(entry)).item.version != old.version:
+            yield change
 
-    def _told(self, entry: TreeEntry, came_from: str | None = None) -> Upsert | Skip:
+    def _change(self, entry: TreeEntry, came_from: str | None = None) -> Upsert | Skip:
         unwanted = self._rules.unwanted(entry, self._attributes)
         if unwanted is None:
             return Upsert(self._item(entry), came_from)
@@ -282,7 +286,7 @@ class _Listed:
             locator=self._prefix + entry.path,
             container=self._container(entry.path),
             version=f"{entry.blob}+{reason}" if reason else entry.blob,
-            # Of empty files any could be any other.
+            # Empty files are all alike.
             identity=None if reason or entry.blob in _EMPTY_BLOBS else entry.blob,
             size=entry.size,
             attributes={"type": what} if what else {},
@@ -293,7 +297,10 @@ class _Listed:
 
 
 def _checkpointed(changes: Iterable[Change]) -> Iterator[Change]:
-    """The changes, with places to stop at. No mark is set there: what was said is not said again for what is known by then."""
+    """Add checkpoints to the changes.
+
+    They carry no marks: a repeated listing does not report recorded changes again.
+    """
     for number, change in enumerate(changes, 1):
         yield change
         if number % _CHANGES_PER_CHECKPOINT == 0:
@@ -305,4 +312,4 @@ def _branch_of(name: str) -> str:
 
 
 def _mark(prefix: str) -> str:
-    return f"{prefix}{_TOLD}"
+    return f"{prefix}{_MARK_SUFFIX}"

@@ -1,4 +1,4 @@
-"""Which files of a commit are wanted: the settings' patterns, what `.gitattributes` says, and what is never read."""
+"""Select the files of a commit: by the settings' patterns, by `.gitattributes`, and by type and size."""
 
 from __future__ import annotations
 
@@ -15,62 +15,60 @@ from connectors.github.git.git import Objects, TreeEntry
 
 _LARGEST_ATTRIBUTES = 100_000
 _WORDS = re.compile(r"[^ \t\r]+")
-_MADE_BY_PROGRAMS = (
+_GENERATED = (
     "*.min.js *.min.css *.bundle.js *.js.map *.css.map *.pb.go *_pb2.py *_pb2_grpc.py *.pb.cc *.pb.h *.g.dart *.designer.cs "
     "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock Cargo.lock Gemfile.lock composer.lock "
     "poetry.lock Pipfile.lock uv.lock pdm.lock flake.lock go.sum Package.resolved"
 )
-_FROM_ELSEWHERE = (
+_VENDORED = (
     "node_modules/ bower_components/ vendor/ third_party/ third-party/ thirdparty/ Pods/ .yarn/releases/ .yarn/plugins/"
 )
 
 
 class Unwanted(NamedTuple):
-    """Why a file that is there becomes no document: the reason, and what the file is."""
+    """Why a file is skipped: the reason, and what the file is."""
 
     reason: SkipReason
     what: str
 
 
 class FileRules:
-    """What the settings say. `digest` is another one whenever another file may be wanted."""
+    """The file selection of the settings. `digest` changes whenever the selection may change."""
 
     def __init__(self, paths: Sequence[str], exclude: Sequence[str], *, generated: bool, max_bytes: int) -> None:
         self._paths = patterns.parse_patterns(paths) if paths else None
         self._exclude = patterns.parse_patterns(exclude) if exclude else None
-        self.leaves_out_generated = not generated
+        self.excludes_generated = not generated
         self._max_bytes = max_bytes
-        said = repr(
-            (patterns.EDITION, tuple(paths), tuple(exclude), generated, max_bytes, _MADE_BY_PROGRAMS, _FROM_ELSEWHERE)
-        )
-        self.digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=6).hexdigest()
+        settings = repr((patterns.EDITION, tuple(paths), tuple(exclude), generated, max_bytes, _GENERATED, _VENDORED))
+        self.digest = hashlib.blake2b(settings.encode(errors="replace"), digest_size=6).hexdigest()
 
     def selects(self, path: str) -> bool:
-        """Whether the patterns want a file; one that they do not is passed over in silence."""
-        place = to_path(path)
-        if self._exclude is not None and self._exclude.ignores(place):
+        """Return whether the patterns select a file. Other files are omitted, not reported as skipped."""
+        file_path = to_path(path)
+        if self._exclude is not None and self._exclude.ignores(file_path):
             return False
-        return self._paths is None or self._paths.covers(place)
+        return self._paths is None or self._paths.covers(file_path)
 
     def unwanted(self, entry: TreeEntry, attributes: Attributes) -> Unwanted | None:
-        """Why a file that the patterns want is not read all the same."""
+        """Return why a selected file is skipped; None if it is read."""
         if entry.is_submodule:
             return Unwanted(SkipReason.UNSUPPORTED, "submodule")
         if entry.is_link:
             return Unwanted(SkipReason.EXCLUDED, "symbolic link")
         if not {"", ".", "..", ".git"}.isdisjoint(entry.path.split("/")):
-            return Unwanted(SkipReason.EXCLUDED, "path that leads out of the repository")
+            return Unwanted(SkipReason.EXCLUDED, "path outside the repository")
         if entry.size is None:
-            return Unwanted(SkipReason.TOO_LARGE, "content that was not copied")
+            return Unwanted(SkipReason.TOO_LARGE, "content not copied")
         if entry.size > self._max_bytes:
             return Unwanted(SkipReason.TOO_LARGE, "file")
-        if self.leaves_out_generated and (what := attributes.origin(entry.path)) is not None:
+        if self.excludes_generated and (what := attributes.origin(entry.path)) is not None:
             return Unwanted(SkipReason.EXCLUDED, what)
         return None
 
 
 class Attributes:
-    """What a commit says of its files in `.gitattributes`, read folder by folder as it is asked for."""
+    """The `.gitattributes` of a commit, read folder by folder on demand."""
 
     def __init__(self, objects: Objects, commit: str) -> None:
         self._objects = objects
@@ -78,34 +76,34 @@ class Attributes:
         self._folders: dict[str, dict[str, Patterns]] = {}
 
     def origin(self, path: str) -> str | None:
-        """What a file is that nobody wrote here: `generated` or `vendored`; None for any other."""
+        """Return `generated` or `vendored` for a file not written in this repository; None for other files."""
         for what, usual in _DEFAULTS.items():
-            said = self._said(path, what)
-            if said or (said is None and usual.covers(to_path(path))):
+            settings = self._attribute(path, what)
+            if settings or (settings is None and usual.covers(to_path(path))):
                 return what
         return None
 
-    def _said(self, path: str, what: str) -> bool | None:
-        """What the nearest file says; None where none does."""
-        for folder in _above(path):
-            stated = self._of(folder).get(what)
-            if stated is not None:
-                # Unlike an ignore file, a line about a folder says nothing of the files in it.
-                decision = stated.decides(to_path(path.removeprefix(folder).lstrip("/")), folder=False)
+    def _attribute(self, path: str, what: str) -> bool | None:
+        """Return the attribute set by the nearest file; None if no file sets it."""
+        for folder in _parents(path):
+            attribute_patterns = self._folder_attributes(folder).get(what)
+            if attribute_patterns is not None:
+                # Unlike in an ignore file, a pattern for a folder does not apply to the files in it.
+                decision = attribute_patterns.decides(to_path(path.removeprefix(folder).lstrip("/")), folder=False)
                 if decision is not None:
                     return decision
         return None
 
-    def _of(self, folder: str) -> dict[str, Patterns]:
+    def _folder_attributes(self, folder: str) -> dict[str, Patterns]:
         if folder not in self._folders:
-            place = to_path(f"{folder}/.gitattributes" if folder else ".gitattributes")
-            data = self._objects.read(f"{self._commit}:{place}", _LARGEST_ATTRIBUTES)
+            file_path = to_path(f"{folder}/.gitattributes" if folder else ".gitattributes")
+            data = self._objects.read(f"{self._commit}:{file_path}", _LARGEST_ATTRIBUTES)
             self._folders[folder] = _specs(data.decode("utf-8", "surrogateescape")) if data else {}
         return self._folders[folder]
 
 
-def _above(path: str) -> Iterator[str]:
-    """The folders that a file is in, the nearest first; "" is the top."""
+def _parents(path: str) -> Iterator[str]:
+    """Yield the folders above a file, the nearest first; "" is the top."""
     folder = path
     while folder:
         folder = folder.rpartition("/")[0]
@@ -113,7 +111,10 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _specs(text: str) -> dict[str, Patterns]:
-    """The patterns of an attributes file, for each thing that a file can be; one that is unset is taken out again."""
+    """Return the patterns of an attributes file by `linguist-` attribute.
+
+    An unset attribute becomes a negated pattern.
+    """
     found: dict[str, list[str]] = {}
     for line in patterns.split_lines(text):
         pattern, *attributes = _WORDS.findall(line)[:20] or [""]
@@ -128,6 +129,6 @@ def _specs(text: str) -> dict[str, Patterns]:
 
 
 _DEFAULTS = {
-    "generated": patterns.parse_patterns(_MADE_BY_PROGRAMS.split()),
-    "vendored": patterns.parse_patterns(_FROM_ELSEWHERE.split()),
+    "generated": patterns.parse_patterns(_GENERATED.split()),
+    "vendored": patterns.parse_patterns(_VENDORED.split()),
 }

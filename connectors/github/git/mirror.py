@@ -1,6 +1,6 @@
-"""A copy of a repository on this machine: the newest commits, without their past and without large files.
+"""A shallow copy of a repository on this machine: the latest commits, without history and large files.
 
-It can be made anew at any time. A copy that git has trouble with is replaced by a fresh one, once that is whole.
+It can be recreated at any time. A copy that git cannot read is replaced by a fresh one once that is complete.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from catchment.errors import SourceUnavailable
-from connectors.github.git.git import SECONDS, Damaged, Objects, Stalled, commit_of, make_empty, tidy
+from connectors.github.git.git import SECONDS, Damaged, Objects, Stalled, collect_garbage, create_empty, resolve_commit
 from connectors.github.git.remote import Remote
 
 MOST_PACKS = 20
-"""A copy with more is put into one."""
-_NEVER_FINISHED = ("*.lock", "objects/pack/tmp_*", "objects/*/tmp_obj_*", "gc.pid")
+"""With more packs, they are merged into one."""
+_LEFTOVERS = ("*.lock", "objects/pack/tmp_*", "objects/*/tmp_obj_*", "gc.pid")
 
 
 class Mirror:
-    """The copy of one repository, in a folder of its own. Only one sync works with it at a time. `seconds` limits a query."""
+    """The copy of one repository, in its own folder. Used by one sync at a time. `seconds` limits a query."""
 
     def __init__(self, folder: Path, remote: Remote, max_bytes: int, seconds: float = SECONDS) -> None:
         self._folder = folder
@@ -30,68 +30,73 @@ class Mirror:
         self.objects = Objects(folder / "objects", folder.with_suffix(".read"), seconds)
 
     def heads(self, branches: Sequence[str]) -> Mapping[str, str]:
-        """As `Remote.heads`, after what is new there was brought here. Nothing is fetched when nothing is new."""
-        there = self._remote.heads(branches)
-        places = {branch: f"refs/copied/{branch or 'HEAD'}" for branch in there}
-        if self.is_whole() and all(self._has(places[branch], commit) for branch, commit in there.items()):
-            return there
-        if places:
-            self._bring(places)
-        here = {branch: commit_of(self._folder, place, self._seconds) for branch, place in places.items()}
-        return {branch: commit for branch, commit in here.items() if commit is not None}
+        """Return the latest commits as `Remote.heads` does, after fetching them.
 
-    def is_whole(self) -> bool:
-        """Whether there is a copy, in which nothing is known to be missing."""
+        If nothing is new, nothing is fetched.
+        """
+        remote_heads = self._remote.heads(branches)
+        refs = {branch: f"refs/copied/{branch or 'HEAD'}" for branch in remote_heads}
+        if self.is_complete() and all(
+            self._is_current(refs[branch], commit) for branch, commit in remote_heads.items()
+        ):
+            return remote_heads
+        if refs:
+            self._fetch(refs)
+        local_heads = {branch: resolve_commit(self._folder, ref, self._seconds) for branch, ref in refs.items()}
+        return {branch: commit for branch, commit in local_heads.items() if commit is not None}
+
+    def is_complete(self) -> bool:
+        """Return whether a copy exists and no data is known to be missing."""
         return (self._folder / "HEAD").exists() and not self._distrusted.exists()
 
     def check(self) -> None:
-        """What is missing is fetched by the next listing."""
+        """Do nothing: the next listing fetches missing data."""
 
-    def distrust(self) -> None:
-        """Have the copy made anew by the next listing, because something in it cannot be read."""
-        # Without a folder there is no copy to distrust.
+    def mark_damaged(self) -> None:
+        """Mark the copy as damaged, so that the next listing replaces it."""
+        # Without the folder there is no copy.
         with suppress(FileNotFoundError):
             self._distrusted.touch()
 
     def close(self) -> None:
-        """End what reads it."""
+        """End the git process that reads objects."""
         self.objects.close()
 
     @property
     def _distrusted(self) -> Path:
         return self._folder.with_suffix(".distrusted")
 
-    def _has(self, place: str, commit: str) -> bool:
+    def _is_current(self, ref: str, commit: str) -> bool:
         try:
-            return commit_of(self._folder, place, self._seconds) == commit
+            return resolve_commit(self._folder, ref, self._seconds) == commit
         except Stalled:
-            raise  # The disk is at fault, and not the copy.
+            raise  # The disk is at fault, not the copy.
         except SourceUnavailable:
-            self.distrust()
+            self.mark_damaged()
             return False
 
-    def _bring(self, places: Mapping[str, str]) -> None:
+    def _fetch(self, refs: Mapping[str, str]) -> None:
         self.objects.close()
-        if self.is_whole():
-            self._clear()
+        if self.is_complete():
+            self._clean_up()
             with suppress(Damaged):
-                self._remote.fetch(self._folder, places, self._max_bytes)
+                self._remote.fetch(self._folder, refs, self._max_bytes)
                 return
         fresh = self._folder.with_suffix(".new")
         shutil.rmtree(fresh, ignore_errors=True)
-        make_empty(fresh)
+        create_empty(fresh)
         try:
-            self._remote.fetch(fresh, places, self._max_bytes)
+            self._remote.fetch(fresh, refs, self._max_bytes)
         except Damaged:
-            raise SourceUnavailable("git cannot copy the repository; find out why with `git clone`") from None
+            raise SourceUnavailable("repository: cannot be copied by git; try `git clone` to see why") from None
         shutil.rmtree(self._folder, ignore_errors=True)
         fresh.rename(self._folder)
         self._distrusted.unlink(missing_ok=True)
 
-    def _clear(self) -> None:
-        """Remove what a killed git has left, and many packs: no other git is at work here."""
-        for pattern in _NEVER_FINISHED:
+    def _clean_up(self) -> None:
+        """Remove leftovers of a killed git, and merge many packs. No other git is running here."""
+        for pattern in _LEFTOVERS:
             for path in self._folder.rglob(pattern) if pattern == "*.lock" else self._folder.glob(pattern):
                 path.unlink(missing_ok=True)
         if sum(1 for _ in self._folder.glob("objects/pack/*.pack")) > MOST_PACKS:
-            tidy(self._folder)
+            collect_garbage(self._folder)

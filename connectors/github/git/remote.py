@@ -1,6 +1,6 @@
-"""A repository at its host, asked by git: what its branches are, and what is in them.
+"""A repository at its host, accessed with git: its branches and their content.
 
-The token is in the environment of git, which asks for it when this host wants a login: it is in no command line and in no file.
+The token is passed in git's environment, and only to this host. It is never in a command line or a file.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from urllib.parse import urlsplit
 from catchment.contracts import Ended, Shell
 from catchment.errors import AccessDenied, LoginFailed, RateLimited, SourceError, SourceUnavailable
 from catchment.pacing import Pace
-from connectors.github.git.git import COMMAND, SAFE, WITH_US, Damaged
+from connectors.github.git.git import COMMAND, ENVIRONMENT, KILLED_WITH_PARENT, Damaged
 
 _TOKEN = "CATCHMENT_GIT_TOKEN"
 _HELPER = f"""!f() {{ test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "${_TOKEN}"; }}; f"""
-"""What git runs for a login: it says what is in the environment, so that no file and no command line has it."""
+"""The credential helper. It prints the token from the environment, so that no file or command line contains it."""
 _QUERY_SECONDS = 300.0
-"""Limit of a query. Git gives up a transfer that is slower than 100 bytes a second for a minute."""
+"""Time limit of a query. Git aborts transfers slower than 100 bytes per second for a minute."""
 _FETCH_SECONDS = 86_400.0
 _SILENT_SECONDS = 300.0
-"""Limits of a fetch: as long as it reports progress it may take a day, for a large repository over a slow line."""
+"""Limits of a fetch: a large repository over a slow line may take a day as long as progress is reported."""
 
 _LOGIN = re.compile(
     r"Authentication failed|could not read Username|terminal prompts disabled|error: 40[13]\b|HTTP 40[13]\b"
@@ -39,43 +39,47 @@ _NETWORK = re.compile(
 )
 
 
-class Asker(Protocol):
-    """Whose pace, shell and token are used: as they are in the moment of asking."""
+class RemoteAccess(Protocol):
+    """Provides the current pace, shell and token."""
 
     pace: Pace
     shell: Shell
 
     def token(self) -> str | None:
-        """The access token, if there is one. Raises LoginFailed."""
+        """Return the access token, if there is one. Raises LoginFailed."""
         ...
 
 
 class Remote:
-    """A repository at its host; `alone` where nothing else is read there, so that a refusal is one of the whole source."""
+    """A repository at its host.
 
-    def __init__(self, address: str, name: str, asker: Asker, *, alone: bool = True) -> None:
+    `alone`: it is the only one of its source, so that a refusal concerns the whole source.
+    """
+
+    def __init__(self, address: str, name: str, access: RemoteAccess, *, alone: bool = True) -> None:
         self._host = address
         self._name = name
         self._address = f"{address}/{name}.git"
-        self._asker = asker
+        self._access = access
         self._alone = alone
 
     def heads(self, branches: Sequence[str]) -> dict[str, str]:
-        """The newest commits: of these branches, or of the default branch, under the name "". What is not there is left out.
+        """Return the latest commits of these branches, or of the default branch under the name "". Missing branches are
+        omitted.
 
-        Raises SourceUnavailable, LoginFailed or RateLimited; AccessDenied for one of several that may not be seen.
+        Raises SourceUnavailable, LoginFailed or RateLimited; AccessDenied for one of several repositories.
         """
         names = {f"refs/heads/{branch}": branch for branch in branches} or {"HEAD": ""}
-        said = self._asked("ls-remote", self._address, *names)
-        rows = (line.partition("\t") for line in said.splitlines())
+        output = self._run("ls-remote", self._address, *names)
+        rows = (line.partition("\t") for line in output.splitlines())
         return {names[name]: commit for commit, _, name in rows if name in names}
 
-    def fetch(self, directory: Path, places: Mapping[str, str], max_bytes: int) -> None:
-        """Bring the newest commit of each branch to its place, without its past and without files above a size.
+    def fetch(self, directory: Path, refs: Mapping[str, str], max_bytes: int) -> None:
+        """Fetch the latest commit of each branch to its ref, without history and files above the size limit.
 
-        Raises as `heads` does, and Damaged when it is the copy that git has trouble with.
+        Raises as `heads` does, and Damaged if git fails because of the copy.
         """
-        self._asked(
+        self._run(
             "fetch",
             *(
                 "--progress",
@@ -87,22 +91,22 @@ class Remote:
             ),
             *("--depth=1", f"--filter=blob:limit={max_bytes + 1}"),
             self._address,
-            *(f"+{f'refs/heads/{branch}' if branch else 'HEAD'}:{place}" for branch, place in places.items()),
+            *(f"+{f'refs/heads/{branch}' if branch else 'HEAD'}:{ref}" for branch, ref in refs.items()),
             directory=directory,
         )
 
-    def _asked(self, *arguments: str, directory: Path | None = None) -> str:
+    def _run(self, *arguments: str, directory: Path | None = None) -> str:
         environment = self._environment(directory)
-        with self._asker.pace.transfer():
+        with self._access.pace.transfer():
             limits = (_QUERY_SECONDS, None) if directory is None else (_FETCH_SECONDS, _SILENT_SECONDS)
-            ended = self._asker.shell((*WITH_US, *COMMAND, *arguments), environment, *limits)
-            if ended.code == 0:
-                return ended.said
-            if (refusal := self._refusal(ended)) is not None:
+            result = self._access.shell((*KILLED_WITH_PARENT, *COMMAND, *arguments), environment, *limits)
+            if result.code == 0:
+                return result.said
+            if (refusal := self._refusal(result)) is not None:
                 raise refusal
-        # What is left is no fault of the host.
-        if _FULL.search(ended.said):
-            raise SourceUnavailable("the disk of Catchment's home is full; free some space, and sync again")
+        # Other failures are not the host's fault.
+        if _FULL.search(result.said):
+            raise SourceUnavailable("CATCHMENT_HOME: disk full; free some space and sync again")
         raise Damaged(self._name)
 
     def _environment(self, directory: Path | None) -> dict[str, str]:
@@ -112,11 +116,11 @@ class Remote:
             ("http.lowSpeedTime", "60"),
             ("credential.helper", ""),
         ]
-        environment = {**SAFE, "GIT_ALLOW_PROTOCOL": urlsplit(self._host).scheme}
+        environment = {**ENVIRONMENT, "GIT_ALLOW_PROTOCOL": urlsplit(self._host).scheme}
         if directory is not None:
             environment["GIT_DIR"] = str(directory)
-        if token := self._asker.token():
-            # Asked for by git when this host refuses, and by no other host, though a redirect may lead there.
+        if token := self._access.token():
+            # Git requests it only when this host refuses access, and never for another host after a redirect.
             settings.append((f"credential.{self._host}.helper", _HELPER))
             environment[_TOKEN] = token
         environment["GIT_CONFIG_COUNT"] = str(len(settings))
@@ -124,22 +128,22 @@ class Remote:
             environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         return environment
 
-    def _refusal(self, ended: Ended) -> SourceError | AccessDenied | None:
-        """What the host means; None where it did not refuse."""
-        host, said = urlsplit(self._host).netloc, ended.said
-        if ended.code is None:
+    def _refusal(self, result: Ended) -> SourceError | AccessDenied | None:
+        """Return the error that the output stands for; None if the host did not refuse."""
+        host, output = urlsplit(self._host).netloc, result.said
+        if result.code is None:
             return SourceUnavailable(
                 f"{self._name}: git made no progress within its time limit; the next sync tries again"
             )
-        if _LIMITED.search(said):
+        if _LIMITED.search(output):
             return RateLimited(host)
-        if not self._alone and (_LOGIN.search(said) or _MISSING.search(said)):
-            return AccessDenied(f"{host} shows no {self._name}; give a token that may read it, or leave it out")
-        if _LOGIN.search(said):
-            remedy = "give a token that may read it: --secret token=env:VARIABLE"
-            return LoginFailed(f"{self._name} is private, or there is no such repository; {remedy}")
-        if _MISSING.search(said):
-            return SourceUnavailable(f"there is no repository {self._name} at its host; correct its name, or remove it")
-        if _NETWORK.search(said) and not _FULL.search(said):
-            return SourceUnavailable(f"{host} cannot be read; check the connection, or wait")
+        if not self._alone and (_LOGIN.search(output) or _MISSING.search(output)):
+            return AccessDenied(f"{self._name}: private or not found; provide a token with read access, or remove it")
+        if _LOGIN.search(output):
+            remedy = "provide a token with read access: --secret token=env:VARIABLE"
+            return LoginFailed(f"{self._name}: private or not found; {remedy}")
+        if _MISSING.search(output):
+            return SourceUnavailable(f"{self._name}: repository not found; correct its name, or remove it")
+        if _NETWORK.search(output) and not _FULL.search(output):
+            return SourceUnavailable(f"{host}: cannot connect; check the network, or wait")
         return None

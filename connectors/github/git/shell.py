@@ -1,4 +1,4 @@
-"""How a program is run where nobody else does it."""
+"""Run a program without Prefect. Flows replace this with their own shell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _END_SECONDS = 5.0
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], seconds: float, silence: float | None = None) -> Ended:
-    """As `Shell`; in a session of its own, so that it is stopped with all that it began."""
+    """Run a program in its own session, so that it can be stopped with all its children. See `Shell`."""
     process = subprocess.Popen(
         command,
         env={**os.environ, **environment},
@@ -40,7 +40,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], seconds: float, 
 
 
 def _output(stream: IO[bytes], seconds: float, silence: float | None) -> bytes | None:
-    """All that is written there; None at a limit."""
+    """Return all output; None if a limit was exceeded."""
     ready = select.poll()
     ready.register(stream, select.POLLIN | select.POLLHUP)
     ends = time.monotonic() + seconds
@@ -61,6 +61,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    # One that waits for a disk that does not respond stays until the disk does.
+    # A process blocked by an unresponsive disk remains until the disk responds.
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)

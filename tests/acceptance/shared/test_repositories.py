@@ -56,7 +56,7 @@ def copied(person: Person, host: GitHost) -> str:
 
 def test_a_clone_on_this_machine_is_read_without_a_network(person: Person, work: Repository) -> None:
     said = person("sources", "add", "github", work.path, "--name", "clone").ok()
-    assert "weir: a clone, at " in said.out
+    assert "weir: clone at " in said.out
     figures = person.sync("clone")
     assert (figures["succeeded"], figures["skipped"], figures["masked"]) == (2, 1, 1)
     assert {hit["item"] for hit in person.hits("gauge", "clone")} >= {"weir:src/gauge.py"}

@@ -1,4 +1,4 @@
-"""A host of repositories on this machine: `git http-backend` behind a small server that can refuse, fail and hang up."""
+"""A git server on this machine: `git http-backend` behind a small HTTP server that injects failures."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tests.connectors.github.repository import Repository
 
 
 class GitHost:
-    """Repositories by name, over HTTP on the loopback."""
+    """Repositories by name, over HTTP on loopback."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.asked: list[str] = []
-        """What was asked for, in order: the service and the way it was asked."""
+        """The received requests, in order: command and path."""
         self.token: str | None = None
-        """What a login has to say, if there has to be one."""
+        """The token required for access, if any."""
         self.logins: list[str] = []
-        """Every login that was tried, as it was sent."""
+        """Every received Authorization header."""
         self.moved_to = ""
-        """Where every request is sent instead, if it is."""
+        """If set, every request is redirected there."""
         self.status: int | None = None
-        """How every request is refused, if it is."""
+        """If set, every request fails with this status."""
         self.cut_after: int | None = None
-        """After how many bytes of a pack the connection ends, if it does."""
+        """If set, the connection is closed after this many bytes of a pack."""
         self.hold = threading.Event()
-        """Set unless packs are kept back."""
+        """Packs are delayed while this is not set."""
         self.hold.set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -42,28 +42,28 @@ class GitHost:
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """The server's URL."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def publish(self, name: str, repository: Repository) -> None:
-        """Show a repository as `owner/name`."""
+        """Serve a repository as `owner/name`."""
         repository.git("config", "uploadpack.allowFilter", "true")
         place = self.folder / f"{name}.git"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(repository.path / ".git")
 
     def withdraw(self, name: str) -> None:
-        """Show it no more."""
+        """Stop serving a repository."""
         (self.folder / f"{name}.git").unlink()
 
     def fetches(self) -> int:
-        """How often a pack was asked for since the last time this was asked."""
+        """Return the number of packs requested since the last call."""
         count = sum("fetch" in asked for asked in self.asked)
         self.asked.clear()
         return count
 
     def stop(self) -> None:
-        """Answer nothing more."""
+        """Shut down the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -71,7 +71,7 @@ class GitHost:
 
 @contextmanager
 def hosting(folder: Path) -> Iterator[GitHost]:
-    """A host that keeps its repositories in this folder."""
+    """Run a server for the repositories in this folder."""
     host = GitHost(folder)
     try:
         yield host
@@ -88,7 +88,7 @@ def _handler(host: GitHost) -> type[BaseHTTPRequestHandler]:
             self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
         def _answer(self, body: bytes) -> None:
             plain = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
@@ -129,7 +129,7 @@ def _login(token: str) -> str:
 
 
 def _backend(folder: Path, asked: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
-    """What git's own CGI program says."""
+    """Run git's CGI program; return status, headers and body."""
     place = urlsplit(asked.path)
     done = subprocess.run(
         ["git", "http-backend"],

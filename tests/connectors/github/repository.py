@@ -1,4 +1,4 @@
-"""Real repositories, made by git as a person makes them."""
+"""Real repositories, created with git."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _PERSON = {
 
 
 class Repository:
-    """A repository with a work tree, at this path."""
+    """A repository with a work tree at this path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def made(cls, path: Path, *options: str) -> Repository:
-        """A new one, on the branch `main`."""
+        """Create a repository with the branch `main`."""
         path.mkdir(parents=True, exist_ok=True)
         repository = cls(path)
         repository.git("init", "--quiet", "--initial-branch=main", *options)
         return repository
 
     def git(self, *arguments: str, given: str | None = None) -> str:
-        """What git says."""
+        """Run git; return its output."""
         done = subprocess.run(
             ["git", "-c", "protocol.file.allow=always", *arguments],
             cwd=self.path,
@@ -46,18 +46,18 @@ class Repository:
         return done.stdout.strip()
 
     def write(self, **files: str) -> None:
-        """Write files; `__` in a name stands for a slash, and the suffix is `.md`."""
+        """Write Markdown files; `__` in a name stands for a slash."""
         for name, text in files.items():
             self.put(f"{name.replace('__', '/')}.md", text)
 
     def put(self, name: str, content: str | bytes) -> None:
-        """Write a file."""
+        """Write one file."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
 
     def commit(self, *options: str) -> str:
-        """Commit all that is in the work tree; the commit."""
+        """Commit everything in the work tree; return the commit."""
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", "a change", *options)
         return self.git("rev-parse", "HEAD")

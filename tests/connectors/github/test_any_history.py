@@ -1,4 +1,4 @@
-"""Whatever is committed, renamed, rewritten and cleared away: syncs in between end where one afresh does."""
+"""Random git histories: a sequence of syncs gives the same result as one fresh sync."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _STEPS = 20
 
 
 def _text(lot: random.Random) -> str:
-    """Of few texts, so that equal ones meet; some are empty."""
+    """Return one of few texts, so that equal contents occur; some are empty."""
     return "" if lot.random() < 0.1 else f"# {lot.randrange(12)}\n" * 15 + f"{lot.randrange(3)}\n"
 
 
 def _step(work: Repository, lot: random.Random) -> None:
-    """Change some files as people do, and commit that; sometimes in place of the commit before."""
+    """Change some files and commit; sometimes amend the previous commit."""
     for _ in range(lot.randrange(1, 5)):
         files = sorted(path for path in work.path.rglob("*.md"))
         name = f"{lot.choice('abc')}/{lot.choice('xyz')}{lot.randrange(4)}.md"
@@ -49,7 +49,7 @@ def _step(work: Repository, lot: random.Random) -> None:
 
 @pytest.mark.parametrize("copied", [True, False], ids=["copied", "clone"])
 @pytest.mark.parametrize("seed", [pytest.param(6, marks=pytest.mark.full), pytest.param(7, marks=pytest.mark.soak)])
-def test_syncs_in_between_end_where_one_afresh_does(root: Path, seed: int, copied: bool) -> None:
+def test_random_git_histories_sync_like_a_fresh_listing(root: Path, seed: int, copied: bool) -> None:
     lot = random.Random(seed)
     work = Repository.made(root / "project")
     work.commit()

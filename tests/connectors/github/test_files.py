@@ -1,4 +1,4 @@
-"""The files of a clone on this machine: what is told of them as they change."""
+"""Files of a local clone and their changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Reading = Callable[..., GitHub]
 
 @pytest.fixture
 def work(root: Path) -> Repository:
-    """A repository of three files, committed."""
+    """A repository with three committed files."""
     work = Repository.made(root / "project")
     work.write(one="# One\n" * 20, a__two="# Two\n" * 20, a__three="# Three\n" * 20)
     work.commit()
@@ -37,7 +37,7 @@ def github(work: Repository) -> Iterator[GitHub]:
 
 @pytest.fixture
 def reading() -> Iterator[Reading]:
-    """Makes the connector of a clone, closed with the test."""
+    """Create connectors for a clone; closed after the test."""
     with ExitStack() as made:
 
         def connector(work: Repository, **settings: object) -> GitHub:
@@ -48,15 +48,13 @@ def reading() -> Iterator[Reading]:
         yield connector
 
 
-def test_what_is_committed_is_read_and_what_is_not_is_not(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_only_committed_files_are_read(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     work.write(one="not committed", four="neither")
     assert ledger.sync(github).new == {"project:one.md", "project:a/two.md", "project:a/three.md"}
     assert ledger.documents()["project:one.md"] == b"# One\n" * 20
 
 
-def test_a_renamed_file_is_a_move_and_is_not_read(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
+def test_file_renamed_in_git_is_moved_without_reading(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     work.git("mv", "a", "b")
     work.commit()
@@ -68,9 +66,7 @@ def test_a_renamed_file_is_a_move_and_is_not_read(work: Repository, github: GitH
     assert (report.new, report.deleted, report.fetched) == (set(), set(), set())
 
 
-def test_a_file_that_is_renamed_and_changed_is_the_same_item(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_file_renamed_and_edited_is_the_same_item(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     number = ledger.rows["project:a/two.md"].number
     work.git("mv", "a/two.md", "deux.md")
@@ -82,9 +78,7 @@ def test_a_file_that_is_renamed_and_changed_is_the_same_item(
     assert ledger.rows["project:deux.md"].number == number
 
 
-def test_missing_contents_leave_the_other_renames_as_they_are(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_missing_contents_do_not_affect_other_renames(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     large = random.Random(1).randbytes(4_000_000)
     for name in ("large", "[k]ept", "leaving"):
         work.put(f"{name}.bin", name.encode() + large)
@@ -96,7 +90,7 @@ def test_missing_contents_leave_the_other_renames_as_they_are(
     work.put("large.bin", b"edited" + large)
     work.put("new [1].bin", b"another" + large)
     after = work.commit()
-    # As in a partial clone: no content of the large files is in the store.
+    # As in a partial clone: the content of large files is not in the store.
     for commit, name in (
         (before, "large"),
         (before, "leaving"),
@@ -118,9 +112,7 @@ def test_missing_contents_leave_the_other_renames_as_they_are(
     assert {"project:leaving.bin", "project:[k]ept.bin"}.isdisjoint(ledger.present())
 
 
-def test_renamed_empty_files_are_not_taken_for_one_another(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_renamed_empty_files_are_not_confused(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     for name in ("x/__init__.py", "y/__init__.py"):
         work.put(name, "")
     work.commit()
@@ -133,7 +125,7 @@ def test_renamed_empty_files_are_not_taken_for_one_another(
     assert {name: ledger.rows[f"project:{name}2/__init__.py"].number for name in "xy"} == numbers
 
 
-def test_only_what_changed_between_two_commits_is_told(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
+def test_only_differences_between_commits_are_reported(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     work.write(one="changed")
     (work.path / "a/three.md").unlink()
@@ -149,9 +141,7 @@ def test_only_what_changed_between_two_commits_is_told(work: Repository, github:
     assert len(report.item_changes) == 3
 
 
-def test_a_rewritten_history_tells_what_is_different_in_the_end(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_rewritten_history_reports_only_differences(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     work.write(one="another first commit")
     work.commit("--amend")
@@ -161,9 +151,7 @@ def test_a_rewritten_history_tells_what_is_different_in_the_end(
     assert (report.new, report.changed, report.deleted) == (set(), {"project:one.md"}, set())
 
 
-def test_another_default_branch_is_compared_and_keeps_its_items(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_changed_default_branch_keeps_its_items(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     work.git("checkout", "--quiet", "-b", "trunk")
     work.write(one="of the trunk")
@@ -173,9 +161,7 @@ def test_another_default_branch_is_compared_and_keeps_its_items(
     assert (report.new, report.changed, report.deleted) == (set(), {"project:one.md"}, set())
 
 
-def test_branches_are_read_beside_each_other_and_leave_when_they_are_gone(
-    work: Repository, ledger: MemoryLedger, reading: Reading
-) -> None:
+def test_deleted_branches_remove_their_items(work: Repository, ledger: MemoryLedger, reading: Reading) -> None:
     work.git("branch", "feature/gauge")
     both = reading(work, branches=("main", "feature/gauge"))
     assert "project@feature/gauge:a/two.md" in ledger.sync(both).new
@@ -187,9 +173,7 @@ def test_branches_are_read_beside_each_other_and_leave_when_they_are_gone(
     assert ledger.sync(both).item_changes == []
 
 
-def test_a_branch_that_is_not_wanted_any_more_is_skipped_and_not_deleted(
-    work: Repository, ledger: MemoryLedger, reading: Reading
-) -> None:
+def test_deselected_branch_is_skipped_and_not_deleted(work: Repository, ledger: MemoryLedger, reading: Reading) -> None:
     ledger.sync(reading(work, branches=("main",)))
     report = ledger.sync(reading(work))
     assert set(report.skipped) == {"project@main:one.md", "project@main:a/two.md", "project@main:a/three.md"}
@@ -197,17 +181,17 @@ def test_a_branch_that_is_not_wanted_any_more_is_skipped_and_not_deleted(
     assert len(ledger.sync(reading(work, branches=("main",))).changed) == 3
 
 
-def test_a_repository_without_a_commit_has_no_files(root: Path, ledger: MemoryLedger, reading: Reading) -> None:
+def test_repository_without_commits_has_no_files(root: Path, ledger: MemoryLedger, reading: Reading) -> None:
     empty = Repository.made(root / "empty")
     assert ledger.sync(reading(empty)).item_changes == []
-    assert "nothing is committed" in reading(empty).probe()
+    assert "without commits" in reading(empty).probe()
     empty.write(one="first")
     empty.commit()
     assert ledger.sync(reading(empty)).new == {"empty:one.md"}
 
 
 @pytest.mark.parametrize("options", [("--bare",), ("--object-format=sha256",)])
-def test_bare_repositories_and_those_with_long_hashes_are_read(
+def test_bare_and_sha256_repositories_are_read(
     root: Path, work: Repository, ledger: MemoryLedger, options: tuple[str, ...], reading: Reading
 ) -> None:
     if options == ("--bare",):
@@ -222,16 +206,14 @@ def test_bare_repositories_and_those_with_long_hashes_are_read(
     assert ledger.sync(connector).item_changes == []
 
 
-def test_a_second_work_tree_is_a_clone_like_any_other(
+def test_linked_work_tree_is_read_like_a_clone(
     root: Path, work: Repository, ledger: MemoryLedger, reading: Reading
 ) -> None:
     work.git("worktree", "add", "--quiet", "-b", "dev", str(root / "second"))
     assert ledger.sync(reading(Repository(root / "second"))).fetched
 
 
-def test_patterns_choose_files_and_what_they_leave_out_later_is_skipped(
-    work: Repository, ledger: MemoryLedger, reading: Reading
-) -> None:
+def test_patterns_select_files_and_skip_excluded_ones(work: Repository, ledger: MemoryLedger, reading: Reading) -> None:
     ledger.sync(reading(work))
     report = ledger.sync(reading(work, paths=("/a/",), exclude=("three.*",)))
     assert set(report.skipped) == {"project:one.md", "project:a/three.md"}
@@ -240,9 +222,7 @@ def test_patterns_choose_files_and_what_they_leave_out_later_is_skipped(
     assert ledger.sync(reading(work)).fetched == {"project:one.md", "project:a/three.md"}
 
 
-def test_what_nobody_wrote_here_is_skipped_with_its_reason(
-    work: Repository, ledger: MemoryLedger, reading: Reading
-) -> None:
+def test_generated_and_vendored_files_are_skipped(work: Repository, ledger: MemoryLedger, reading: Reading) -> None:
     work.put(
         ".gitattributes",
         "gen/** linguist-generated\n*.lock -linguist-generated\n/own/vendor/** linguist-vendored=false\n"
@@ -272,9 +252,7 @@ def test_what_nobody_wrote_here_is_skipped_with_its_reason(
     assert everything.fetched == set(skipped)
 
 
-def test_an_attribute_that_changes_is_heeded_for_files_that_did_not(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_changed_attributes_apply_to_unchanged_files(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     work.put("a/.gitattributes", "two.md linguist-generated\n")
     work.commit()
@@ -284,9 +262,7 @@ def test_an_attribute_that_changes_is_heeded_for_files_that_did_not(
     assert ledger.sync(github).fetched == {"project:a/two.md"}
 
 
-def test_files_that_are_not_read_are_skipped_with_their_reason(
-    work: Repository, ledger: MemoryLedger, reading: Reading
-) -> None:
+def test_unreadable_files_are_skipped_with_a_reason(work: Repository, ledger: MemoryLedger, reading: Reading) -> None:
     work.put("large.txt", "x" * 20_000)
     (work.path / "link.md").symlink_to("one.md")
     (work.path / "way-out").symlink_to("/etc/passwd")
@@ -311,7 +287,7 @@ def test_files_that_are_not_read_are_skipped_with_their_reason(
         ("/* @generated by a program */\n", SkipReason.EXCLUDED),
     ],
 )
-def test_what_only_the_content_tells_is_skipped_when_it_is_read(
+def test_files_recognised_by_content_are_skipped_on_reading(
     work: Repository, github: GitHub, ledger: MemoryLedger, content: str, reason: SkipReason
 ) -> None:
     work.put("odd.go", content)
@@ -321,9 +297,7 @@ def test_what_only_the_content_tells_is_skipped_when_it_is_read(
     assert error.skip_reason is reason
 
 
-def test_names_that_differ_in_capitals_only_are_two_files(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_names_that_differ_in_case_are_separate_files(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     blobs = {name: work.git("hash-object", "-w", "--stdin", given=name) for name in ("README.md", "readme.md")}
     for name, blob in blobs.items():
         work.git("update-index", "--add", "--cacheinfo", f"100644,{blob},{name}")
@@ -333,7 +307,7 @@ def test_names_that_differ_in_capitals_only_are_two_files(
     assert ledger.documents()["project:readme.md"] == b"readme.md"
 
 
-def test_a_listing_cut_short_in_a_large_repository_goes_on(root: Path, ledger: MemoryLedger, reading: Reading) -> None:
+def test_interrupted_listing_of_a_large_repository_resumes(root: Path, ledger: MemoryLedger, reading: Reading) -> None:
     many = Repository.made(root / "many")
     for number in range(1_100):
         many.put(f"{number % 20}/{number}.md", f"note {number}")
@@ -348,7 +322,7 @@ def test_a_listing_cut_short_in_a_large_repository_goes_on(root: Path, ledger: M
 
 
 @pytest.mark.parametrize("back", [("reset", "--hard", "HEAD~1"), ("revert", "--no-edit", "HEAD")])
-def test_what_was_told_before_a_listing_was_cut_short_is_looked_at_again_when_it_was_taken_back(
+def test_changes_reverted_after_an_interruption_are_undone(
     work: Repository, github: GitHub, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch, back: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("connectors.github.git.code._CHANGES_PER_CHECKPOINT", 1)
@@ -365,19 +339,17 @@ def test_what_was_told_before_a_listing_was_cut_short_is_looked_at_again_when_it
     assert ledger.documents() == before
 
 
-def test_a_clone_is_not_held_to_what_a_host_allows(github: GitHub) -> None:
+def test_clone_has_no_rate_limit(github: GitHub) -> None:
     assert (github.limits().host, github.limits().per_hour) == ("this machine", None)
 
 
-def test_a_folder_without_a_repository_is_refused_with_the_remedy(root: Path, reading: Reading) -> None:
+def test_folder_without_a_repository_is_rejected(root: Path, reading: Reading) -> None:
     (root / "plain").mkdir()
-    with pytest.raises(BadInput, match=r"is no clone of a repository; give the folder that has \.git in it"):
+    with pytest.raises(BadInput, match=r"not a clone of a repository; choose the folder that contains \.git"):
         reading(Repository(root / "plain")).probe()
 
 
-def test_a_damaged_clone_is_an_error_of_the_source_and_deletes_nothing(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_damaged_clone_is_an_error_and_keeps_items(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     work.write(one="more")
     commit = work.commit()
@@ -388,7 +360,7 @@ def test_a_damaged_clone_is_an_error_of_the_source_and_deletes_nothing(
     assert len(ledger.documents()) == 3
 
 
-def test_what_is_told_of_a_file_says_where_it_is_from(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
+def test_file_metadata_names_repository_and_path(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     work.put("src/tool.py", "print()\n")
     work.commit()
     items = {
@@ -400,7 +372,7 @@ def test_what_is_told_of_a_file_says_where_it_is_from(work: Repository, github: 
     assert github.fetch(items["project:one.md"]).title is None
 
 
-def test_a_clone_that_the_system_cannot_look_at_is_unavailable(ledger: MemoryLedger) -> None:
+def test_clone_with_a_read_error_is_unavailable(ledger: MemoryLedger) -> None:
     connector = GitHub(GitHubSettings(clone=Path("/") / ("long" * 100)))
-    with pytest.raises(SourceUnavailable, match=r"cannot be read .*; check its disk"):
+    with pytest.raises(SourceUnavailable, match=r"read error .*; check its disk"):
         ledger.sync(connector)

@@ -1,4 +1,4 @@
-"""Git over a repository that never answers: each call ends within its time limit, and leaves no process."""
+"""Git on an unresponsive repository: every call ends within its time limit and leaves no process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _processes() -> set[psutil.Process]:
 
 @pytest.fixture
 def no_git_left() -> Iterator[None]:
-    """The test leaves no process of git. Those that other tests of this process left are not its own."""
+    """Check that the test leaves no git process of its own."""
     before = _processes()
     yield
     assert not [child for child in _processes() - before if "git" in child.name()]
@@ -61,7 +61,7 @@ def work(root: Path) -> Repository:
 
 @pytest.mark.usefixtures("no_git_left")
 @pytest.mark.parametrize("pipe", PIPES)
-def test_clone_with_a_pipe_fails_in_time_and_leaves_no_git(work: Repository, ledger: MemoryLedger, pipe: str) -> None:
+def test_clone_with_a_pipe_times_out_and_leaves_no_git(work: Repository, ledger: MemoryLedger, pipe: str) -> None:
     github = GitHub(GitHubSettings(clone=work.path, limits={"stall_seconds": _SECONDS}))
     PIPES[pipe](work)
     before = time.monotonic()

@@ -1,4 +1,4 @@
-"""Repositories that were made to do harm: nothing of them is executed, nothing is written, nothing is fetched by the way."""
+"""Malicious repositories: nothing in them is executed, written or fetched."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.connectors.memory_ledger import MemoryLedger
 
 @pytest.fixture
 def work(root: Path) -> Repository:
-    """A repository of one file, committed."""
+    """A repository with one committed file."""
     work = Repository.made(root / "project")
     work.write(one="# One\n")
     work.commit()
@@ -66,7 +66,7 @@ HOOKS = ("post-checkout", "reference-transaction", "fsmonitor-watchman", "post-i
 
 
 def _lay(trap: Path, work: Repository, elsewhere: Path) -> None:
-    """Name the trap wherever a repository can name a program."""
+    """Configure the trap wherever a repository can name a program."""
     for key in PROGRAMS.split():
         work.git("config", key, str(trap))
     settings = {
@@ -83,7 +83,7 @@ def _lay(trap: Path, work: Repository, elsewhere: Path) -> None:
             (folder / name).symlink_to(trap)
 
 
-def test_no_program_that_a_repository_names_is_run_and_nothing_in_it_is_written(
+def test_repository_cannot_run_programs_or_be_written(
     work: Repository, github: GitHub, trap: Path, root: Path, ledger: MemoryLedger
 ) -> None:
     work.put(".gitattributes", "*.md filter=trap diff=trap\n")
@@ -102,14 +102,14 @@ def test_no_program_that_a_repository_names_is_run_and_nothing_in_it_is_written(
     assert _state(work.path) == before
 
 
-def test_the_trap_of_these_tests_is_one(work: Repository, trap: Path, root: Path) -> None:
+def test_trap_works_with_plain_git(work: Repository, trap: Path, root: Path) -> None:
     _lay(trap, work, root / "hooks")
     with contextlib.suppress(subprocess.CalledProcessError):
         work.git("status")
     assert (root / "ran").exists()
 
 
-def test_paths_that_lead_out_are_skipped(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
+def test_paths_outside_the_repository_are_skipped(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     blob = work.git("hash-object", "-w", "--stdin", given="out")
     inner = work.git("mktree", given=f"100644 blob {blob}\tpasswd\n")
     top = "".join(f"040000 tree {inner}\t{name}\n" for name in ("..", ".git", "fine"))
@@ -124,7 +124,7 @@ def test_paths_that_lead_out_are_skipped(work: Repository, github: GitHub, ledge
 
 
 def _tree(work: Repository, listing: str, inner: str) -> str:
-    """A tree that git itself would refuse to make."""
+    """Write a tree that git itself would reject."""
     rows = [line.split("\t")[1] for line in listing.splitlines()]
     data = b"".join(b"40000 " + name.encode() + b"\0" + bytes.fromhex(inner) for name in sorted(rows))
     (work.path / "raw").write_bytes(data)
@@ -137,7 +137,7 @@ def _tree(work: Repository, listing: str, inner: str) -> str:
     "name",
     ["new\nline.md", "tab\there.md", "\x1b[31mred.md", "a:b#c@d.md", '"quoted".md', "-dash.md", " .md", "ü/ñ €.md"],
 )
-def test_hostile_names_are_only_names(work: Repository, github: GitHub, ledger: MemoryLedger, name: str) -> None:
+def test_hostile_names_are_harmless(work: Repository, github: GitHub, ledger: MemoryLedger, name: str) -> None:
     work.put(name, "content\n")
     work.commit()
     ledger.sync(github)
@@ -147,14 +147,14 @@ def test_hostile_names_are_only_names(work: Repository, github: GitHub, ledger: 
     assert len(ledger.sync(github).moved) == 1
 
 
-def test_names_that_are_not_utf8_are_told_apart(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
+def test_names_that_are_not_utf8_are_distinguished(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     for name in (b"caf\xe9.md", b"caf\xe8.md"):
         (work.path / os.fsdecode(name)).write_text("x")
     work.commit()
     assert ledger.sync(github).new == {"project:one.md", "project:caf\ufffde9.md", "project:caf\ufffde8.md"}
 
 
-def test_a_small_repository_that_holds_endless_trees_is_refused(
+def test_tree_bomb_is_rejected(
     work: Repository, github: GitHub, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.sync(github)
@@ -164,14 +164,12 @@ def test_a_small_repository_that_holds_endless_trees_is_refused(
         tree = work.git("mktree", given="".join(f"040000 tree {tree}\td{n}\n" for n in range(10)))
     work.git("update-ref", "refs/heads/main", work.git("commit-tree", tree, "-m", "a bomb"))
     monkeypatch.setattr(git, "MOST_FILES", 20_000)
-    with pytest.raises(SourceUnavailable, match="more than 20000 files; nothing was changed"):
+    with pytest.raises(SourceUnavailable, match="more than 20000 files, nothing was changed"):
         ledger.sync(github)
     assert set(ledger.documents()) == {"project:one.md"}
 
 
-def test_an_object_that_would_fill_the_memory_is_not_read(
-    work: Repository, github: GitHub, ledger: MemoryLedger
-) -> None:
+def test_oversized_object_is_not_read(work: Repository, github: GitHub, ledger: MemoryLedger) -> None:
     work.put("zeros", b"\0" * 30_000_000)
     work.put("zeros.gitattributes", "")
     work.put(".gitattributes", b"x linguist-generated\n" * 10_000)
@@ -182,7 +180,7 @@ def test_an_object_that_would_fill_the_memory_is_not_read(
 @pytest.mark.parametrize(
     "given", ["--upload-pack=/bin/false", "a b", "a..b", "a~1", "-x", "a/", "/a", "a.lock", "@", "a\nb", ""]
 )
-def test_a_branch_is_a_name_and_no_option(given: str) -> None:
+def test_branch_cannot_be_an_option(given: str) -> None:
     with pytest.raises(ValueError, match="branch"):
         GitHubSettings(repositories=("ada/project",), branches=(given,))
 
@@ -191,6 +189,6 @@ def test_a_branch_is_a_name_and_no_option(given: str) -> None:
     "address",
     ["http://example.org", "https://user:secret@example.org", "ext::sh", "file:///", "https://example.org/path"],
 )
-def test_an_address_is_a_host_that_is_asked_over_tls(address: str) -> None:
+def test_address_must_be_a_host_with_tls(address: str) -> None:
     with pytest.raises(ValueError, match="address"):
         GitHubSettings(repositories=("ada/project",), address=address)

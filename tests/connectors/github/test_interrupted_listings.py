@@ -1,4 +1,4 @@
-"""What is so in a repository only until half of it was listed leaves no trace."""
+"""Temporary changes in a repository leave no trace if a listing during them is interrupted."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture
 def work(root: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """A repository of five files in two branches."""
-    # Else so few files would all be told before the first checkpoint.
+    """A repository with five files in two branches."""
+    # Otherwise so few files would precede the first checkpoint.
     monkeypatch.setattr("connectors.github.git.code._CHANGES_PER_CHECKPOINT", 1)
     work = Repository.made(root / "project")
     for name in ("one.md", "a/two.md", "a/three.md", "a/b/four.md"):
@@ -78,7 +78,7 @@ WANTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", COMMITS)
-def test_what_is_committed_only_while_a_listing_is_cut_short_changes_nothing(
+def test_temporary_commits_leave_no_trace_after_an_interruption(
     work: Repository, reading_clone: Callable[..., GitHub], what: str
 ) -> None:
     check_no_trace(
@@ -89,14 +89,12 @@ def test_what_is_committed_only_while_a_listing_is_cut_short_changes_nothing(
 
 
 @pytest.mark.parametrize("what", WANTED)
-def test_what_is_wanted_of_a_clone_only_while_a_listing_is_cut_short_changes_nothing(
-    reading_clone: Callable[..., GitHub], what: str
-) -> None:
+def test_temporary_clone_settings_leave_no_trace(reading_clone: Callable[..., GitHub], what: str) -> None:
     check_no_trace(reading_clone(), lambda: None, lambda: None, reading_clone(**WANTED[what]))
 
 
 def _taken_out(kept: dict[int, Any], away: dict[int, Any]) -> None:
-    """Put everything from one to the other."""
+    """Move everything from one to the other."""
     away.update(kept)
     kept.clear()
 

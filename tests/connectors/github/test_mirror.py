@@ -1,4 +1,4 @@
-"""The copy of a repository that is at a host: brought up to date by git, over HTTP, and made anew when it is damaged."""
+"""Mirrors of remote repositories: updated by git over HTTP, and recreated when damaged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAME = "ada/project"
 
 @pytest.fixture
 def work(root: Path) -> Repository:
-    """What is published as `ada/project`: three files, committed."""
+    """The repository published as `ada/project`, with three committed files."""
     work = Repository.made(root / "work")
     work.write(one="# One\n" * 20, a__two="# Two\n" * 20, a__three="# Three\n" * 20)
     work.commit()
@@ -57,7 +57,7 @@ def host(root: Path, work: Repository) -> Iterator[GitHost]:
 
 @pytest.fixture
 def reading(host: GitHost, root: Path) -> Iterator[Callable[..., GitHub]]:
-    """Makes a connector that keeps its copies in one folder; closed in the end."""
+    """Create connectors that share one folder for their mirrors; closed after the test."""
     made: list[GitHub] = []
 
     def make(**settings: Any) -> GitHub:
@@ -71,7 +71,7 @@ def reading(host: GitHost, root: Path) -> Iterator[Callable[..., GitHub]]:
         connector.close()
 
 
-def test_a_repository_is_copied_once_and_asked_for_after_that(
+def test_repository_is_copied_once_and_then_only_queried(
     reading: Callable[..., GitHub], host: GitHost, ledger: MemoryLedger
 ) -> None:
     github = reading()
@@ -81,7 +81,7 @@ def test_a_repository_is_copied_once_and_asked_for_after_that(
     assert host.fetches() == 0
 
 
-def test_a_push_is_one_fetch_of_what_is_different(
+def test_push_causes_one_fetch_of_the_differences(
     reading: Callable[..., GitHub], host: GitHost, work: Repository, ledger: MemoryLedger, root: Path
 ) -> None:
     work.put("large.txt", os.urandom(300_000).hex())
@@ -100,7 +100,7 @@ def test_a_push_is_one_fetch_of_what_is_different(
     assert _size(root / "home") - size < 20_000
 
 
-def test_the_past_and_large_files_are_not_copied(
+def test_history_and_large_files_are_not_copied(
     reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger, root: Path
 ) -> None:
     for number in range(5):
@@ -112,7 +112,7 @@ def test_the_past_and_large_files_are_not_copied(
     assert _size(root / "home") < 150_000
 
 
-def test_a_forced_push_tells_what_is_different_in_the_end(
+def test_forced_push_reports_only_differences(
     reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger
 ) -> None:
     github = reading()
@@ -123,7 +123,7 @@ def test_a_forced_push_tells_what_is_different_in_the_end(
     assert (len(report.item_changes), report.changed) == (1, {f"{_NAME}:one.md"})
 
 
-def test_another_default_branch_and_other_branches_are_followed(
+def test_changed_branches_and_default_branch_are_followed(
     reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger
 ) -> None:
     ledger.sync(reading())
@@ -137,7 +137,7 @@ def test_another_default_branch_and_other_branches_are_followed(
     assert {locator.partition(":")[0] for locator in ledger.sync(both).deleted} == {f"{_NAME}@main"}
 
 
-def test_many_pushes_do_not_make_the_copy_grow_without_end(
+def test_many_pushes_do_not_grow_the_copy(
     reading: Callable[..., GitHub],
     work: Repository,
     ledger: MemoryLedger,
@@ -154,7 +154,7 @@ def test_many_pushes_do_not_make_the_copy_grow_without_end(
     assert _size(root / "home") < 100_000
 
 
-def test_a_token_is_sent_to_its_host_and_is_written_nowhere(
+def test_token_is_sent_to_its_host_and_never_written(
     reading: Callable[..., GitHub],
     host: GitHost,
     ledger: MemoryLedger,
@@ -175,7 +175,7 @@ def test_a_token_is_sent_to_its_host_and_is_written_nowhere(
     assert host.token not in " ".join(commands)
     for path in (root / "home").rglob("*"):
         assert path.is_dir() or host.token.encode() not in path.read_bytes()
-    with pytest.raises(LoginFailed, match="give a token"):
+    with pytest.raises(LoginFailed, match="provide a token"):
         ledger.sync(reading())
     monkeypatch.setenv("GIT_TOKEN", "it was revoked")
     with pytest.raises(LoginFailed) as refused:
@@ -184,7 +184,7 @@ def test_a_token_is_sent_to_its_host_and_is_written_nowhere(
     assert len(ledger.documents()) == 3
 
 
-def test_a_redirect_to_another_host_is_not_given_the_token(
+def test_token_is_not_sent_to_a_redirect_target(
     reading: Callable[..., GitHub],
     host: GitHost,
     work: Repository,
@@ -216,7 +216,7 @@ def test_a_redirect_to_another_host_is_not_given_the_token(
         (429, RateLimited),
     ],
 )
-def test_a_host_that_refuses_is_one_error_and_deletes_nothing(
+def test_refusing_host_is_an_error_and_keeps_items(
     reading: Callable[..., GitHub],
     host: GitHost,
     work: Repository,
@@ -238,7 +238,7 @@ def test_a_host_that_refuses_is_one_error_and_deletes_nothing(
 
 @pytest.mark.parametrize("after", [0, 5, 60, 400, 2_000])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_fetch_that_is_cut_off_is_made_good_by_the_next(
+def test_next_sync_recovers_an_interrupted_fetch(
     reading: Callable[..., GitHub], host: GitHost, work: Repository, ledger: MemoryLedger, after: int, first: bool
 ) -> None:
     github = reading()
@@ -255,7 +255,7 @@ def test_a_fetch_that_is_cut_off_is_made_good_by_the_next(
     assert ledger.sync(github).item_changes == []
 
 
-def test_one_of_several_repositories_that_may_not_be_seen_is_one_failed_item_until_it_may(
+def test_inaccessible_repository_is_one_failing_item(
     reading: Callable[..., GitHub], host: GitHost, root: Path, work: Repository, ledger: MemoryLedger
 ) -> None:
     other = Repository.made(root / "other")
@@ -275,7 +275,7 @@ def test_one_of_several_repositories_that_may_not_be_seen_is_one_failed_item_unt
     assert ledger.sync(both).item_changes == []
 
 
-def test_a_wiki_is_a_repository_beside_its_own_and_one_without_pages_is_nothing(
+def test_wiki_is_read_and_empty_wiki_is_ignored(
     host: GitHost, root: Path, reading: Callable[..., GitHub], ledger: MemoryLedger
 ) -> None:
     rules = FileRules((), (), generated=False, max_bytes=1_000_000)
@@ -298,11 +298,11 @@ def test_a_wiki_is_a_repository_beside_its_own_and_one_without_pages_is_nothing(
     assert content.metadata["url"] == "https://host/ada/project/wiki/Home"
 
 
-def test_a_host_that_is_gone_is_one_error(reading: Callable[..., GitHub], host: GitHost, ledger: MemoryLedger) -> None:
+def test_unreachable_host_is_one_error(reading: Callable[..., GitHub], host: GitHost, ledger: MemoryLedger) -> None:
     github = reading()
     ledger.sync(github)
     host.stop()
-    with pytest.raises(SourceUnavailable, match="check the connection"):
+    with pytest.raises(SourceUnavailable, match="check the network"):
         ledger.sync(github)
     assert len(ledger.documents()) == 3
 
@@ -343,7 +343,7 @@ def _spoil_configuration(copy: Path) -> None:
     "harm", [_damage_pack, _lose_packs, _leave_locks, _spoil_refs, _spoil_configuration, shutil.rmtree, _remove_all]
 )
 @pytest.mark.parametrize("pushed", [True, False])
-def test_a_damaged_copy_is_repaired_or_made_anew(
+def test_damaged_copy_is_repaired_or_replaced(
     reading: Callable[..., GitHub],
     work: Repository,
     ledger: MemoryLedger,
@@ -367,7 +367,7 @@ def test_a_damaged_copy_is_repaired_or_made_anew(
 
 
 def _until_quiet(ledger: MemoryLedger, github: GitHub) -> None:
-    """Sync until nothing fails, three times at most: what is found damaged while it is read is made anew by the next."""
+    """Sync until nothing fails, at most three times: damage found while reading is repaired by the next sync."""
     for _ in range(3):
         try:
             if not ledger.sync(github).failed:
@@ -377,7 +377,7 @@ def _until_quiet(ledger: MemoryLedger, github: GitHub) -> None:
     raise AssertionError("it goes on failing")
 
 
-def test_a_git_that_is_killed_in_the_middle_leaves_a_copy_that_works(
+def test_killed_git_leaves_a_usable_copy(
     reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger
 ) -> None:
     github = reading()
@@ -415,7 +415,7 @@ def test_a_git_that_is_killed_in_the_middle_leaves_a_copy_that_works(
     assert -signal.SIGKILL in killed
 
 
-def test_git_ends_with_the_process_that_began_it(
+def test_git_ends_with_its_parent_process(
     reading: Callable[..., GitHub], host: GitHost, root: Path, ledger: MemoryLedger
 ) -> None:
     code = f"""
@@ -440,7 +440,7 @@ MemoryLedger().sync(github)
 
 
 def _fetches_of(pid: int) -> list[psutil.Process]:
-    """The fetches among a process's descendants, of which others may end while they are looked at."""
+    """Return the fetch processes among a process's descendants; others may end meanwhile."""
     found = []
     for child in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.Error):
@@ -460,7 +460,7 @@ def _small_disk(folder: Path, megabytes: int) -> Iterator[None]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
-def test_a_full_disk_is_told_and_the_copy_works_when_there_is_room(
+def test_full_disk_is_reported_and_recovered(
     reading: Callable[..., GitHub], work: Repository, ledger: MemoryLedger, root: Path
 ) -> None:
     with _small_disk(root / "home", 4):
@@ -470,7 +470,7 @@ def test_a_full_disk_is_told_and_the_copy_works_when_there_is_room(
         work.commit()
         filler = root / "home/filler"
         filler.write_bytes(b"\0" * 3_000_000)
-        with pytest.raises(SourceUnavailable, match="disk of Catchment's home is full; free some space"):
+        with pytest.raises(SourceUnavailable, match="disk full; free some space"):
             ledger.sync(github)
         assert len(ledger.documents()) == 3
         filler.unlink()
@@ -478,19 +478,19 @@ def test_a_full_disk_is_told_and_the_copy_works_when_there_is_room(
         github.close()
 
 
-def test_a_file_that_cannot_be_read_is_an_error_of_the_item_and_is_read_when_the_copy_is_whole(
+def test_unreadable_object_fails_its_item_until_the_copy_is_repaired(
     reading: Callable[..., GitHub], ledger: MemoryLedger, root: Path
 ) -> None:
     github = reading()
     items = [change.item for change in ledger.sync(github, fetch=False).item_changes if isinstance(change, Upsert)]
     github.close()
     _lose_packs(root / "home/ada+project.git")
-    with pytest.raises(FetchFailed, match="the next sync looks for it again"):
+    with pytest.raises(FetchFailed, match="the next sync tries again"):
         github.fetch(items[0])
     assert len(ledger.sync(github).fetched) == 3
 
 
-def test_where_the_host_says_that_nobody_pushed_git_is_not_asked(
+def test_git_is_not_run_without_a_push(
     host: GitHost, work: Repository, root: Path, ledger: MemoryLedger, reading: Callable[..., GitHub]
 ) -> None:
     github = reading()
@@ -509,13 +509,13 @@ def test_where_the_host_says_that_nobody_pushed_git_is_not_asked(
     assert listed(long_ago) > 0
     assert listed(long_ago) == 0
     assert listed(long_ago, deep=True) > 0
-    # Of a push that has only just been there may be another in the same second.
+    # A very recent push may be followed by another in the same second.
     assert listed(now) > 0
     assert listed(now) > 0
 
 
 class _Alone(GitHub):
-    """One listing as a connector."""
+    """A connector with a single listing."""
 
     def __init__(self, code: Code) -> None:
         self.changes = code.changes  # type: ignore[method-assign,assignment]

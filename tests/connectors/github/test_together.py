@@ -1,4 +1,4 @@
-"""A repository read as a whole: its files by git, and what is said in it by the API, from one host."""
+"""A complete repository from one host: files by git, discussions by the API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 ALL = ("code", "issues", "pulls", "releases", "wiki")
 
 
-def test_files_and_what_is_said_are_told_together_and_no_change_asks_git_nothing(
+def test_files_and_discussions_sync_together(
     reading: Callable[..., GitHub], repo: Repo, proxy: Proxy, tmp_path: Path, ledger: MemoryLedger
 ) -> None:
     work = Repository.made(tmp_path / "work")
