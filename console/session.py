@@ -123,10 +123,10 @@ def transition() -> str | None:
 def needs_server() -> Running:
     """Return the running server. Raises TryAgain if Catchment is not running, starting or stopping."""
     if changes := transition():
-        raise TryAgain(f"Catchment is {changes}; try again in a minute")
+        raise TryAgain(f"still {changes}; try again in a minute")
     if server := running():
         return server
-    raise TryAgain("Catchment is not running; start it with `catchment up --detach`")
+    raise TryAgain("not running; start Catchment with `catchment up --detach`")
 
 
 def run_address(run: str | None) -> str | None:

@@ -53,7 +53,7 @@ class Permit:
     def holds(self) -> bool:
         """Whether a person still agrees; once it has ended, it has for good."""
         if not self.ended and not self._stands():
-            self.ended, self.reason = True, "consent has ended or was withdrawn; nothing more was read"
+            self.ended, self.reason = True, "consent expired or was withdrawn; reading stopped"
         return not self.ended
 
     def stop(self, reason: str) -> None:
@@ -110,13 +110,13 @@ def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
     scope, state = next(found, (next(iter(states)), ConsentState.EXPIRED))
     what = name if scope == WHOLE else f"{name} ({scope})"
     if state is ConsentState.PURGING:
-        return f"{what} is being purged, which is not done; finish with `catchment consent revoke {name}`"
+        return f"{what}: deletion of revoked data is incomplete; finish it with `catchment consent revoke {name}`"
     why = {
-        ConsentState.ASKED: "nobody has agreed to it",
-        ConsentState.EXPIRED: "the consent has ended",
-        ConsentState.WITHDRAWN: "the consent was withdrawn",
+        ConsentState.ASKED: "no consent given",
+        ConsentState.EXPIRED: "consent expired",
+        ConsentState.WITHDRAWN: "consent withdrawn",
     }[state]
-    return f"{what} is not read, for {why}; to agree: catchment consent give {name}"
+    return f"{what}: {why}; run: catchment consent give {name}"
 
 
 def limits_of(connector: Connector) -> HostLimits | None:

@@ -1,4 +1,4 @@
-"""`catchment consent`: what a person has agreed to have read, until when; and taking it back, with all that came from there."""
+"""`catchment consent`: list, give and revoke the consent to read a source. Revoking deletes what was read."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from catchment.sync.revoke import Extent, PurgeProof
     from deployments.sources.sources_file import SourceEntry
 
-app = CommandGroup("See, give and take back consent to read a source.")
+app = CommandGroup("List, give and revoke consent to read a source.\n\nExample: catchment consent give mail --for 90d")
 
 HowLong = Annotated[
-    str | None, typer.Option("--for", metavar="LENGTH", help="How long it holds: 90d. For good if not given.")
+    str | None, typer.Option("--for", metavar="DURATION", help="Let the consent expire, for example after 90d.")
 ]
 
 _KEPT = """\
-What is read is kept in the library on this machine and goes nowhere else; nothing at the source is changed.
-Take it back at any time with `catchment consent revoke {name}`: that deletes all that came from there."""
+The data stays in the library on this machine; nothing at the source is changed.
+To withdraw consent and delete the data: `catchment consent revoke {name}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What a person agreed to, and until when: aware UTC, None for good."""
+    """The scopes that the operator agreed to. `until` is aware UTC, or None if the consent does not expire."""
 
     scopes: frozenset[str]
     until: datetime | None
@@ -43,7 +43,10 @@ class Agreement:
 
 @app.command("list")
 def list_consents(as_json: arguments.Json = False) -> None:
-    """List what may be read of each source, and until when."""
+    """List consents with their scope and expiry.
+
+    Example: catchment consent list
+    """
     rows = [_row(consent) for consent in _all(None)]
     if as_json:
         render.show_json(rows)
@@ -51,21 +54,27 @@ def list_consents(as_json: arguments.Json = False) -> None:
         headers = ("SOURCE", "SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY")
         render.show_table(headers, [_cells(row) for row in rows], states={"CONSENT"})
     else:
-        render.note("there is no source yet; see `catchment sources add --help`")
+        render.note("no sources yet; see `catchment sources add --help`")
 
 
 @app.command()
 def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
-    """Show what reading a source means, and what was agreed to."""
+    """Show what a source reads, and the consent to it.
+
+    Example: catchment consent show mail
+    """
     entry = source_lifecycle.entry(name)
-    words = wanted(entry)
-    said = {consent.scope: _row(consent) for consent in _all(name)}
-    rows = [{"scope": scope, "reads": words.get(scope), **said.get(scope, {})} for scope in {**words, **said}]
+    descriptions = requested(entry)
+    given = {consent.scope: _row(consent) for consent in _all(name)}
+    rows = [
+        {"scope": scope, "reads": descriptions.get(scope), **given.get(scope, {})}
+        for scope in {**descriptions, **given}
+    ]
     if as_json:
         render.show_json(rows)
         return
     for row in rows:
-        reads = row["reads"] or "not read any more, as the source is set"
+        reads = row["reads"] or "no longer read with the current settings"
         until = {"until": row.get("until"), "given": row.get("given"), "by": row.get("by")}
         render.show_fields({"scope": row["scope"], "reads": reads, "consent": row.get("consent", "asked"), **until})
         render.say()
@@ -74,30 +83,36 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
 
 @app.command()
 def give(name: session.SourceName, length: HowLong = None) -> None:
-    """Agree to what a source is set to read.
+    """Give consent to all that a source is set to read.
 
-    May be given again, to have it hold longer or shorter.
+    Repeat the command to change the expiry.
+
+    Example: catchment consent give mail --for 90d
     """
     entry = source_lifecycle.entry(name)
-    agreed = Agreement(frozenset(wanted(entry)), _until(length))
+    agreed = Agreement(frozenset(requested(entry)), _until(length))
     with session.writing() as ledger:
         source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
         ledger.consents.give(source.id, agreed.scopes, session.operator(), agreed.until)
     end = f" until {render.local(agreed.until)}" if agreed.until else ""
-    render.say(f"{name} may be read{end}: {', '.join(sorted(agreed.scopes))}")
+    render.say(f"{name}: consent given{end} ({', '.join(sorted(agreed.scopes))})")
 
 
 @app.command()
 def revoke(
     name: session.SourceName,
-    scope: Annotated[str | None, typer.Option(help="Only this scope, as `catchment consent show` lists them.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    scope: Annotated[
+        str | None, typer.Option(metavar="SCOPE", help="Only this scope; `catchment consent show` lists them.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: arguments.Json = False,
 ) -> int:
-    """Take consent back, delete what came from there, prove it.
+    """Withdraw consent, delete the data and verify its deletion.
 
-    May be called again to finish what was broken off. Nothing at the source itself is touched, and the source stays
-    written down: `catchment sources remove` takes it away. Exits with 1 when something is left.
+    Repeat the command to finish an interrupted deletion. Nothing at the source is changed. The source stays configured;
+    remove it with `catchment sources remove`. Exits with 1 if data is left.
+
+    Example: catchment consent revoke mail --scope attachments
     """
     from catchment.sync import revoke
 
@@ -106,12 +121,12 @@ def revoke(
         extent = _extent(ledger, source, scope)
         if not yes:
             if not render.interactive():
-                raise BadInput("nobody is there to ask; give --yes to take consent back without being asked")
-            what = name if extent.whole else f"the {scope} of {name}"
-            typer.confirm(f"Delete all that came from {what} from the library, for good?", abort=True, err=True)
+                raise BadInput("not a terminal; pass --yes to revoke without confirmation")
+            subject = name if extent.whole else f"the {scope} of {name}"
+            typer.confirm(f"Permanently delete all data of {subject} from the library?", abort=True, err=True)
         last = ledger.syncs.last(source.id)
         if last is not None and last.outcome is None:
-            render.note(f"{name}: its sync, which is at work, ends first; this may take a minute")
+            render.note(f"{name}: waiting for the running sync to stop; this may take a minute")
 
         def count(items: int) -> None:
             render.rewrite(f"{name}: {render.count(items, 'item')} deleted")
@@ -127,35 +142,35 @@ def revoke(
     return 0 if proof.holds else 1
 
 
-def wanted(entry: SourceEntry) -> Mapping[str, str]:
-    """What a source is set to read, in words, by scope."""
+def requested(entry: SourceEntry) -> Mapping[str, str]:
+    """Return descriptions of what a source is set to read, by scope."""
     from catchment.sync.preflight import WHOLE, scopes_of
 
-    return scopes_of(_connector(entry)) or {WHOLE: "the files that it is set to read, which are on this machine"}
+    return scopes_of(_connector(entry)) or {WHOLE: "the configured files on this machine"}
 
 
 def agreement(entry: SourceEntry, *, given: bool = False, length: str | None = None) -> Agreement:
-    """What a person agrees to who adds a source: asked in plain words, unless it is this machine's own files.
+    """Return the consent to a new source. Ask for it if the source reads data from outside this machine.
 
-    `given`: they have said so already. Raises NoConsent when they decline, or when nobody is there to ask.
+    Args:
+        given: True if the operator passed --consent.
+
+    Raises NoConsent if the operator declines, or without a terminal.
     """
     from catchment.sync.preflight import scopes_of
 
     until = _until(length)
-    asked = scopes_of(_connector(entry))
-    if asked and not given:
+    scopes = scopes_of(_connector(entry))
+    if scopes and not given:
         if not render.interactive():
-            what = ", ".join(asked)
-            raise NoConsent(f"{entry.name} reads what is not on this machine ({what}); agree to that with --consent")
-        render.note(f"{entry.name} reads, again and again{f' until {render.local(until)}' if until else ''}:")
-        for scope, words in asked.items():
-            render.note(f"  {scope}: {words}")
+            raise NoConsent(f"{entry.name}: no consent to read {', '.join(scopes)}; pass --consent to give it")
+        render.note(f"{entry.name} regularly reads{f' until {render.local(until)}' if until else ''}:")
+        for scope, description in scopes.items():
+            render.note(f"  {scope}: {description}")
         render.note(_KEPT.format(name=entry.name))
         if not typer.confirm("Do you agree?", err=True):
-            raise NoConsent(
-                f"nobody agreed to have {entry.name} read, so it was not added; ask again whenever you like"
-            )
-    return Agreement(frozenset(wanted(entry)), until)
+            raise NoConsent(f"{entry.name}: no consent given; the source was not added")
+    return Agreement(frozenset(requested(entry)), until)
 
 
 def _connector(entry: SourceEntry) -> Connector:
@@ -191,12 +206,12 @@ def _row(consent: Consent) -> dict[str, Any]:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    until = row["until"] if row["until"] or row["consent"] != "given" else "for good"
+    until = row["until"] if row["until"] or row["consent"] != "given" else "no expiry"
     return (row["source"], row["scope"], row["consent"], until, row["given"], row["by"])
 
 
 def _extent(ledger: Ledger, source: Source, scope: str | None) -> Extent:
-    """What is to be purged: all of the source, or one of its scopes. Raises NotFound for a scope that it does not have."""
+    """Return the data to delete: the whole source or one scope. Raises NotFound for an unknown scope."""
     from catchment.contracts import Guarded
     from catchment.sync.preflight import WHOLE
     from catchment.sync.revoke import Extent
@@ -207,7 +222,7 @@ def _extent(ledger: Ledger, source: Source, scope: str | None) -> Extent:
     connector = _connector(source_lifecycle.entry(source.name))
     scopes: Collection[str] = {*known, *(connector.scopes() if isinstance(connector, Guarded) else ())}
     if scope not in scopes:
-        raise NotFound(f"{source.name} has no scope {scope!r}; there are: {', '.join(sorted(scopes)) or WHOLE}")
+        raise NotFound(f"{source.name}: no scope {scope!r}; choose {', '.join(sorted(scopes)) or WHOLE}")
     if not isinstance(connector, Guarded) or not connector.scopes():
         return Extent(frozenset({scope}), lambda _locator: True, whole=True)
     scope_of = connector.scope_of
@@ -233,23 +248,24 @@ def _proof(name: str, extent: Extent, proof: PurgeProof) -> dict[str, Any]:
 
 
 def _print(name: str, home: Home, proof: PurgeProof) -> None:
-    render.say(f"{name}: consent is withdrawn; {render.count(proof.items, 'item')} deleted")
+    render.say(f"{name}: consent withdrawn; {render.count(proof.items, 'item')} deleted")
     render.show_table(("TABLE", "LEFT"), list(proof.left.items()))
     render.say(
-        f"Counted again: {proof.still['documents']} of {render.count(proof.documents, 'document')}, "
-        f"{proof.still['chunks']} of {render.count(proof.chunks, 'chunk')} that only {name} had, "
+        f"Verified: {proof.still['documents']} of {render.count(proof.documents, 'document')}, "
+        f"{proof.still['chunks']} of {render.count(proof.chunks, 'chunk')} found only in {name}, "
         f"and {proof.still['cached']} of {render.count(proof.cached, 'cache entry', 'cache entries')} are left."
     )
     if proof.passages:
-        looked = f"Looked for {render.count(proof.passages, 'passage')} that only {name} had"
+        passages = render.count(proof.passages, "passage")
         render.say(
-            f"{looked}: a search finds {proof.found}, the files of the ledger and the cache hold {proof.in_files}."
+            f"Searched for {passages} found only in {name}: {proof.found} in the library, "
+            f"{proof.in_files} in the files of the ledger and the cache."
         )
     else:
-        render.say("No text of at least 24 bytes to look for in the files; the counts above are all that was verified.")
+        render.say("The files were not searched, because no text has at least 24 bytes; only the counts were verified.")
     for copy in proof.copies:
         remove = shlex.join(("rm", "--", str(home.path / copy)))
-        render.note(f"{copy} is older than this and still holds data of {name}; to delete it: {remove}")
-    render.note("backups outside of the home were not searched")
+        render.note(f"{copy}: older copy that still contains data of {name}; delete it with: {remove}")
+    render.note("backups outside the home folder were not searched")
     if not proof.holds:
-        render.note(f"catchment: not all is gone; take it back once more: catchment consent revoke {name}")
+        render.note(f"catchment: {name}: deletion incomplete; run again: catchment consent revoke {name}")

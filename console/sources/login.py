@@ -1,4 +1,4 @@
-"""`catchment login`: get a token from a host by a code typed into a browser, and keep it where a source finds it."""
+"""`catchment login`: obtain an access token with OAuth's device flow and store it for a source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catchment.errors import BadInput, LoginFailed, Refused
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
-app = CommandGroup("Log in to a host, and keep the token for its sources.")
+app = CommandGroup("Log in to a host and store the token.\n\nExample: catchment login github --client-id ID")
 
 _HOURS = 3_600
 
@@ -24,18 +24,28 @@ def github(
     client: Annotated[
         str,
         typer.Option(
-            "--client-id", envvar="CATCHMENT_GITHUB_CLIENT", help="The id of an OAuth app with the device flow."
+            "--client-id",
+            metavar="ID",
+            envvar="CATCHMENT_GITHUB_CLIENT",
+            help="Client ID of an OAuth app with the device flow enabled.",
         ),
     ],
-    address: Annotated[str, typer.Option(help="The host, if it is an Enterprise server.")] = "https://github.com",
-    scope: Annotated[str, typer.Option(help="The rights to ask for; empty for public repositories only.")] = "repo",
+    address: Annotated[
+        str, typer.Option(metavar="URL", help="URL of a GitHub Enterprise server.")
+    ] = "https://github.com",
+    scope: Annotated[
+        str, typer.Option(metavar="SCOPE", help="Requested scope; empty for public repositories only.")
+    ] = "repo",
     keep: Annotated[
-        str | None, typer.Option("--keep", metavar="REF", help="Where to keep the token: file:PATH or keyring:S/U.")
+        str | None,
+        typer.Option("--keep", metavar="REF", help="Where to store the token: file:PATH or keyring:SERVICE/USER."),
     ] = None,
 ) -> None:
-    """Log in to GitHub with a code that you type into a browser.
+    """Log in to GitHub by entering a code in a browser.
 
-    The token is kept in a file that only you can read, or in the keyring; a source is told where by --secret token=….
+    Stores the token in a file with mode 0600 or in the keyring, and prints the --secret option for a source.
+
+    Example: catchment login github --client-id ID
     """
     from catchment.runtime import secret_references
     from connectors.github.api import device
@@ -44,28 +54,28 @@ def github(
     try:
         host = GitHubSettings(repositories=("any/any",), address=address)
     except ValueError:
-        raise BadInput("--address is https:// and the name of a host, such as https://github.example.org") from None
-    reference = arguments.located(keep) if keep else f"file:{_place(host.host)}"
+        raise BadInput("--address: not the URL of a host; example: https://github.example.org") from None
+    reference = arguments.located(keep) if keep else f"file:{_token_file(host.host)}"
     if not reference.startswith(("file:", "keyring:")):
-        raise BadInput("a token can be kept by file:PATH or keyring:SERVICE/USER only")
+        raise BadInput("--keep: cannot store a token there; use file:PATH or keyring:SERVICE/USER")
     code = device.begin(host.address, client, scope)
-    render.say(f"Open {render.clean(code.address)} and type {render.clean(code.user)}")
-    sys.stdout.flush()  # Whoever reads it through a pipe has to act on it now.
-    given = device.wait(host.address, client, code)
-    if not secret_references.replace(reference, given.token):
-        raise Refused("the token cannot be kept there; give another place by --keep, and log in again")
-    if secret_references.resolve(reference) != given.token:
-        raise LoginFailed("the token is not what was kept; give another place by --keep, and log in again")
-    if given.seconds:
+    render.say(f"Open {render.clean(code.address)} and enter {render.clean(code.user)}")
+    sys.stdout.flush()  # needed now, also through a pipe
+    grant = device.wait(host.address, client, code)
+    if not secret_references.replace(reference, grant.token):
+        raise Refused("token: cannot be stored there; choose another --keep and log in again")
+    if secret_references.resolve(reference) != grant.token:
+        raise LoginFailed("token: stored incorrectly; choose another --keep and log in again")
+    if grant.seconds:
         render.note(
-            f"this token ends in {given.seconds / _HOURS:.0f} hours; that of an OAuth app stays, see docs/github.md"
+            f"The token expires in {grant.seconds / _HOURS:.0f} hours. Tokens of an OAuth app do not: see docs/github.md"
         )
     use = f"catchment sources add github OWNER/REPO --name NAME --secret {shlex.quote(f'token={reference}')}"
-    render.say(f"The token is kept. Use it: {use}")
+    render.say(f"Token stored. Add a source with: {use}")
 
 
-def _place(host: str) -> Path:
-    """A file for the token, in a folder of the home that nobody else may enter."""
+def _token_file(host: str) -> Path:
+    """Return the file for a token, in a folder with mode 0700."""
     folder = session.home().make().path / "secrets"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder / f"{host.replace(':', '-')}.token"

@@ -1,4 +1,4 @@
-"""`catchment plan`: what a sync would do."""
+"""`catchment plan`: preview a sync."""
 
 from __future__ import annotations
 
@@ -23,78 +23,83 @@ _SHOWN = 50
 
 def plan(
     name: session.SourceName,
-    deep: Annotated[bool, typer.Option("--deep", help="Compare contents, not only sizes and times.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it down for `catchment sync --plan`.")] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Compare contents instead of sizes and times.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the plan for `catchment sync --plan`.")
+    ] = None,
     as_json: arguments.Json = False,
 ) -> None:
-    """Say what a sync would add, change, move and delete.
+    """Preview what a sync would add, update, move and delete.
 
     Lists the source and changes nothing.
+
+    Example: catchment plan notes --out notes.plan
     """
     entry = source_lifecycle.entry(name)
     with session.writing() as ledger:
-        found = _rehearse(ledger, entry, deep=deep)
-    told = found.to_json()
+        preview = _make_plan(ledger, entry, deep=deep)
+    content = preview.to_json()
     if out is not None:
-        _write(expanded(out), told)
+        _write(expanded(out), content)
     if as_json:
-        render.show_json(told)
+        render.show_json(content)
         return
-    _show(found)
+    _show(preview)
     if out is not None:
-        render.say(f"To do just that: `catchment sync {name} --plan {shlex.quote(str(out))}`")
+        render.say(f"To apply this plan: `catchment sync {name} --plan {shlex.quote(str(out))}`")
 
 
-def _rehearse(ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
-    """The plan of a source as it is written down now."""
+def _make_plan(ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
     from catchment.sync.plan import make_plan
     from connectors import connector_class
 
     source_lifecycle.read_blocks()
     connector = connector_class(entry.kind)
     policy = entry.settings.policy(connector.policy)
-    made = connector(entry.settings)
-    return make_plan(session.home(), ledger, source_lifecycle.known(ledger, entry.name), made, policy, deep=deep)
+    source = source_lifecycle.known(ledger, entry.name)
+    return make_plan(session.home(), ledger, source, connector(entry.settings), policy, deep=deep)
 
 
-def _show(found: Plan) -> None:
-    if not found.steps and not found.waiting:
-        render.say("a sync would do nothing")
+def _show(preview: Plan) -> None:
+    if not preview.steps and not preview.waiting:
+        render.say("A sync would change nothing.")
         return
-    rows = [(str(deed), number, render.size(size) if size else "") for deed, (number, size) in found.totals.items()]
-    if found.waiting:
-        rows.append(("as left before", found.waiting, ""))
-    render.show_table(("A SYNC WOULD", "ITEMS", "TO READ"), rows)
+    rows = [
+        (str(action), number, render.size(size) if size else "") for action, (number, size) in preview.totals.items()
+    ]
+    if preview.waiting:
+        rows.append(("continue unfinished", preview.waiting, ""))
+    render.show_table(("ACTION", "ITEMS", "TO READ"), rows)
     render.say()
-    shown = found.steps[:_SHOWN]
+    shown = preview.steps[:_SHOWN]
     if shown:
         words = [(s.deed, s.item, f"from {s.was}" if s.was else (s.why or "")) for s in shown]
-        render.show_table(("DO", "ITEM", ""), words)
-    if len(found.steps) > len(shown):
-        render.say(f"… and {len(found.steps) - len(shown)} more; --json tells them all")
-    render.say(_estimate(found))
+        render.show_table(("ACTION", "ITEM", "DETAIL"), words)
+    if len(preview.steps) > len(shown):
+        render.say(f"… and {len(preview.steps) - len(shown)} more; --json lists all")
+    render.say(_estimate(preview))
 
 
-def _estimate(found: Plan) -> str:
-    if found.seconds is None:
-        nothing = not found.reads and not found.waiting
-        return "Nothing would be read." if nothing else "How long it takes is known after the first sync."
-    asked = f", with about {render.count(found.requests, 'request')}" if found.requests else ""
-    return f"It would take about {render.span(max(1.0, found.seconds))}{asked}."
+def _estimate(preview: Plan) -> str:
+    if preview.seconds is None:
+        reads_data = preview.reads or preview.waiting
+        return "Duration: unknown before the first sync." if reads_data else "No data would be read."
+    requests = f", with about {render.count(preview.requests, 'request')}" if preview.requests else ""
+    return f"Estimated duration: {render.span(max(1.0, preview.seconds))}{requests}."
 
 
-def _write(file: Path, told: object) -> None:
-    """Write a plan for its owner alone, in the place of a file that others may read or have open."""
+def _write(file: Path, content: object) -> None:
+    """Write a plan with mode 0600. An existing file is replaced, not overwritten: others may have it open."""
     import json
 
     from catchment.runtime import atomic_files
 
-    data = json.dumps(told).encode()
+    data = json.dumps(content).encode()
     if file.is_file() or not file.exists():
         file = file.resolve()
         if not file.parent.is_dir():
-            raise BadInput(f"There is no folder {file.parent.name}; name a file in one that is there")
+            raise BadInput(f"{file.parent.name}: no such folder; choose a file in an existing one")
         atomic_files.write(file, data)
     else:
-        # A pipe or a terminal.
+        # a pipe or a terminal
         file.write_bytes(data)

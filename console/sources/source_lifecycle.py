@@ -1,4 +1,4 @@
-"""How a source comes and goes: all is checked before anything is written, and a failure leaves nothing."""
+"""Add and remove sources. Everything is checked before anything is written, and a failure leaves no trace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FALLBACK = "15m"
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a source is to be synced, as it was typed."""
+    """The schedule options of `sources add`, as typed."""
 
     every: str | None = None
     cron: str | None = None
@@ -32,22 +32,22 @@ class Timing:
 
 
 def entries() -> dict[str, SourceEntry]:
-    """The sources that are written down, by name."""
+    """Return the sources in sources.yaml, by name."""
     return {entry.name: entry for entry in _file().entries}
 
 
 def entry(name: str) -> SourceEntry:
-    """The source of this name. Raises NotFound, with a name that is close."""
+    """Return the named source. Raises NotFound with a similar name."""
     known = entries()
     if name in known:
         return known[name]
     close = get_close_matches(name, known, 1)
     hint = f"did you mean {close[0]}?" if close else "see `catchment sources list`"
-    raise NotFound(f"there is no source {name!r}; {hint}")
+    raise NotFound(f"{name!r}: no such source; {hint}")
 
 
 def known(ledger: Ledger, name: str) -> Source:
-    """The source as the ledger knows it; one that a person wrote into the file themselves is made known now."""
+    """Return the source from the ledger; add it there if it was written to sources.yaml by hand."""
     try:
         return ledger.sources.get(name)
     except NotFound:
@@ -56,42 +56,42 @@ def known(ledger: Ledger, name: str) -> Source:
 
 
 def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timing: Timing) -> SourceEntry:
-    """Make a source of what was typed. Nothing is written; raises BadInput with the remedy."""
+    """Make a source from the options of `sources add`, without writing anything. Raises BadInput."""
     from connectors import connector_class
     from deployments.sources.sources_file import QUIET_AT_MOST, SourceEntry, schedule_of
 
     connector = connector_class(kind)
     if not location.strip():
-        # As a path it would be the folder that the command is given in, and all that is below it.
-        raise BadInput("the location is empty; say where the source is, as `catchment sources add --help` shows")
+        # An empty path would mean the current folder.
+        raise BadInput("LOCATION: empty; see `catchment sources add --help`")
     located = connector.settings.located(location)
     for key in located:
         if key in given:
-            raise BadInput(f"{key} is the location itself; leave --set {key}=… out")
+            raise BadInput(f"{key}: already given by LOCATION; remove --set {key}=…")
     settings = arguments.typed(connector.settings, {**given, **located})
     if timing.debounce is not None and not timing.watch:
-        raise BadInput("--debounce is for a source that is watched; give --watch too")
+        raise BadInput("--debounce: only for watched sources; add --watch")
     if timing.debounce is not None and not 0 <= timing.debounce <= QUIET_AT_MOST:
-        raise BadInput(f"--debounce is a number of seconds from 0 to {QUIET_AT_MOST:g}")
+        raise BadInput(f"--debounce: out of range; use 0 to {QUIET_AT_MOST:g} seconds")
     quiet = None if timing.debounce is None else round(timing.debounce, 3)
     every = timing.every
     if timing.watch and not (every or timing.cron or timing.rrule):
-        every = _FALLBACK  # finds what the system never told the watcher
+        every = _FALLBACK  # finds changes that the system did not report
     schedules = schedule_of(every=every, cron=timing.cron, rrule=timing.rrule)
     return SourceEntry(name, kind, settings, schedules, timing.watch, paused=False, quiet=quiet)
 
 
 def commit(entry: SourceEntry, agreed: Agreement) -> str:
-    """Write a source down with the consent to it, deploy it if the server runs, and say what its probe said.
+    """Write a source and its consent, and deploy it if the server runs. Return the result of its probe.
 
-    A failure changes nothing. A command that was killed before the consent was given is completed by the same command.
+    A failure changes nothing. If the command is killed before it recorded the consent, repeating it completes the work.
     """
-    told = probe(entry)
+    result = probe(entry)
     home, server = session.home(), session.running()
     with session.writing() as ledger:
         if ledger.sources.is_being_removed(entry.name):
-            remedy = f"where that was broken off, `catchment sources remove {entry.name}` finishes it"
-            raise Refused(f"{entry.name} is being removed, and can be added when that is done; {remedy}")
+            remedy = f"wait, or finish an interrupted removal with `catchment sources remove {entry.name}`"
+            raise Refused(f"{entry.name}: being removed; {remedy}")
         with _changing() as file:
             if entry not in file.entries or ledger.consents.agreed(entry.name):
                 file.add(entry)
@@ -103,16 +103,16 @@ def commit(entry: SourceEntry, agreed: Agreement) -> str:
             source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
             ledger.consents.give(source.id, agreed.scopes, session.operator(), agreed.until)
         except BaseException:
-            # What is told is what went wrong first. The next `up` takes off a server that is away now what the file lacks.
+            # Report the first error. If the server is unreachable, the next `up` deletes deployments missing in the file.
             with suppress(CatchmentError):
-                _take_out_of_file(entry.name)
-                _take_off_server(entry.name)
+                _delete_entry(entry.name)
+                _delete_deployment(entry.name)
             raise
-    return told
+    return result
 
 
 def probe(entry: SourceEntry) -> str:
-    """What the source says of itself now. Raises SourceError or BadInput with the remedy."""
+    """Check that the source can be read and describe it. Raises SourceError or BadInput."""
     from connectors import connector_class
 
     read_blocks()
@@ -120,7 +120,7 @@ def probe(entry: SourceEntry) -> str:
 
 
 def read_blocks() -> None:
-    """Let secrets in blocks of the server be read by this process, if a server runs."""
+    """Make secrets in Prefect blocks available to this process, if a server runs."""
     if server := session.running():
         from deployments.server.blocks import read_blocks_of
 
@@ -130,7 +130,7 @@ def read_blocks() -> None:
 def require_consent(entry: SourceEntry) -> None:
     """Raise NoConsent unless the source may be read now."""
     with suppress(NotFound), session.reading() as ledger:
-        # What was agreed to is all that is ever wanted, but for settings that were changed: of those the sync itself tells.
+        # Consent covers all requested scopes unless the settings changed since; the sync itself reports that case.
         if ledger.consents.agreed(entry.name):
             return
     from catchment.sync.preflight import consented
@@ -142,30 +142,30 @@ def require_consent(entry: SourceEntry) -> None:
 
 
 def withdraw(name: str, actor: str, reason: str) -> None:
-    """Take a source out of the file, the server and the library; may be called again, after it was broken off."""
+    """Remove a source from the file, the server and the library. Can be repeated after an interruption."""
     from catchment.sync.revoke import forget_files
 
     home = session.home()
     with session.writing() as ledger:
-        _take_off_server(name)
-        _take_out_of_file(name)
-        # As long as the ledger knows the source it can be asked for again.
+        _delete_deployment(name)
+        _delete_entry(name)
+        # Before the ledger forgets the source, so that an interrupted removal can be repeated.
         forget_files(home, name)
-        # A source that a person wrote into the file and that was never synced is not in the ledger.
+        # A source that was written by hand and never synced is not in the ledger.
         with suppress(NotFound):
             ledger.sources.remove(name, actor, reason)
-        # A sync that was at work may have kept more of it.
+        # A running sync may have written more files.
         forget_files(home, name)
 
 
-def _take_off_server(name: str) -> None:
+def _delete_deployment(name: str) -> None:
     if server := session.running():
         from deployments.sources.deploy import undeploy
 
         undeploy(session.home(), server, name)
 
 
-def _take_out_of_file(name: str) -> None:
+def _delete_entry(name: str) -> None:
     with _changing() as file, suppress(NotFound):
         file.remove(name)
 

@@ -1,4 +1,4 @@
-"""`catchment sources`: what is read, from where, and when."""
+"""`catchment sources`: add, list, pause, resume, test and remove sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from catchment.ledger import Source, SyncRow
     from deployments.sources.sources_file import SourceEntry
 
-app = CommandGroup("Add, see and steer what is read.")
+app = CommandGroup("Add, inspect, pause and remove sources.\n\nExample: catchment sources list")
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -30,46 +30,52 @@ def _kinds(incomplete: str) -> list[str]:
 def add(
     *,
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="local_files, obsidian, imap or github.", autocompletion=_kinds)
+        str,
+        typer.Argument(
+            metavar="KIND", help="Kind of source: local_files, obsidian, imap or github.", autocompletion=_kinds
+        ),
     ],
     location: Annotated[
-        str, typer.Argument(metavar="LOCATION", help="The folder or the vault; user@host; owner/repo.")
+        str, typer.Argument(metavar="LOCATION", help="Path of a folder or vault; user@host[:port]; owner/repo.")
     ],
-    name: Annotated[str, typer.Option("--name", help="A short name: lower-case letters, digits, - and _.")],
-    every: Annotated[str | None, typer.Option(help="Sync every so often: 15m, 2h, 1d.")] = None,
-    cron: Annotated[str | None, typer.Option(help='Sync at these times: "0 7 * * *".')] = None,
-    rrule: Annotated[str | None, typer.Option(help="Sync by a recurrence rule (RFC 5545).")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Also sync soon after a file changes.")] = False,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Short name: lower-case letters, digits, - and _.")
+    ],
+    every: Annotated[str | None, typer.Option(metavar="DURATION", help="Interval between syncs: 15m, 2h, 1d.")] = None,
+    cron: Annotated[str | None, typer.Option(metavar="CRON", help='Cron schedule: "0 7 * * *".')] = None,
+    rrule: Annotated[str | None, typer.Option(metavar="RRULE", help="Recurrence rule (RFC 5545).")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Also sync when a file changes.")] = False,
     debounce: Annotated[
-        float | None, typer.Option(min=0, max=120, help="Seconds of quiet after a change; 0.3 to 1 if not given.")
+        float | None,
+        typer.Option(min=0, max=120, metavar="SECONDS", help="Quiet period after a change. Default: 0.3 to 1."),
     ] = None,
-    priority: Annotated[
-        Priority | None, typer.Option(help="How soon its items are wanted; normal if not given.")
-    ] = None,
+    priority: Annotated[Priority | None, typer.Option(help="Priority of its items. Default: normal.")] = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of its kind; may be repeated.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the connector. Repeatable.")
     ] = None,
     secrets: Annotated[
         list[str] | None,
         typer.Option(
             "--secret",
             metavar="NAME=REF",
-            help="Where a secret is kept: env:VAR, file:PATH, keyring:S/U, block:NAME; may be repeated.",
+            help="Reference to a secret: env:VAR, file:PATH, keyring:SERVICE/USER, block:NAME. Repeatable.",
         ),
     ] = None,
     agreed: Annotated[
         bool,
-        typer.Option("--consent", help="Agree to what will be read, without being asked: see `catchment consent`."),
+        typer.Option("--consent", help="Give consent without confirmation; see `catchment consent`."),
     ] = False,
     agreed_for: Annotated[
         str | None,
-        typer.Option("--for", metavar="LENGTH", help="How long the consent holds: 90d. For good if not given."),
+        typer.Option("--for", metavar="DURATION", help="Let the consent expire, for example after 90d."),
     ] = None,
 ) -> None:
-    """Add a source, after a check that it can be read.
+    """Add a source after checking that it can be read.
 
-    What is not on this machine, mail for one, is read only with your consent: you are asked, or give --consent.
-    Written down at once; deployed at once if the server runs, else by `catchment up`.
+    Sources outside this machine, such as mail, need consent: confirm the question or pass --consent.
+    The source is deployed immediately, or by the next `catchment up`.
+
+    Example: catchment sources add obsidian ~/Vault --name notes --watch
     """
     given = {**arguments.settings(assignments or []), **arguments.secrets(secrets or [])}
     if priority:
@@ -77,17 +83,20 @@ def add(
     entry = source_lifecycle.prepare(
         kind, location, name, given, source_lifecycle.Timing(every, cron, rrule, watch, debounce)
     )
-    told = source_lifecycle.commit(entry, consent.agreement(entry, given=agreed, length=agreed_for))
-    render.say(f"added {name}: {render.clean(told)}")
+    result = source_lifecycle.commit(entry, consent.agreement(entry, given=agreed, length=agreed_for))
+    render.say(f"added {name}: {render.clean(result)}")
     if session.running():
-        render.say(f"Bring it in now: `catchment sync {name} --wait`")
+        render.say(f"Sync it now: `catchment sync {name} --wait`")
     else:
-        render.say("It will be deployed by `catchment up`.")
+        render.say("Start Catchment to sync it: `catchment up --detach`")
 
 
 @app.command("list")
 def list_sources(as_json: arguments.Json = False) -> None:
-    """List the sources with their kinds, states and schedules."""
+    """List sources with their kind, state and schedule.
+
+    Example: catchment sources list --json
+    """
     entries = source_lifecycle.entries()
     states = _states()
     rows = [_row(entry, states) for entry in entries.values()]
@@ -97,19 +106,22 @@ def list_sources(as_json: arguments.Json = False) -> None:
         headers = ("NAME", "KIND", "STATE", "PRIORITY", "SCHEDULE")
         render.show_table(headers, [tuple(row.values())[:5] for row in rows], states={"STATE"})
     else:
-        render.note("there is no source yet; see `catchment sources add --help`")
+        render.note("no sources yet; see `catchment sources add --help`")
 
 
 @app.command("show")
 def show_source(name: session.SourceName, as_json: arguments.Json = False) -> None:
-    """Show the settings, the next run and the last syncs."""
+    """Show settings, next run and recent syncs of a source.
+
+    Example: catchment sources show notes
+    """
     entry = source_lifecycle.entry(name)
     shown = _row(entry, _states())
     planned = None
     if server := session.running():
-        from deployments.server.planned import planned as runs_to_come
+        from deployments.server.planned import planned as planned_runs
 
-        planned = next(iter(runs_to_come(server, name, 1) or ()), None)
+        planned = next(iter(planned_runs(server, name, 1) or ()), None)
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
     recent = _recent(name)
     if as_json:
@@ -119,7 +131,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     render.show_fields({**shown, "next run": planned and planned.at, **arguments.flat(settings)})
     if recent:
         render.say()
-        headers = ("SYNC", "BEGAN", "OUTCOME", "SUMMARY")
+        headers = ("SYNC", "STARTED", "OUTCOME", "SUMMARY")
         render.show_table(headers, [(s.id, s.began, s.outcome, arguments.summary(s.summary)) for s in recent])
 
 
@@ -128,39 +140,47 @@ app.command("next")(upcoming.preview)
 
 @app.command()
 def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
-    """Stop syncing a source; what is in the library stays."""
+    """Stop syncing a source; its documents stay.
+
+    Example: catchment sources pause notes --reason "moving house"
+    """
     with session.writing() as ledger:
         source = source_lifecycle.known(ledger, name)
         ledger.sources.pause(name, session.operator(), reason)
     _switch(source, on=False)
-    render.say(f"{name} is paused; go on with `catchment sources resume {name}`")
+    render.say(f"{name}: paused; resume with `catchment sources resume {name}`")
 
 
 @app.command()
 def resume(name: session.SourceName) -> None:
-    """Go on with a source that is paused or held."""
+    """Resume a source that is paused or held.
+
+    Example: catchment sources resume notes
+    """
     with session.writing() as ledger:
         source = source_lifecycle.known(ledger, name)
         ledger.sources.resume(name, session.operator())
     _switch(source, on=True)
-    render.say(f"{name} goes on")
+    render.say(f"{name}: resumed")
 
 
 @app.command()
 def remove(
     name: session.SourceName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     reason: arguments.Why = "",
 ) -> None:
-    """Forget a source and its documents.
+    """Remove a source and its documents from the library.
 
-    The documents leave the library; nothing at the source itself is touched.
+    Nothing at the source is changed.
+
+    Example: catchment sources remove notes
     """
     if name not in source_lifecycle.entries() and name not in _states():
         source_lifecycle.entry(name)
     if not yes:
         if not render.interactive():
-            raise BadInput("nobody is there to ask; give --yes to remove it without being asked")
+            raise BadInput("not a terminal; pass --yes to remove without confirmation")
         typer.confirm(f"Remove {name} and its documents from the library?", abort=True, err=True)
     source_lifecycle.withdraw(name, session.operator(), reason)
     render.say(f"removed {name}")
@@ -168,20 +188,23 @@ def remove(
 
 @app.command("test")
 def probe(name: session.SourceName) -> None:
-    """Check that a source can be read now."""
+    """Check that a source can be read.
+
+    Example: catchment sources test notes
+    """
     entry = source_lifecycle.entry(name)
     source_lifecycle.require_consent(entry)
     render.say(render.clean(source_lifecycle.probe(entry)))
 
 
 def _switch(source: Source, *, on: bool) -> None:
-    """Show the pause in the Prefect UI too. What counts is the ledger, which every sync asks before it begins."""
+    """Show the pause in the Prefect UI. The ledger decides: every sync checks it first."""
     server = session.running()
     if server is None:
         return
     from deployments.runs import runs
 
-    # A source that is not deployed yet has no switch there.
+    # A source that is not deployed yet cannot be paused there.
     with suppress(NotFound):
         (runs.resume if on else runs.pause)(server, source.kind, source.name)
 

@@ -1,4 +1,4 @@
-"""`catchment sync`: bring one source up to date now."""
+"""`catchment sync`: sync one source or all of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from catchment.errors import CatchmentError, NotFound, Refused, TryAgain
+from catchment.errors import BadInput, CatchmentError, NotFound, Refused, TryAgain
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 from console.sources import source_lifecycle
@@ -21,81 +21,136 @@ from console.sources import source_lifecycle
 if TYPE_CHECKING:
     from catchment.ledger import Source, SyncRow
     from deployments.runs.runs import RunView
+    from deployments.server.running import Running
+    from deployments.sources.sources_file import SourceEntry
 
 
-_STILL_SECONDS = 30.0
-"""After which a run that is in the same state may be so because its end, or its beginning, cannot be written down."""
+_STALLED_SECONDS = 30.0
+"""How long a run may stay in one state before a full disk is suspected: its next state could not be recorded."""
 
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
+Publish = Callable[[dict[str, Any]], None]
+
 
 def sync(
-    name: session.SourceName,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done and say what it did.")] = False,
-    deep: Annotated[bool, typer.Option("--deep", help="Compare contents, not only sizes and times.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of the source.", autocompletion=session.source_names),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Sync all sources.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done and show the result.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Compare contents instead of sizes and times.")] = False,
     plan: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Do what this plan says and nothing else; see `catchment plan`.")
+        Path | None, typer.Option(metavar="FILE", help="Apply only the changes of this plan; see `catchment plan`.")
     ] = None,
     as_json: arguments.Json = False,
 ) -> int:
-    """Bring a source up to date now.
+    """Sync a source, or all sources, now.
 
-    With --wait the exit code says how it went: 0 done (items in quarantine are told, and are no error), 1 failed,
-    10 the source is held or rests. A source that is paused, or that nobody agreed to have read, is refused with 5.
+    With --wait, exits with 1 if the sync failed and 10 if the source is held or throttled. Quarantined items are reported,
+    but are not a failure. Exits with 5 if the source is paused or has no consent; --all skips such sources.
+
+    Example: catchment sync notes --wait
     """
+    if everything == (name is not None):
+        raise BadInput("NAME: name one source, or pass --all")
+    if name is None:
+        if plan is not None:
+            raise BadInput("--plan: cannot be combined with --all; name the source of the plan")
+        return _sync_all(wait=wait, deep=deep, as_json=as_json)
     entry = source_lifecycle.entry(name)
-    _may_run(name)
-    source_lifecycle.require_consent(entry)
+    _check_runnable(entry)
     server = session.needs_server()
     from deployments.runs import runs
 
     started = datetime.now(UTC)
-    followed, deep = (None, deep) if plan is None else _follow(plan, name)
-    run = runs.start_sync(server, entry.kind, name, deep=deep, plan=followed)
-    if not wait:
-        if as_json:
-            render.show_json({"source": name, "run": run})
-        else:
-            render.say(f"{name}: started; see it at {server.url} or with `catchment status`")
-        return 0
-    return _wait(name, run, started, as_json)
+    plan_id, deep = (None, deep) if plan is None else _store_plan(plan, name)
+    run = runs.start_sync(server, entry.kind, name, deep=deep, plan=plan_id)
+    if wait:
+        return _wait(name, run, started, render.show_json if as_json else None)
+    if as_json:
+        render.show_json({"source": name, "run": run})
+    else:
+        _show_started(name, server)
+    return 0
 
 
-def _wait(name: str, run: str, started: datetime, as_json: bool) -> int:
+def _sync_all(*, wait: bool, deep: bool, as_json: bool) -> int:
+    """Start a sync of every source, and wait for all of them if requested. Return the worst exit code."""
+    entries = source_lifecycle.entries().values()
+    if not entries:
+        raise NotFound("no sources yet; see `catchment sources add --help`")
+    server = session.needs_server()
+    from deployments.runs import runs
+
+    started, codes = datetime.now(UTC), {0}
+    running: dict[str, str] = {}
+    for entry in entries:
+        try:
+            _check_runnable(entry)
+            running[entry.name] = runs.start_sync(server, entry.kind, entry.name, deep=deep)
+        except Refused as error:
+            render.note(f"skipped {render.clean(error)}")
+        except (NotFound, TryAgain) as error:
+            render.note(f"catchment: {render.clean(error)}")
+            codes.add(error.exit_code)
+    results: list[dict[str, Any]] = []
+    for name, run in running.items():
+        if not wait:
+            results.append({"source": name, "run": run})
+            continue
+        try:
+            codes.add(_wait(name, run, started, results.append if as_json else None))
+        except (Refused, TryAgain) as error:
+            render.note(f"catchment: {render.clean(error)}")
+            codes.add(error.exit_code)
+    if as_json:
+        render.show_json(results)
+    elif not wait:
+        for name in running:
+            _show_started(name, server)
+    return 1 if 1 in codes else max(codes)
+
+
+def _show_started(name: str, server: Running) -> None:
+    render.say(f"{name}: started; follow it at {server.url} or with `catchment status`")
+
+
+def _wait(name: str, run: str, started: datetime, publish: Publish | None) -> int:
     from deployments.runs import runs
 
     try:
         with _Progress(name) as show:
             view = runs.wait(session.needs_server(), run, show)
     except KeyboardInterrupt:
-        render.note(f"the sync of {name} goes on in the background; see `catchment status`")
+        render.note(f"{name}: the sync continues in the background; see `catchment status`")
         raise
-    return _report(name, view, started, as_json)
+    return _report(name, view, started, publish)
 
 
-def _follow(file: Path, name: str) -> tuple[str, bool]:
-    """Keep a plan for the run; what it is called there, and whether it was made by comparing contents."""
+def _store_plan(file: Path, name: str) -> tuple[str, bool]:
+    """Store a plan for the run. Return its ID and whether it was made by comparing contents."""
     from catchment.sync import plan
 
     file = expanded(file)
     try:
         data = file.read_bytes()
     except FileNotFoundError:
-        raise NotFound(f"There is no file {file.name}; make a plan with `catchment plan {name} --out FILE`") from None
+        raise NotFound(f"{file.name}: no such file; make a plan with `catchment plan {name} --out FILE`") from None
     home = session.home()
-    kept = plan.keep(home, data)
-    return kept, plan.kept(home, kept, name).deep
+    plan_id = plan.keep(home, data)
+    return plan_id, plan.kept(home, plan_id, name).deep
 
 
-def _may_run(name: str) -> None:
-    source = _source(name)
-    if source is None:
-        return
-    why = f" ({render.clean(source.state_reason)})" if source.state_reason else ""
-    if source.state == "held":
-        raise TryAgain(f"{name} is held{why}; release it with `catchment sources resume {name}`")
-    if source.state == "paused":
-        raise Refused(f"{name} is paused{why}; go on with `catchment sources resume {name}`")
+def _check_runnable(entry: SourceEntry) -> None:
+    """Raise TryAgain if the source is held, Refused if it is paused or has no consent."""
+    name, source = entry.name, _source(entry.name)
+    if source is not None and source.state in ("held", "paused"):
+        why = f" ({render.clean(source.state_reason)})" if source.state_reason else ""
+        error = TryAgain if source.state == "held" else Refused
+        raise error(f"{name}: {source.state}{why}; resume with `catchment sources resume {name}`")
+    source_lifecycle.require_consent(entry)
 
 
 def _source(name: str) -> Source | None:
@@ -106,48 +161,41 @@ def _source(name: str) -> Source | None:
         return None
 
 
-def _report(name: str, view: RunView, started: datetime, as_json: bool) -> int:
+def _report(name: str, view: RunView, started: datetime, publish: Publish | None) -> int:
+    """Show the result of a finished run: pass it to `publish`, or print it."""
     source = _source(name)
     last = _last(source, started)
-    held = source is not None and source.state == "held"
     if view.state_name == "Skipped":
         source_lifecycle.require_consent(source_lifecycle.entry(name))
         raise TryAgain(render.clean(view.message))
-    completed = view.state_type == "COMPLETED"
-    if as_json:
-        render.show_json(
-            {
-                "source": name,
-                "run": view.id,
-                "state": view.state_name,
-                "message": view.message,
-                "summary": last.summary if last else {},
-            }
-        )
-    elif completed:
+    is_completed = view.state_type == "COMPLETED"
+    if publish:
+        summary = last.summary if last else {}
+        publish({"source": name, "run": view.id, "state": view.state_name, "message": view.message, "summary": summary})
+    elif is_completed:
         render.say(f"{name}: {arguments.summary(last.summary) if last else 'done'}")
         if last and last.summary.get("quarantined"):
-            render.say(f"See what could not be read: `catchment quarantine list --source {name}`")
-    if completed:
+            render.say(f"See quarantined items: `catchment quarantine list --source {name}`")
+    if is_completed:
         return 0
-    if session.disk_is_full() or (view.state_type == "CRASHED" and _hardly_any_room()):
-        # Of a crash neither the run nor the server could tell why.
+    if session.disk_is_full() or (view.state_type == "CRASHED" and _disk_is_nearly_full()):
+        # After a crash neither the run nor the server recorded the cause.
         raise TryAgain(session.DISK_IS_FULL)
     why = render.clean(last.error if last and last.error else view.message or view.state_name)
-    if held:
-        raise TryAgain(f"{name} is held: {why}; release it with `catchment sources resume {name}`")
-    render.note(f"catchment: the sync of {name} ended {view.state_name}: {why}; see {view.ui_url}")
+    if source is not None and source.state == "held":
+        raise TryAgain(f"{name}: held ({why}); resume with `catchment sources resume {name}`")
+    render.note(f"catchment: {name}: sync ended {view.state_name} ({why}); see {view.ui_url}")
     return 1
 
 
-def _hardly_any_room() -> bool:
+def _disk_is_nearly_full() -> bool:
     from catchment import status
 
     return status.disk(session.home().path).verdict is status.Verdict.FAIL
 
 
 def _last(source: Source | None, started: datetime) -> SyncRow | None:
-    """The sync that our run made; not one from before it, should it have died before it began."""
+    """Return the sync of our run, or None if the run ended before its sync started."""
     if source is None:
         return None
     with session.reading() as ledger:
@@ -156,14 +204,14 @@ def _last(source: Source | None, started: datetime) -> SyncRow | None:
 
 
 class _Progress:
-    """One line that says how far a sync is: kept up to date on a terminal, else one line per change of state."""
+    """Progress of a sync: one line that is updated on a terminal, otherwise one line per change of state."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._state = "asked for"
+        self._state = "requested"
         self._since = time.monotonic()
         self._most = 0
-        self._ended = threading.Event()
+        self._stopped = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True) if render.can_rewrite() else None
 
     def __enter__(self) -> Callable[[RunView], None]:
@@ -172,16 +220,16 @@ class _Progress:
         return self._show
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        self._stopped.set()
         if self._ticker:
             self._ticker.join()
             render.rewrite("")
 
     def _show(self, view: RunView) -> None:
         state = in_words(view.state_name)
-        is_still = state == self._state and time.monotonic() - self._since > _STILL_SECONDS
-        if (is_still or state == "late") and session.disk_is_full():
-            # Nothing can be written of it, and nobody else would say why.
+        is_stalled = state == self._state and time.monotonic() - self._since > _STALLED_SECONDS
+        if (is_stalled or state == "late") and session.disk_is_full():
+            # No state can be recorded, so nothing else reports the cause.
             raise TryAgain(session.DISK_IS_FULL)
         if state == self._state:
             return
@@ -190,26 +238,26 @@ class _Progress:
         self._state, self._since = state, time.monotonic()
 
     def _tick(self) -> None:
-        while not self._ended.wait(0.5):
-            render.rewrite(f"{self._name}: {render.clean(self._state)}{self._how_far()}")
+        while not self._stopped.wait(0.5):
+            render.rewrite(f"{self._name}: {render.clean(self._state)}{self._share()}")
 
-    def _how_far(self) -> str:
-        # A line of progress is not worth an error; the next one may tell.
+    def _share(self) -> str:
+        # An error is ignored: the next update may succeed.
         with suppress(CatchmentError), session.reading() as ledger:
             source = ledger.sources.get(self._name).id
             left, last = ledger.queue.left(source), ledger.syncs.last(source)
             self._most = max(self._most, left)
-            return how_far(left, self._most, last.expected if last and last.outcome is None else None)
+            return share_done(left, self._most, last.expected if last and last.outcome is None else None)
         return ""
 
 
 def in_words(state: str) -> str:
-    """The name of a state of Prefect's as a person writes it: "awaiting concurrency slot"."""
+    """Return the name of a Prefect state in lower-case words: "awaiting concurrency slot"."""
     return _CAPITAL.sub(" ", state).lower()
 
 
-def how_far(left: int, most: int, expected: datetime | None) -> str:
-    """How many jobs of a sync are done, when so many are left of the `most` there were at once, and when it will be done."""
+def share_done(left: int, most: int, expected: datetime | None) -> str:
+    """Return a progress bar and the expected end of a sync with `left` jobs out of `most`."""
     if not left:
         return ""
     ends = f", done about {render.clock(expected)}" if expected and expected > datetime.now(UTC) else ""

@@ -1,4 +1,4 @@
-"""`catchment sources next`: when a source runs next, and why."""
+"""`catchment sources next`: the planned runs of a source."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from console.sources import source_lifecycle
 
 def preview(
     name: session.SourceName,
-    most: Annotated[int, typer.Option("--limit", min=1, max=100, help="How many runs at most.")] = 5,
+    most: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=100, help="Maximum number of runs.")] = 5,
     as_json: arguments.Json = False,
 ) -> None:
     """Show when a source runs next, and why.
 
-    As the server has planned it: by the schedule, to try items again, or because somebody asked for it.
+    Runs are planned by a schedule, a retry or a request.
+
+    Example: catchment sources next notes --limit 3
     """
     entry = source_lifecycle.entry(name)
     from deployments.server.planned import planned
 
     runs = planned(session.needs_server(), name, most)
     if runs is None:
-        raise TryAgain("the Prefect server does not answer at the moment; try again")
+        raise TryAgain("the Prefect server does not respond; try again")
     if as_json:
         render.show_json([run.told() for run in runs])
     elif runs:
@@ -42,5 +44,5 @@ def _why_none(name: str, timing: str) -> str:
     except NotFound:
         state = "active"
     if state != "active":
-        return f"no run of {name} is planned: it is {state}; go on with `catchment sources resume {name}`"
-    return f"no run of {name} is planned ({timing}); start one with `catchment sync {name}`"
+        return f"{name}: no run planned ({state}); resume with `catchment sources resume {name}`"
+    return f"{name}: no run planned (schedule: {timing}); start one with `catchment sync {name}`"

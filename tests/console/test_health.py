@@ -69,7 +69,7 @@ def test_system_that_is_starting_or_stopping_is_reported_as_such(cli: Cli, fille
     [server] = [finding for finding in health.json["findings"] if finding["probe"] == "server"]
     assert (health.code, server["verdict"], server["said"]) == (0, "warn", f"Catchment is {changes}")
     assert status.out.startswith(f"Catchment is {changes}")
-    assert (sync.code, sync.err) == (10, f"catchment: Catchment is {changes}; try again in a minute\n")
+    assert (sync.code, sync.err) == (10, f"catchment: still {changes}; try again in a minute\n")
 
 
 def test_a_server_that_does_not_answer_fails(cli: Cli, server: Standin) -> None:

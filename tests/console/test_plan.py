@@ -82,7 +82,7 @@ def test_a_plan_is_for_its_owner_alone_whatever_was_there_and_may_have_any_name(
         assert cli("plan", "papers", "--out", str(link)).code == 0
         assert link.is_symlink()
     nowhere = cli("plan", "papers", "--out", str(tmp_path / "none" / "plan"))
-    assert (nowhere.code, "no folder none" in nowhere.err) == (2, True)
+    assert (nowhere.code, "none: no such folder" in nowhere.err) == (2, True)
     assert "catchment sync papers --plan '~/my plan'`" in said.out
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text())["source"] == "papers"

@@ -49,6 +49,9 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
     assert online("sources", "pause", "console-papers").code == 0
     assert online("sync", "console-papers", "--wait").code == 5
     assert online("sources", "resume", "console-papers").code == 0
+    everything = online("sync", "--all", "--wait", "--json")
+    [result] = [row for row in everything.json if row["source"] == "console-papers"]
+    assert (result["state"], result["summary"]["unchanged"]) == ("Completed", 0)
 
     folder.rename(tmp_path / "unmounted")
     failed = online("sync", "console-papers", "--wait", "--json")

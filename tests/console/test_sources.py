@@ -39,7 +39,7 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
     )
     assert said.code == 0, said
     assert "papers: folder with 1 entry" in said.out
-    assert "`catchment up`" in said.out
+    assert "`catchment up --detach`" in said.out
     assert cli("sources", "list", "--json").json == [
         {
             "name": "papers",
@@ -78,7 +78,7 @@ def test_catchments_own_state_is_no_source(cli: Cli, state: Path) -> None:
         ({"kind": "local-files"}, 2, "did you mean local_files"),
         ({"kind": "obsidian"}, 2, "open it once in Obsidian, or add it as local_files"),
         ({"location": "/no/such/folder"}, 2, "not found"),
-        ({"location": ""}, 2, "the location is empty"),
+        ({"location": ""}, 2, "LOCATION: empty"),
         ({"options": ["--watch", "--debounce", "nan"]}, 2, "0 to 120"),
         ({"name": "Papers!"}, 2, "lower-case letters"),
         ({"options": ["--every", "often"]}, 2, "15m"),
@@ -86,7 +86,7 @@ def test_catchments_own_state_is_no_source(cli: Cli, state: Path) -> None:
         ({"options": ["--cron", "0 25 * * *"]}, 2, "hour"),
         ({"options": ["--set", "exclud=x"]}, 2, "did you mean exclude"),
         ({"options": ["--set", "limits.max_mb=lots"]}, 2, "limits.max_mb"),
-        ({"options": ["--set", "root=/"]}, 2, "location"),
+        ({"options": ["--set", "root=/"]}, 2, "given by LOCATION"),
         ({"options": ["--secret", "password=hunter2"]}, 2, "not a secret reference"),
         ({"options": ["--secret", "password=env:MAIL"]}, 2, "password: unknown setting"),
         ({"options": ["--priority", "urgent"]}, 2, "priority"),
@@ -227,7 +227,7 @@ def test_a_name_that_is_close_is_suggested(filled: Path, cli: Cli) -> None:
 def test_a_sync_without_a_server_says_how_to_start_one(filled: Path, cli: Cli) -> None:
     said = cli("sync", "notes", "--wait")
     assert said.code == 10
-    assert said.err == "catchment: Catchment is not running; start it with `catchment up --detach`\n"
+    assert said.err == "catchment: not running; start Catchment with `catchment up --detach`\n"
 
 
 def test_an_unknown_key_is_told_with_its_line_and_what_was_meant(filled: Path, cli: Cli) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -177,9 +178,24 @@ def test_the_next_runs_are_listed_with_their_reasons(cli: Cli, server: Standin) 
 def test_without_a_planned_run_it_says_why(cli: Cli, server: Standin) -> None:
     assert "start one with `catchment sync notes`" in cli("sources", "next", "notes").err
     cli("sources", "pause", "notes")
-    assert "it is paused; go on with `catchment sources resume notes`" in cli("sources", "next", "notes").err
+    assert (
+        "no run planned (paused); resume with `catchment sources resume notes`" in cli("sources", "next", "notes").err
+    )
 
 
 def test_the_next_runs_of_a_source_need_the_source_and_the_server(cli: Cli, filled: Path) -> None:
     assert cli("sources", "next", "nothing").code == 4
     assert cli("sources", "next", "notes").code == 10
+
+
+def test_watch_repeats_the_status_until_interrupted(cli: Cli, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = iter((None, KeyboardInterrupt))
+
+    def sleep(seconds: float) -> None:
+        if interrupt := next(pauses):
+            raise interrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    response = cli("status", "--watch")
+    assert (response.code, response.out.count("SOURCE  KIND"), "\x1b" in response.out) == (130, 2, False)
+    assert cli("status", "--watch", "--json").code == 2

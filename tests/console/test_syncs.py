@@ -1,8 +1,12 @@
-"""What `sync --wait` shows while a person waits."""
+"""Progress of `sync --wait`, and `sync --all`."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,16 +14,20 @@ from catchment.errors import TryAgain
 from console import session
 from console.render import clock
 from console.sources import syncs
-from console.sources.syncs import how_far, in_words
+from console.sources.syncs import in_words, share_done
 from deployments.runs.runs import RunView
+from tests.console.standin import Standin, serving
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
 
 
 def test_a_sync_that_is_waited_for_shows_how_far_it_is_and_when_it_will_be_done() -> None:
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    assert how_far(75, 100, None) == " [#####---------------] 25 of 100"
-    assert how_far(75, 100, soon) == f" [#####---------------] 25 of 100, done about {clock(soon)}"
-    assert how_far(75, 100, soon - timedelta(hours=1)) == how_far(75, 100, None), "it was wrong"
-    assert how_far(0, 100, soon) == ""
+    assert share_done(75, 100, None) == " [#####---------------] 25 of 100"
+    assert share_done(75, 100, soon) == f" [#####---------------] 25 of 100, done about {clock(soon)}"
+    assert share_done(75, 100, soon - timedelta(hours=1)) == share_done(75, 100, None), "it was wrong"
+    assert share_done(0, 100, soon) == ""
 
 
 def test_a_run_that_stands_still_while_the_disk_is_full_is_not_waited_for(
@@ -30,7 +38,7 @@ def test_a_run_that_stands_still_while_the_disk_is_full_is_not_waited_for(
     with syncs._Progress("notes") as show:
         show(running)
         show(running)
-        monkeypatch.setattr(syncs, "_STILL_SECONDS", 0.0)
+        monkeypatch.setattr(syncs, "_STALLED_SECONDS", 0.0)
         with pytest.raises(TryAgain, match="disk is full"):
             show(running)
         monkeypatch.setattr(session, "disk_is_full", lambda: False)
@@ -43,3 +51,29 @@ def test_a_state_is_told_in_words() -> None:
         "awaiting concurrency slot",
         "running",
     ]
+
+
+@pytest.fixture
+def server(filled: Path) -> Iterator[Standin]:
+    with serving(filled) as standin:
+        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1"}
+        standin.answers["/deployments/d1/create_flow_run"] = {"id": "run-1"}
+        yield standin
+
+
+def test_sync_all_starts_every_source_that_may_run(server: Standin, cli: Cli, tmp_path: Path) -> None:
+    sources = Path(os.environ["CATCHMENT_HOME"], "sources.yaml")
+    entry = sources.read_text().partition("deployments:\n")[2]
+    for name in ("paused", "undeployed"):
+        sources.write_text(sources.read_text() + entry.replace("notes", name))
+    assert cli("sources", "pause", "paused", "--reason", "moving house").code == 0
+    response = cli("sync", "--all", "--json")
+    assert (response.code, response.json) == (4, [{"source": "notes", "run": "run-1"}])
+    assert "skipped paused: paused (moving house); resume with" in response.err
+    assert "undeployed" in response.err
+
+
+@pytest.mark.parametrize("words", [("sync",), ("sync", "notes", "--all"), ("sync", "--all", "--plan", "x")])
+def test_sync_needs_one_name_or_all(cli: Cli, words: tuple[str, ...]) -> None:
+    response = cli(*words)
+    assert (response.code, response.err.count("\n"), "--all" in response.err) == (2, 1, True)

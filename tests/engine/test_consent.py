@@ -76,7 +76,7 @@ def full_sync(home: Home, letters: LocalFiles) -> dict[str, int]:
 
 
 def test_a_source_that_nobody_agreed_to_is_not_even_listed(home: Home, letters: Letters, ledger: Ledger) -> None:
-    with pytest.raises(NoConsent, match="nobody has agreed to it; to agree: catchment consent give letters"):
+    with pytest.raises(NoConsent, match="no consent given; run: catchment consent give letters"):
         full_sync(home, letters)
     assert letters.asked == 0
     assert [(c.scope, c.state) for c in ledger.consents.all("letters")] == [("drafts", "asked"), ("letters", "asked")]
@@ -89,7 +89,7 @@ def test_settings_that_ask_for_more_than_was_agreed_to_read_nothing(
     home: Home, letters: Letters, ledger: Ledger
 ) -> None:
     agree(ledger, "letters")
-    with pytest.raises(NoConsent, match=r"letters \(drafts\) is not read"):
+    with pytest.raises(NoConsent, match=r"letters \(drafts\): no consent given"):
         full_sync(home, letters)
     assert letters.asked == 0
     letters.with_drafts = False
@@ -104,7 +104,7 @@ def test_a_consent_that_has_ended_reads_nothing_more_and_deletes_nothing(
     full_sync(home, letters)
     agree(ledger, "letters", "drafts", until=datetime.now(UTC) - timedelta(seconds=1))
     asked = letters.asked
-    with pytest.raises(NoConsent, match="the consent has ended"):
+    with pytest.raises(NoConsent, match="consent expired"):
         full_sync(home, letters)
     assert letters.asked == asked
     assert len(ledger.library.search("number")) == 6
@@ -120,7 +120,7 @@ def test_consent_that_ends_in_the_middle_of_a_listing_ends_it(home: Home, letter
         assert sync.finish("cancelled")["jobs"] == 0
     last = ledger.syncs.last(number)
     assert last is not None
-    assert (last.outcome, last.error) == ("cancelled", "consent has ended or was withdrawn; nothing more was read")
+    assert (last.outcome, last.error) == ("cancelled", "consent expired or was withdrawn; reading stopped")
     assert (ledger.intake.find("0.md"), ledger.intake.holds()) == ([], [])
 
 
@@ -146,7 +146,7 @@ def test_of_files_on_this_machine_adding_them_is_the_consent(home: Home, tmp_pat
     [consent] = ledger.consents.all("letters")
     assert (consent.scope, consent.state, consent.by) == (WHOLE, "given", "configuration")
     ledger.consents.withdraw(ledger.sources.get("letters").id, {WHOLE}, "operator:anna")
-    with pytest.raises(NoConsent, match="is being purged"):
+    with pytest.raises(NoConsent, match="deletion of revoked data"):
         full_sync(home, folder)
 
 
