@@ -37,7 +37,7 @@ _DAMAGE = (
     ValueError,
     OSError,
 )
-"""What zipfile, zlib and expat raise."""
+"""The exceptions of zipfile, zlib and expat for damaged data."""
 _IS_ENCRYPTED, _LAST_METHOD = 1, 99
 """A flag of a member, and the last compression method that is assigned: encrypted members have one beyond in iWork."""
 _TYPES, _RELATIONSHIPS = "[content_types].xml", "/relationships"
@@ -198,7 +198,7 @@ def tree(data: bytes) -> Element:
 
 
 class _Builder(TreeBuilder):
-    """Builds a tree with local names and refuses what could make it swell."""
+    """Builds a tree with local names; refuses document type definitions and too many or too deep elements."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Word processors, spreadsheets, slides, PDF and books.
 
-xberg reads most types; a package's parts that it leaves out are read beside it, and workbooks by a reader of ours.
+xberg reads most types. Readers of ours add the parts of a package that it leaves out, and read workbooks and iWork files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EMPTY = "no text in it"
 
 
 def office(data: bytes, media_type: str) -> Document:
-    """A document of an office format. Raises ParseError for a damaged or encrypted one, ResourceExhausted for a bomb."""
+    """Read an office file. Raises ParseError if it is damaged or encrypted, ResourceExhausted for a bomb."""
     kind = _basic_type(media_type)
     lines: list[tuple[str, str]] = []
     if data.startswith(b"PK"):
@@ -55,7 +55,7 @@ def office(data: bytes, media_type: str) -> Document:
     if media_type == "application/vnd.ms-outlook":
         message = extracted(data, media_type)
         return outlook(message.metadata, tidy(message.content), media_type)
-    content, said, warnings = _content(data, kind)
+    content, metadata, warnings = _content(data, kind)
     if lines:
         written = unread.Written(content)
         content = "\n\n".join((content, *(label + line for label, line in lines if not written.has(line))))
@@ -70,12 +70,12 @@ def office(data: bytes, media_type: str) -> Document:
     return Document(
         text=text,
         media_type=media_type,
-        title=words(said.title) or _first_heading(text),
-        language=_language(said.language) or language(text),
-        author=words(", ".join(said.authors)),
-        created=moment(said.created),
-        modified=moment(said.modified),
-        properties=_properties(said, words),
+        title=words(metadata.title) or _first_heading(text),
+        language=_language(metadata.language) or language(text),
+        author=words(", ".join(metadata.authors)),
+        created=moment(metadata.created),
+        modified=moment(metadata.modified),
+        properties=_properties(metadata, words),
         warnings=tuple(warnings),
     )
 
@@ -110,20 +110,20 @@ def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
 
 def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     result = extracted(_arranged(data, media_type), media_type)
-    text, said, warnings = tidy(result.content), Metadata.of_xberg(result.metadata), result.warnings
+    text, metadata, warnings = tidy(result.content), Metadata.of_xberg(result.metadata), result.warnings
     if media_type == "application/pdf":
         text, more = pdf.text(result, data)
-        return text, said, [*warnings, *more]
+        return text, metadata, [*warnings, *more]
     search = _SEARCHES.get(media_type) or (unread.of_open_document if media_type.startswith(_ODF) else None)
     if search is None:
-        return text, said, warnings
+        return text, metadata, warnings
     beside = search(Package(data), text)
     included, refused = _included(beside.chunks)
-    return "\n\n".join(filter(None, (text, *included, *beside.lines))), said, [*beside.warnings, *refused]
+    return "\n\n".join(filter(None, (text, *included, *beside.lines))), metadata, [*beside.warnings, *refused]
 
 
 def _included(chunks: list[tuple[str, bytes]]) -> tuple[list[str], list[str]]:
-    """Return the texts of files that a document includes (altChunk), and warnings for those that are not read."""
+    """Return the texts of included files (altChunk), and a warning if some cannot be read."""
     texts, refused = [], 0
     for name, data in chunks[:_MAX_CHUNKS]:
         kind = formats.media_type(data, name)
@@ -197,11 +197,11 @@ def _rtf_words(data: bytes, text: str | None) -> str | None:
     return _words(read.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def _properties(said: Metadata, words: Callable[[str | None], str | None]) -> dict[str, Any]:
-    """What the file's metadata says for a person; nothing that xberg adds about its own run."""
+def _properties(metadata: Metadata, words: Callable[[str | None], str | None]) -> dict[str, Any]:
+    """Return the metadata that people write: authors, keywords and subject."""
     values = {
-        "authors": [name for each in said.authors if (name := words(each))],
-        "keywords": [word for each in said.keywords if (word := words(each))],
-        "subject": words(said.subject),
+        "authors": [name for each in metadata.authors if (name := words(each))],
+        "keywords": [word for each in metadata.keywords if (word := words(each))],
+        "subject": words(metadata.subject),
     }
     return {key: value for key, value in values.items() if value}

@@ -1,5 +1,6 @@
-"""Compound files (OLE2), the containers of old office files: whether they are encrypted, and what xberg reads wrong or not.
+"""Compound files (OLE2), the containers of old office files.
 
+Detects encryption, corrects workbooks for xberg, and finds content that it omits.
 Formats: [MS-CFB], [MS-XLS] 2.4, [MS-DOC] 2.5.2 and [MS-PPT] 2.3.2.
 """
 
@@ -106,7 +107,7 @@ def _records(stream: bytes) -> Iterator[tuple[int, int, bytes]]:
 def _without_cells_of_charts(container: Any, name: str, stream: bytes) -> bytes | None:
     """Return the file without the numbers that charts in sheets hold, which xberg takes for cells of the sheet.
 
-    None if there are none. The records keep their length and get a type that readers ignore.
+    Returns None if the workbook has no such records. They keep their length and get a type that readers ignore.
     """
     depth, changed = 0, bytearray(stream)
     for kind, place, _ in _records(stream):

@@ -29,14 +29,14 @@ _PASSWORD = re.compile(r"encrypted|password", re.IGNORECASE)
 _UNDERLINED = re.compile(r"\\<u\\>((?:(?!\\<u\\>).)*?)\\</u\\>")
 _STRUCK = re.compile(r"\\~\\~((?:(?!\\~\\~).)+?)( *)\\~\\~")
 _NO_LOSS = ("ocr", "doc")
-"""Readers whose warnings are of no text: it is off, or its notes and headers are read beside it (`binary_texts`)."""
+"""Readers whose warnings are irrelevant: text recognition is off, and `binary_texts` reads the notes of a .doc."""
 _MAX_CELLS = 1_000_000
-"""Cells of a spreadsheet; xberg takes 600 bytes for each, also for an empty one between others."""
+"""Cells of a spreadsheet; xberg takes 600 bytes for each, including empty cells between others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file says about itself, as it is written there."""
+    """The metadata of a file, in its own notation."""
 
     title: str | None = None
     authors: tuple[str, ...] = ()
@@ -47,39 +47,39 @@ class Metadata:
     language: str | None = None
 
     @classmethod
-    def of_xberg(cls, said: Any) -> Self:
-        """Return what xberg read."""
+    def of_xberg(cls, metadata: Any) -> Self:
+        """Return the metadata from a result of xberg."""
         return cls(
-            title=said.title,
-            authors=tuple(said.authors or filter(None, (said.created_by,))),
-            created=said.created_at,
-            modified=said.modified_at,
-            keywords=tuple(said.keywords or ()),
-            subject=said.subject,
-            language=said.language,
+            title=metadata.title,
+            authors=tuple(metadata.authors or filter(None, (metadata.created_by,))),
+            created=metadata.created_at,
+            modified=metadata.modified_at,
+            keywords=tuple(metadata.keywords or ()),
+            subject=metadata.subject,
+            language=metadata.language,
         )
 
     @classmethod
     def of_package(cls, package: Package) -> Self:
-        """Return the core properties of an OPC package; nothing if they are missing or damaged."""
+        """Return the core properties of an OPC package; empty if they are missing or damaged."""
         parts = [relation.target for relation in package.relations() if relation.kind == "core-properties"]
         try:
-            said = {each.tag: each.text or "" for part in parts[:1] for each in package.tree(part)}
+            metadata = {each.tag: each.text or "" for part in parts[:1] for each in package.tree(part)}
         except (ParseError, ResourceExhausted):
             return cls()
         return cls(
-            title=said.get("title"),
-            authors=tuple(filter(None, (said.get("creator"),))),
-            created=said.get("created"),
-            modified=said.get("modified"),
-            keywords=tuple(word.strip() for word in re.split("[,;]", said.get("keywords", ""))),
-            subject=said.get("subject"),
-            language=said.get("language"),
+            title=metadata.get("title"),
+            authors=tuple(filter(None, (metadata.get("creator"),))),
+            created=metadata.get("created"),
+            modified=metadata.get("modified"),
+            keywords=tuple(word.strip() for word in re.split("[,;]", metadata.get("keywords", ""))),
+            subject=metadata.get("subject"),
+            language=metadata.get("language"),
         )
 
 
 class Extracted(NamedTuple):
-    """What xberg returned: Markdown, metadata, the annotations of a PDF, and warnings of what it left out."""
+    """The result of xberg: Markdown, metadata, annotations of a PDF, and warnings about omitted content."""
 
     content: str
     metadata: Any
@@ -94,7 +94,7 @@ def extracted(data: bytes, media_type: str) -> Extracted:
     source = xberg.ExtractInput(kind="bytes", bytes=data, mime_type=media_type)
     try:
         outcome = asyncio.run(xberg.extract(source, _configuration(media_type == "application/pdf")))
-    except Exception as error:  # a panic of xberg is no RuntimeError
+    except Exception as error:  # a panic of xberg is not a RuntimeError
         raise _refusal(str(error), data, media_type) from error
     if outcome.errors or len(outcome.results) != 1:
         raise ParseError(_DAMAGED.format(media_type))
@@ -116,7 +116,7 @@ def _unmarked(line: str) -> str:
 
 
 def _remarks(result: Any) -> list[str]:
-    """Return warnings for what xberg says that it left out."""
+    """Return warnings about the content that xberg reports as omitted."""
     embedded = len(result.children or [])
     kinds: dict[str, None] = {}
     for warning in result.processing_warnings or []:

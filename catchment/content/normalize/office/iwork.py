@@ -1,4 +1,4 @@
-"""Pages, Numbers and Keynote: the XML of their files up to 2009, the texts in the archives of later ones (IWA), or a preview.
+"""Pages, Numbers and Keynote: the XML of their files up to 2009, the archives of later files (IWA), or a preview.
 
 IWA is no public format: a file of archives is cut into blocks that are compressed with Snappy, and each archive is a protocol
 buffer. Described at github.com/obriensp/iWorkFileFormat.
@@ -44,7 +44,7 @@ _MAX_BLOCK = 1 << 24
 def text(data: bytes, media_type: str) -> tuple[str, list[str]]:
     """Return the text of a file and warnings.
 
-    Raises ParseError for an encrypted file and Skipped for one without any part that is known.
+    Raises ParseError for an encrypted file and Skipped for a file without any known part.
     """
     package = Package(data)
     if any(name.endswith(_PASSWORD_FILES) for name in package.names):
@@ -231,7 +231,7 @@ def _uncompressed(data: bytes) -> bytes:
 
 
 def _block(data: bytes, room: int) -> bytes:
-    """Return what a block of Snappy's raw format holds."""
+    """Decompress a block of Snappy's raw format."""
     size, at = _varint(data, 0)
     if size > min(room, _MAX_BLOCK):
         raise ResourceExhausted(f"its archives unpack to more than {archives.MAX_INFLATED >> 20} MB (a fixed limit)")

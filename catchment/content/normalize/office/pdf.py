@@ -1,4 +1,4 @@
-"""What PDF needs beyond xberg's text: comments and links, the zone of its dates, and a sign of a file that ends too early."""
+"""Complete the reading of a PDF: comments, links, time zones of dates, and detection of truncated files."""
 
 from __future__ import annotations
 

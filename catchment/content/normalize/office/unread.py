@@ -1,4 +1,4 @@
-"""What xberg leaves out of a package: found by comparing the package's own paragraphs with xberg's text.
+"""Find the paragraphs of a package that xberg's text lacks.
 
 Headers, footers, speaker notes, comments, charts and diagrams are compared as a whole. Of the parts that xberg does read, a
 paragraph counts as missing if a word of it occurs nowhere in the text: links and footnote marks break up the others.
@@ -45,7 +45,7 @@ _ODF_MARGINS = re.compile(r"(header|footer)(?:-left|-first)?")
 
 @dataclass
 class Unread:
-    """What is to be added to a document's text and warnings."""
+    """Additions to the text and the warnings of a document."""
 
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Unread:
 
 
 def of_document(package: Package, text: str) -> Unread:
-    """Return what a word processor's file (OOXML) has beyond xberg's text."""
+    """Return the content of a text document (OOXML) that xberg's text lacks."""
     search = _Search(package, text)
     main = package.main_part or ""
     related = search.relations(main)
@@ -77,7 +77,7 @@ def of_document(package: Package, text: str) -> Unread:
 
 
 def of_slides(package: Package, text: str) -> Unread:
-    """Return what a presentation (OOXML) has beyond xberg's text."""
+    """Return the content of a presentation (OOXML) that xberg's text lacks."""
     search = _Search(package, text)
     main = package.main_part or ""
     slides = {relation.id: relation.target for relation in search.relations(main) if relation.kind == "slide"}
@@ -93,7 +93,7 @@ def of_slides(package: Package, text: str) -> Unread:
 
 
 def of_binary_workbook(package: Package, text: str) -> Unread:
-    """Return what lies in XML beside the cells of a binary workbook (.xlsb); its comments are binary and are a warning."""
+    """Return the XML content beside the cells of a binary workbook (.xlsb). Comments are binary: a warning."""
     search = _Search(package, text)
     related: list[Relation] = []
     for sheet in search.relations(package.main_part or ""):
@@ -110,7 +110,7 @@ def of_binary_workbook(package: Package, text: str) -> Unread:
 
 
 def of_open_document(package: Package, text: str) -> Unread:
-    """Return what an ODF file has beyond xberg's text."""
+    """Return the content of an ODF file that xberg's text lacks."""
     search = _Search(package, text, ignores_numbers=(package.declared_type or "").startswith(_ODF_SHEETS))
     search.add("", "content.xml", is_read=True, is_mixed=True)
     for name in package.names:
@@ -121,7 +121,7 @@ def of_open_document(package: Package, text: str) -> Unread:
 
 
 class Written:
-    """A text, to be asked for paragraphs without regard to its marks and punctuation."""
+    """A text that is searched for paragraphs; markup and punctuation are ignored."""
 
     def __init__(self, text: str, *, ignores_numbers: bool = False) -> None:
         plain = _ADDRESS.sub(" ", re.sub(r"\\([^\w\s])", r"\1", text))
@@ -131,7 +131,7 @@ class Written:
         self._at = 0
 
     def has(self, paragraph: str) -> bool:
-        """Return whether the text has a paragraph; searched from the last one on first, for most come in order."""
+        """Return whether the text contains a paragraph. Paragraphs mostly arrive in order: search from the last hit first."""
         letters = _NOT_A_WORD.sub("", paragraph)
         at = self._letters.find(letters, self._at)
         if at < 0:
@@ -142,13 +142,13 @@ class Written:
     def lacks_a_word(self, paragraph: str) -> bool:
         """Return whether the text has neither a paragraph nor one of its words."""
         missing = set(_WORD.findall(paragraph)) - self._words
-        if self._ignores_numbers:  # a cell's text has the number as it is shown, xberg's as it is stored
+        if self._ignores_numbers:  # a cell shows a rounded number, xberg returns the stored number
             missing = {word for word in missing if word.isalpha()}
         return bool(missing) and not self.has(paragraph) and any(word not in self._letters for word in missing)
 
 
 class _Search:
-    """Compares parts of a package with a text and keeps what the text lacks."""
+    """Compares parts of a package with a text and keeps the missing paragraphs."""
 
     def __init__(self, package: Package, text: str, *, ignores_numbers: bool = False) -> None:
         self._package = package
@@ -220,10 +220,10 @@ class _Search:
 
 
 class _Paragraphs:
-    """A target for `Package.feed` that collects paragraphs: those of text boxes apart from those around them.
+    """A target for `Package.feed` that collects paragraphs; a text box inside a paragraph is a separate paragraph.
 
-    In `is_mixed` XML (ODF) all characters in a paragraph are text, elsewhere those of `t` elements. With `is_margin`, only
-    the paragraphs of headers and footers are kept, each with the word for its place.
+    In `is_mixed` XML (ODF) all characters of a paragraph are text, elsewhere only the content of `t` elements.
+    With `is_margin`, only the paragraphs of headers and footers are kept, each with the word for its place.
     """
 
     def __init__(self, *, is_mixed: bool, is_margin: bool) -> None:

@@ -28,7 +28,7 @@ _LINK_FORMULA = re.compile(r'\s*HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE)
 _PLACE = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
 _PRINT_CODE = re.compile(r'&(?:\[[^\]]*\]|"[^"]*"|\d+|K[0-9A-F]{6}|[LCRPNDTZFAGBIUESXYHO&])|\s+')
 PAGE_WORDS = frozenset({"page", "seite", "página", "pagina", "strona", "страница", "sheet"})
-"""What is left of a printed header or footer that says nothing but its page."""
+"""The words of printed headers and footers that only number their pages."""
 _THREADED = "[Threaded comment]"
 
 
@@ -45,7 +45,7 @@ def printed(text: str) -> str:
 
 @dataclass
 class _Sheet:
-    """What was read of a sheet."""
+    """The content of one sheet."""
 
     rows: dict[int, dict[int, str]] = field(default_factory=dict)
     links: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -324,7 +324,7 @@ def _moment(epoch: datetime, number: float) -> str:
 
 
 def _comments(package: Package, related: list[Relation]) -> list[str]:
-    """Return the comments of a sheet, row by row; an answer follows what it answers."""
+    """Return the comments of a sheet, row by row; replies follow their comment."""
     threads: dict[str, list[str]] = {}
     notes: dict[str, list[str]] = {}
     for relation in related:
