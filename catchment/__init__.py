@@ -1,6 +1,6 @@
-"""The engine of Catchment: what an item, a job and a document are, and how one becomes the other.
+"""The ingestion engine: connector contracts, the ledger, the parsers and the stages of a sync.
 
-Knows nothing of Prefect and nothing of any one kind of source; it can be driven in a test or a benchmark with no server.
+Independent of Prefect and of any particular kind of source, so tests and benchmarks can run it without a server.
 """
 
 __version__ = "0.1.0"

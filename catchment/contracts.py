@@ -1,4 +1,7 @@
-"""What a plug-in must meet. One contract: a connector, its view of the ledger, and what it may have besides."""
+"""The connector API: the `Connector` protocol, its view of the ledger (`Known`) and the optional protocols.
+
+A connector implements an optional protocol to declare a capability. The engine detects it with `isinstance`.
+"""
 
 from __future__ import annotations
 
@@ -12,131 +15,135 @@ from catchment.settings import Policy, SourceSettings
 
 
 class Known(Protocol):
-    """What the ledger knows of one source, as it was when the sync began. Reading it is cheap and never blocks a writer."""
+    """The ledger's records of one source, as of the start of the sync. Reads are cheap and never block a writer."""
 
     def marks(self) -> Mapping[str, str]:
-        """The cursor: every mark that earlier checkpoints left."""
+        """Return the cursor: all marks that earlier checkpoints stored."""
         ...
 
     def within(self, container: str) -> Mapping[str, KnownItem]:
-        """The present items listed directly in `container`, by locator; skipped and failing ones too, deleted ones not."""
+        """Return the present items listed directly in `container`, by locator. Includes skipped and failing items."""
         ...
 
     def containers(self) -> frozenset[str]:
-        """Every container that holds at least one present item."""
+        """Return every container that holds at least one present item."""
         ...
 
 
 class Connector(Protocol):
-    """The code for one kind of source. Pure: it reads its source and says what it sees; it never writes anything.
+    """The code for one kind of source. It reads the source and reports changes; it never writes.
 
-    An instance is made from its settings alone, does nothing in `__init__`, and pickles (a parser process gets a copy).
+    An instance is built from its settings alone. `__init__` has no side effects, and instances pickle, because parser processes
+    receive a copy.
     """
 
     kind: ClassVar[str]
     settings: ClassVar[type[SourceSettings]]
     policy: ClassVar[Policy]
     fetch_in_parser: ClassVar[bool]
-    """True where `fetch` may run in any parser process; False where it needs the connection of this one."""
+    """True if `fetch` works in any parser process; False if it needs a connection held by this process."""
 
     def __init__(self, settings: SourceSettings) -> None: ...
 
     def probe(self) -> str:
-        """Check that the source can be read and say so in one line for a person.
+        """Check that the source can be read, and return a one-line summary for display.
 
-        Raises SourceUnavailable, LoginFailed or BadInput with the remedy. Cheap; may be called at any time.
+        Cheap; may be called at any time. Raises SourceUnavailable, LoginFailed or BadInput, with a remedy in the message.
         """
         ...
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        """Say what is different from `known`, in any order, `Root` first and a `Checkpoint` last.
+        """Yield the differences from `known`, in any order: `Root` first and a `Checkpoint` last.
 
-        Idempotent: saying again what is known does nothing. May yield tens of thousands of changes between two checkpoints,
-        but should checkpoint at least every few thousand where its marks allow it. Where it costs little, the `Tombstone`s
-        come before the `Upsert`s of new locators, so that a move is recognised at once. Nothing before a checkpoint is lost
-        and nothing after it is counted on. `deep` compares contents where the ordinary comparison trusts a fingerprint.
-        Raises SourceError when the source as a whole cannot be listed; a single odd item is a `Failure`, never an exception.
+        Idempotent: repeating a known item has no effect. Everything up to a checkpoint is committed with it; changes after the
+        last checkpoint may be lost. Yield a checkpoint every few thousand changes if the marks permit it. Where it is cheap,
+        yield a `Tombstone` before the `Upsert` of a new locator, so that a move is recognized immediately.
+
+        Args:
+            deep: Compare contents where the regular comparison trusts a fingerprint.
+
+        Raises SourceError if the source cannot be listed. A problem with a single item is yielded as a `Failure`.
         """
         ...
 
     def fetch(self, item: Item) -> RawContent:
-        """Read one item, in exactly the version that `item` says; may read ahead and serve the next ones from memory.
-
-        Raises ItemError (`Vanished`, `StillChanging`, `AccessDenied`, `Skipped`, …) or SourceError.
-        """
+        """Read one item in the version that `item` names. May prefetch, and serve later calls from memory."""
         ...
 
 
 @runtime_checkable
 class Watchable(Protocol):
-    """What a connector has besides when somebody can see which items change, and need not compare the others then."""
+    """A connector that can list part of its source, given paths that a watcher reported."""
 
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
-        """As `changes`, of what is at these paths, below them, and directly in the folders that they are in; nothing else has
-        changed. Paths are relative to the root, as the system spells them; some may be gone, or not wanted.
+        """Yield the changes at `paths`: the paths themselves, everything below them, and the folders directly containing them.
+
+        Same contract as `changes`. Paths are relative to the root, in the file system's spelling. They may no longer exist or
+        may be excluded by the settings.
         """
         ...
 
 
 @runtime_checkable
 class Paced(Protocol):
-    """What a connector has besides when it asks a host: it does each exchange `with self.pace.transfer()`.
+    """A connector that sends requests to a host. It performs each exchange inside `with self.pace.transfer()`.
 
-    It begins with a `Pace` of its own, which lets everything pass; the engine sets a metered one before a sync, and so does
-    whoever wants another. A pace may be pickled with its connector: the copy is free.
+    The initial `Pace` is unlimited; the engine replaces it with a metered one before a sync. A pickled connector carries an
+    unlimited pace.
     """
 
     pace: Pace
 
     def limits(self) -> HostLimits:
-        """The host, and how it is to be treated; from the settings alone."""
+        """Return the host and its limits, derived from the settings alone."""
         ...
 
 
 @runtime_checkable
 class Guarded(Protocol):
-    """What a connector has besides when it reads what a person must have agreed to: more than this machine's own files.
+    """A connector that reads data outside this machine's own files and therefore needs consent.
 
-    Of a connector that has none of it, adding the source is the consent; unless it asks a host (`Paced`): then a person is
-    asked about all of it at once.
+    For connectors without this protocol, adding the source is the consent. The exception is a `Paced` connector: it needs
+    consent for the whole source, as one scope.
     """
 
     def scopes(self) -> Mapping[str, str]:
-        """What a person must have agreed to before anything is read, by name, in words that say what. From the settings alone:
-        none where they lead to this machine's own files only, and a new one where they ask for more than before.
+        """Return the scopes that need consent, as name and description, derived from the settings alone.
+
+        Empty if the settings only cover this machine's own files. Settings that read more than before must produce a new name.
         """
         ...
 
     def scope_of(self, locator: str) -> str:
-        """The scope that an item belongs to: what is purged with it when consent is taken back."""
+        """Return the scope that contains the item. Withdrawing consent for a scope purges the items in it."""
         ...
 
 
 @runtime_checkable
 class Connected(Protocol):
-    """What a connector has besides when it reads over connections that it keeps."""
+    """A connector that keeps connections open between calls."""
 
     def expect(self, items: Sequence[Item]) -> None:
-        """This thread asks for these items next, in this order: several may be read with one request."""
+        """Announce the items that this thread will fetch next, in order, so that one request can read several."""
         ...
 
     def close(self) -> None:
-        """Give up the connections; may be called again, and whatever is asked next connects anew."""
+        """Close the connections. Idempotent; later calls reconnect."""
         ...
 
 
 class Ended(NamedTuple):
-    """How a program ended: its exit code, None where it was stopped at a limit of `Shell`, and all that it wrote."""
+    """Result of a program: the exit code (None if a limit of `Shell` stopped it) and its output."""
 
     code: int | None
     said: str
 
 
 class Shell(Protocol):
-    """Runs a program to its end. What goes into the environment is added to that of this process.
+    """Run a program to completion, with `environment` added to the environment of this process.
 
-    The program is killed, with all that it started, after so many `seconds`, after `silence` seconds without output if that
-    is given, and once it has written more than `MOST_OUTPUT` bytes.
+    The program and its child processes are killed after `seconds`, after `silence` seconds without output (if set), or when the
+    output exceeds `MOST_OUTPUT` bytes.
     """
 
     def __call__(
@@ -145,15 +152,15 @@ class Shell(Protocol):
 
 
 MOST_OUTPUT = 64_000_000
-"""Bytes that a program may write: it passes on what a host sends."""
+"""Maximum output of a program, in bytes. The output may come from a remote host."""
 
 
 @runtime_checkable
 class Mirrored(Protocol):
-    """What a connector has besides when it keeps a copy of its source on this machine, made by another program.
+    """A connector that keeps a local copy of its source, made by another program.
 
-    The engine says which `folder` is the source's own; it goes with the source. Who runs syncs may say by which `shell`
-    programs are run. Neither travels with a pickled connector.
+    The engine assigns `folder`, which is deleted together with the source. `shell` runs the programs and can be replaced.
+    Neither is included when the connector is pickled.
     """
 
     folder: Path | None

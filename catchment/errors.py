@@ -1,39 +1,39 @@
-"""The error tree. Each class knows its failure class, its quarantine reason and its exit code.
+"""The exception hierarchy. Each class has a failure class, a quarantine reason and an exit code.
 
     CatchmentError
-    ├── UserError                 what a person asked for cannot be done; nothing was changed
-    │   ├── BadInput              2   a value, a path, a name that is wrong
-    │   │   └── ConfigError       2   … in a configuration file, with file and line
+    ├── UserError                 a request cannot be carried out; nothing was changed
+    │   ├── BadInput              2   invalid value, path or name
+    │   │   └── ConfigError       2   error in a configuration file, with file and line
     │   ├── NotFound              4
-    │   ├── Refused               5   a rule forbids it
-    │   │   └── NoConsent         5   nobody has agreed to what would be read
-    │   └── TryAgain             10   busy or down now
+    │   ├── Refused               5   forbidden by a rule
+    │   │   └── NoConsent         5   no consent to read the source
+    │   └── TryAgain             10   temporarily busy or down
     │       └── NotNow           10   the source is paused, held or throttled
-    ├── SourceError               the source as a whole: its sync cannot go on
-    │   ├── SourceUnavailable         transient: a root that is gone, a host that does not answer
-    │   ├── LoginFailed           3   permanent: never retried in a loop
-    │   └── RateLimited               the host said when to come back
-    ├── ItemError                 one item: its neighbours go on
+    ├── SourceError               the source as a whole: its sync cannot continue
+    │   ├── SourceUnavailable         transient: missing root, unreachable host
+    │   ├── LoginFailed           3   permanent: never retried automatically
+    │   └── RateLimited               the host requested a pause
+    ├── ItemError                 one item; other items are unaffected
     │   ├── ParseError                permanent
     │   ├── AccessDenied              permanent (a change of mode is a new version)
-    │   ├── ResourceExhausted         permanent: memory, a bomb
+    │   ├── ResourceExhausted         permanent: memory, decompression bomb
     │   ├── TimedOut                  transient
     │   ├── ProcessKilled             transient
     │   ├── FetchFailed               transient
-    │   ├── StillChanging             transient: it changed while it was read
-    │   ├── Vanished                  it went away between listing and reading
-    │   ├── Unexpected                unknown: a defect that shows on this item
-    │   └── Skipped                   not a failure: not wanted, with a reason
-    ├── HomeUnavailable      10   our own files: disk full, worn out, read-only
-    └── LedgerError               our own database
+    │   ├── StillChanging             transient: modified while being read
+    │   ├── Vanished                  disappeared between listing and reading
+    │   ├── Unexpected                unknown: a defect triggered by this item
+    │   └── Skipped                   not a failure: excluded, with a reason
+    ├── HomeUnavailable      10   Catchment's own files: disk full, failing or read-only
+    └── LedgerError               Catchment's own database
         ├── LedgerUnavailable         locked, disk full, no server
         ├── LedgerCorrupt
         ├── SchemaMismatch            written by another version of the program
         ├── IllegalTransition         a defect in the caller; nothing was changed
         └── StaleLease                the lease was lost; nothing was changed
 
-Every class passes its arguments to `Exception.__init__`, so it pickles across processes. Messages carry no content and no
-full path: they name the item by its job or by what a person typed.
+Every class passes its arguments to `Exception.__init__`, so that it pickles across processes. Messages contain neither content
+nor full paths: they identify an item by its job, or repeat user input.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from catchment.model import FailureClass, Reason, SkipReason
 
 
 class CatchmentError(Exception):
-    """Something went wrong; the message says what, and what to do about it."""
+    """Base class. The message states the problem and the remedy."""
 
     failure_class: ClassVar[FailureClass] = FailureClass.UNKNOWN
     reason: ClassVar[Reason] = Reason.UNKNOWN
@@ -53,47 +53,47 @@ class CatchmentError(Exception):
 
 
 class UserError(CatchmentError):
-    """What was asked for cannot be done; nothing was changed."""
+    """The request cannot be carried out. Nothing was changed."""
 
     failure_class = FailureClass.PERMANENT
     reason = Reason.INVALID_STATE
 
 
 class BadInput(UserError):
-    """A value that was given is wrong."""
+    """A given value is invalid."""
 
     exit_code = 2
 
 
 class ConfigError(BadInput):
-    """A configuration file is wrong; the message names file, line, and the remedy."""
+    """A configuration file is invalid. The message names the file, the line and the remedy."""
 
 
 class NotFound(UserError):
-    """There is no such thing."""
+    """The requested object does not exist."""
 
     exit_code = 4
 
 
 class Refused(UserError):
-    """A rule forbids it."""
+    """A rule forbids the request."""
 
     exit_code = 5
 
 
 class NoConsent(Refused):
-    """Nobody has agreed to have this source read, or it was taken back; nothing is read."""
+    """Consent to read the source was never given, has expired or was withdrawn. Nothing was read."""
 
 
 class TryAgain(UserError):
-    """Busy or down at the moment; the same call may work later."""
+    """Temporarily busy or down; the same call may succeed later."""
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
 
 
 class NotNow(TryAgain):
-    """The source may not be synced at present: it is paused, held or throttled; `until` says when it may, if that is known."""
+    """The source may not be synced now: paused, held or throttled. `until` is the end of the pause, if known."""
 
     def __init__(self, message: str, until: datetime | None = None) -> None:
         super().__init__(message, until)
@@ -104,7 +104,7 @@ class NotNow(TryAgain):
 
 
 class Stopped(CatchmentError):
-    """The sync was asked to stop; what it did not do waits for the next one."""
+    """The sync was stopped on request. The next sync continues with the remaining jobs."""
 
     failure_class = FailureClass.TRANSIENT
 
@@ -116,14 +116,14 @@ class SourceError(CatchmentError):
 
 
 class SourceUnavailable(SourceError):
-    """The source does not answer: a root that is gone, a disk that is not mounted, a host that is down."""
+    """The source is unavailable: missing root, unmounted disk or unreachable host."""
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
 
 
 class LoginFailed(SourceError):
-    """The source refused the login or the permission; never retried in a loop."""
+    """The source rejected the credentials or denied permission. Never retried automatically."""
 
     failure_class = FailureClass.PERMANENT
     reason = Reason.PERMISSION_DENIED
@@ -131,7 +131,7 @@ class LoginFailed(SourceError):
 
 
 class RateLimited(SourceError):
-    """The host asks to wait `retry_after` seconds (None: it did not say how long)."""
+    """The host requested a pause of `retry_after` seconds, or gave no duration (None)."""
 
     failure_class = FailureClass.RATE_LIMITED
     exit_code = 10
@@ -147,46 +147,46 @@ class RateLimited(SourceError):
 
 
 class ItemError(CatchmentError):
-    """One item cannot be processed; its neighbours can."""
+    """One item cannot be processed; other items are unaffected."""
 
 
 class ParseError(ItemError):
-    """The content is damaged, or not what its type says."""
+    """The content is damaged or does not match its type."""
 
     failure_class = FailureClass.PERMANENT
     reason = Reason.PARSE_ERROR
 
 
 class AccessDenied(ItemError):
-    """The item may not be read."""
+    """Permission to read the item was denied."""
 
     failure_class = FailureClass.PERMANENT
     reason = Reason.PERMISSION_DENIED
 
 
 class ResourceExhausted(ItemError):
-    """The item needs more memory than an item may take."""
+    """The item needs more memory than the limit for one item."""
 
     failure_class = FailureClass.PERMANENT
     reason = Reason.RESOURCE_EXHAUSTED
 
 
 class TimedOut(ItemError):
-    """The item took longer than an item may take."""
+    """Processing the item exceeded its time limit."""
 
     failure_class = FailureClass.TRANSIENT
     reason = Reason.TIMEOUT
 
 
 class ProcessKilled(ItemError):
-    """The process that worked on the item died."""
+    """The process working on the item died."""
 
     failure_class = FailureClass.TRANSIENT
     reason = Reason.PROCESS_KILLED
 
 
 class FetchFailed(ItemError):
-    """The item could not be read this time."""
+    """The item could not be read in this attempt."""
 
     failure_class = FailureClass.TRANSIENT
     reason = Reason.CONNECTOR_ERROR
@@ -200,25 +200,25 @@ class StillChanging(ItemError):
 
 
 class Vanished(ItemError):
-    """The item went away between listing and reading; the next listing decides what that means."""
+    """The item disappeared between listing and reading. The next listing determines whether it moved or was deleted."""
 
     failure_class = FailureClass.TRANSIENT
     reason = Reason.INVALID_STATE
 
 
 class Unexpected(ItemError):
-    """A defect, ours or a library's, that shows on this item; the message names the exception, never its text."""
+    """A defect in Catchment or a library, triggered by this item. The message names the exception class, never its text."""
 
     @classmethod
     def of(cls, error: BaseException) -> Unexpected:
-        """What is told of an exception that is not one of ours."""
+        """Wrap an exception that is not a CatchmentError."""
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         return cls(f"{name} was raised where nothing should; report it with the traceback of this item")
 
 
 class Skipped(ItemError):
-    """The item is not wanted; this is a decision, not a failure."""
+    """The item is excluded on purpose; this is not a failure."""
 
     failure_class = FailureClass.PERMANENT
 
@@ -231,25 +231,25 @@ class Skipped(ItemError):
 
 
 class HomeUnavailable(CatchmentError):
-    """Catchment's own files cannot be read or written at the moment: the disk is full, worn out or read-only."""
+    """Catchment's own files cannot be read or written: the disk is full, failing or read-only."""
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
 
 
 class LedgerError(CatchmentError):
-    """The ledger cannot do what was asked."""
+    """Base class for failures of the ledger."""
 
 
 class LedgerUnavailable(LedgerError):
-    """The ledger cannot be reached or written at the moment: locked, disk full, server down."""
+    """The ledger is temporarily inaccessible: locked, disk full or server down."""
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
 
 
 class LedgerCorrupt(LedgerError):
-    """The ledger's file is damaged."""
+    """The database file is damaged."""
 
     failure_class = FailureClass.PERMANENT
 
@@ -261,14 +261,14 @@ class SchemaMismatch(LedgerError):
 
 
 class IllegalTransition(LedgerError):
-    """A job cannot go from its present state to the one asked for; nothing was changed."""
+    """The transition is not allowed from the job's present state. Nothing was changed."""
 
     failure_class = FailureClass.PERMANENT
     reason = Reason.INVALID_STATE
 
 
 class StaleLease(LedgerError):
-    """The lease was lost to another claim; nothing was changed."""
+    """Another claim has taken over the lease. Nothing was changed."""
 
     failure_class = FailureClass.TRANSIENT
     reason = Reason.INVALID_STATE

@@ -1,10 +1,10 @@
-"""The values that travel through Catchment: frozen, small, and free of any library.
+"""The values passed between the parts of Catchment: frozen, small, and independent of any library.
 
-What a document has many of (`Chunk`, `Link`, `Entity`) are named tuples: they are made, sent and stored by the hundred
-thousand, and a tuple costs a third of a frozen dataclass.
+Defines the changes that a connector reports (`Change`), content before and after parsing (`RawContent`, `Document`,
+`Extraction`), and the names of states and reasons. Rows of the ledger are defined in `catchment.ledger`.
 
-What a connector says about its source (`Change`), what content is before and after it was understood (`RawContent`,
-`Document`, `Extraction`), and the names of states and reasons. The ledger's rows are not here: see `catchment.ledger`.
+`Chunk`, `Link` and `Entity` are named tuples because documents contain hundreds of thousands of them, and a tuple costs a third
+of a frozen dataclass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FailureClass(StrEnum):
-    """What kind of failure it was; decides whether trying again can help."""
+    """Classification of a failure, which determines whether a retry can help."""
 
     TRANSIENT = "transient"
     RATE_LIMITED = "rate_limited"
@@ -31,7 +31,7 @@ class FailureClass(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an item is in quarantine."""
+    """Reason for an item's quarantine."""
 
     PARSE_ERROR = "parse_error"
     PERMISSION_DENIED = "permission_denied"
@@ -45,7 +45,7 @@ class Reason(StrEnum):
 
 
 class SkipReason(StrEnum):
-    """Why an item became no document, on purpose."""
+    """Reason for producing no document from an item, on purpose."""
 
     UNCHANGED = "unchanged"
     UNSUPPORTED = "unsupported"
@@ -54,7 +54,7 @@ class SkipReason(StrEnum):
 
 
 class JobState(StrEnum):
-    """Where a job stands; the arrows between the states are in `catchment.ledger.db.job_states`."""
+    """State of a job. `catchment.ledger.db.job_states` defines the transitions."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -67,7 +67,7 @@ class JobState(StrEnum):
 
 
 class Priority(StrEnum):
-    """How soon a job is wanted; a waiting job ages, so that low is late but never starved."""
+    """Urgency of a job. Waiting jobs age, so that low priority delays but never starves a job."""
 
     HIGH = "high"
     NORMAL = "normal"
@@ -76,18 +76,20 @@ class Priority(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One addressable thing in a source, as the connector sees it now.
+    """One addressable object in a source, in its current state.
 
-    `locator` is where it is, unique within its source and readable ("Projects/Plan.md", "INBOX;UIDVALIDITY=7;UID=42",
-    "owner/repo#12"). `container` is the listing that it belongs to (a folder, a mailbox, a repository; "" for the root).
-    `version` is the connector's fingerprint of its present state: a different one means "look again". After a plus may stand
-    why it was skipped, or, from a deep listing, the beginning of its content's hash.
-    `identity` survives a move within the source (inode, Message-ID, node id, each with what changes with the content); None
-    where there is none. Two items of equal identity have equal content: a move is not read again, unless the new name says
-    another type.
-    `size` is in bytes, `modified` is aware UTC; both None where the source does not tell.
-    `attributes` is what the listing itself tells (flags, labels, open or closed), JSON-compatible; a change of the attributes
-    alone costs one row and no fetch.
+    Attributes:
+        locator: Readable path, unique within the source ("Projects/Plan.md", "INBOX;UIDVALIDITY=7;UID=42", "owner/repo#12").
+        container: The listing that contains the item: a folder, mailbox or repository; "" for the root.
+        version: The connector's fingerprint of the current state; a different one triggers a new fetch. A plus sign may
+            precede a skip reason or, after a deep listing, the start of the content hash.
+        identity: Identifier that survives a move within the source (inode, Message-ID or node ID, combined with a value that
+            changes with the content), or None. Items of equal identity have equal content, so a moved item is not fetched
+            again unless its new name implies another type.
+        size: Bytes, or None if the source does not report it.
+        modified: Aware UTC, or None if the source does not report it.
+        attributes: JSON-compatible facts from the listing (flags, labels, open or closed). If only these change, one row is
+            updated and nothing is fetched.
     """
 
     locator: str
@@ -99,7 +101,7 @@ class Item:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-# Python knows more encodings than text is written in; some take quadratic time or make half characters.
+# Python supports further encodings that are not used for text; some take quadratic time or produce lone surrogates.
 _CHARSET = re.compile(
     r"(?:utf-?(?:8|16|32)|(?:us-)?ascii|latin-?\d|l\d|iso-?(?:8859|2022)|windows-|cp-?\d|koi8|shift|sjis|ms932|euc|gb|big5|hz|mac|tis)",
     re.IGNORECASE,
@@ -107,7 +109,7 @@ _CHARSET = re.compile(
 
 
 def is_charset(name: str) -> bool:
-    """Whether this names an encoding that text is written in."""
+    """Return whether `name` is an encoding used for text."""
     try:
         return _CHARSET.match(name) is not None and codecs.lookup(name) is not None
     except (LookupError, ValueError):
@@ -115,15 +117,15 @@ def is_charset(name: str) -> bool:
 
 
 def fingerprint(version: str) -> str:
-    """A version without what may stand after a plus."""
+    """Return the version without the suffix after a plus sign."""
     return version.partition("+")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The first change of every listing: which root this is (device and inode, UIDVALIDITY, repository id).
+    """The first change of every listing. Identifies the root by device and inode, UIDVALIDITY or repository ID.
 
-    When the identity differs from the one the ledger remembers, deletions of this sync are held.
+    If the identity differs from the recorded one, all deletions of this sync are held.
     """
 
     identity: str
@@ -131,10 +133,10 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """An item is there, new or in another version. Saying it of an unchanged item is allowed and does nothing.
+    """An item is present, possibly new or changed. Reporting an unchanged item has no effect.
 
-    `came_from` is the locator where it was before, where the source itself tells so: it is the same item then, even if its
-    content has changed on the way. Nothing may be there any more: a `Tombstone` says so before.
+    `came_from` is the previous locator, if the source reports moves. The item keeps its history even if its content has changed
+    too. A `Tombstone` must already have removed any item at the new locator.
     """
 
     item: Item
@@ -143,14 +145,14 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """An item that the ledger knows is not at the source any more."""
+    """A known item no longer exists in the source."""
 
     locator: str
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """An item is there and is not wanted, with the reason; recorded, so that `why` can tell."""
+    """An item is present but excluded. The reason is recorded for `catchment why`."""
 
     item: Item
     reason: SkipReason
@@ -158,7 +160,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An item is there and even its listing failed (a name that cannot be read, a stat that is refused)."""
+    """An item is present but could not be listed, for example because of an undecodable name or a denied stat."""
 
     item: Item
     error: ItemError
@@ -166,10 +168,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All changes yielded before this one may be committed, together with these marks of the cursor.
+    """All changes yielded so far may be committed, together with these marks.
 
-    The cursor of a source is a set of marks: keys and values of the connector's own choice (a folder and the digest of its
-    listing, a mailbox and its UIDVALIDITY and MODSEQ, an address and its ETag). A value of None removes the mark.
+    The cursor of a source is a set of marks: keys and values chosen by the connector (a folder and the digest of its listing, a
+    mailbox and its UIDVALIDITY and MODSEQ, a URL and its ETag). A value of None removes the mark.
     """
 
     marks: Mapping[str, str | None] = field(default_factory=dict)
@@ -180,7 +182,7 @@ Change = Root | Upsert | Tombstone | Skip | Failure | Checkpoint
 
 @dataclass(frozen=True, slots=True)
 class KnownItem:
-    """What the ledger holds of an item: enough for a connector to tell whether it changed."""
+    """The recorded state of an item, with which a connector detects changes."""
 
     version: str
     identity: str | None
@@ -189,11 +191,15 @@ class KnownItem:
 
 @dataclass(frozen=True, slots=True)
 class RawContent:
-    """The bytes of an item as they were read, and what the connector knows about them.
+    """The bytes of an item as read, with metadata from the connector.
 
-    `name` is a file name (with suffix) that hints at the type; `title` overrides whatever title the content has (an Obsidian
-    note is called after its file); `media_type` is only a hint from the source. `metadata` is JSON-compatible and becomes
-    the document's `source` metadata. `modified` is aware UTC. `encoding` is that of text which is not UTF-8 and names none.
+    Attributes:
+        name: File name with suffix, used as a hint of the type.
+        title: Overrides any title in the content (an Obsidian note is named after its file).
+        media_type: The source's claim, used only as a hint.
+        modified: Aware UTC.
+        metadata: JSON-compatible; becomes the `source` metadata of the document.
+        encoding: Encoding of text that is not UTF-8 and does not declare one.
     """
 
     data: bytes
@@ -207,12 +213,14 @@ class RawContent:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What content says, independent of where it lies: the same bytes give the same Document, byte for byte.
+    """Parsed content, independent of its location: equal bytes produce an equal Document.
 
-    `text` is Markdown with its structure kept; every offset elsewhere counts its characters (code points).
-    `title` is the content's own (frontmatter, first heading, PDF metadata), or None. `properties` is the frontmatter or the
-    file's metadata, JSON-compatible with sorted keys. `created` and `modified` come from the content, aware UTC.
-    `warnings` says what was odd but readable ("frontmatter is not valid YAML").
+    Attributes:
+        text: Markdown that keeps the structure. All offsets into it count code points.
+        title: Title from the content (frontmatter, first heading or PDF metadata), or None.
+        properties: Frontmatter or file metadata; JSON-compatible, with sorted keys.
+        created, modified: Dates from the content, aware UTC.
+        warnings: Recoverable problems ("frontmatter is not valid YAML").
     """
 
     text: str
@@ -227,7 +235,7 @@ class Document:
 
 
 class Chunk(NamedTuple):
-    """A passage: `text[start:end]` of its document, under the heading path `heading` ("Plan > Costs")."""
+    """A passage, `text[start:end]` of its document, under the heading path `heading` ("Plan > Costs")."""
 
     start: int
     end: int
@@ -235,14 +243,14 @@ class Chunk(NamedTuple):
 
 
 ASIDE = ">"
-"""The heading of a passage of mail that is quoted or a signature. It holds no word, so that nobody finds it by the heading."""
+"""Heading of a mail passage that is a quotation or a signature. Not a word, so that no search matches it."""
 
 PART = ";PART="
-"""What stands in the locator of an item between that of the message it is attached to, and the number of its part there."""
+"""Separates the locator of a message from the part number of its attachment."""
 
 
 class LinkKind(StrEnum):
-    """How a link is written."""
+    """Syntax of a link."""
 
     WIKILINK = "wikilink"
     EMBED = "embed"
@@ -253,9 +261,9 @@ class LinkKind(StrEnum):
 
 
 class Link(NamedTuple):
-    """A link as it is written at `text[start:end]`; where it leads is resolved against the vault as it is when asked.
+    """A link at `text[start:end]`, as written. Its target is resolved at query time, against the vault's current state.
 
-    `target` has neither anchor nor label; `anchor` is "Heading#Sub" or "^block" or "".
+    `target` contains neither anchor nor label. `anchor` is "Heading#Sub", "^block" or "".
     """
 
     kind: LinkKind
@@ -267,7 +275,7 @@ class Link(NamedTuple):
 
 
 class EntityKind(StrEnum):
-    """What was found in a document."""
+    """Type of an entity."""
 
     TAG = "tag"
     ALIAS = "alias"
@@ -284,11 +292,13 @@ class EntityKind(StrEnum):
 
 
 class Entity(NamedTuple):
-    """Something named in a document, at `text[start:end]`; `value` is normalized, `detail` is kind-specific.
+    """Something named in a document, at `text[start:end]`.
 
-    Details: task → its status character; field → its value; callout → its title; heading → its level;
-    symbol → what it is (class, function); others "".
-    `confidence` is 1.0 where the syntax says it, lower where it was inferred.
+    Attributes:
+        value: Normalized.
+        detail: Depends on the kind. Task: its status character; field: its value; callout: its title; heading: its level;
+            symbol: its type (class, function); otherwise "".
+        confidence: 1.0 if marked by syntax, lower if inferred.
     """
 
     kind: EntityKind
@@ -301,7 +311,7 @@ class Entity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What was extracted from one document."""
+    """The chunks, links and entities of one document."""
 
     chunks: tuple[Chunk, ...]
     links: tuple[Link, ...] = ()

@@ -1,6 +1,6 @@
-"""The worker's status file: the live runs and their runner, the limit of runs, and how many runs wait.
+"""The worker's status file: live runs and their runner, the concurrency limit, and the number of waiting runs.
 
-`status`, `health` and `doctor` show it. The worker itself never reads it, so nothing depends on whether it can be written.
+`status`, `health` and `doctor` display it. The worker never reads it back, so it works even if the file cannot be written.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ _STALE = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What the worker last reported. `worker` is its process identity, `at` aware UTC; `cpu` and `memory` go from 0 to 1.
+    """The worker's latest report.
 
-    `limit` is how many runs may live at once now, `cap` the most that may ever; `cpu` is how busy the machine is with work
-    of ordinary priority. `waiting` counts runs that are due and lack nothing but a place. `runner` is the process identity of
-    the runner that executes `runs`.
+    Attributes:
+        worker: Identity of the worker process.
+        at: Time of the report, aware UTC.
+        limit: Current maximum of concurrent runs.
+        cap: Upper bound of `limit`.
+        cpu, memory: Load of the machine, 0 to 1. `cpu` excludes low-priority (niced) processes.
+        waiting: Number of due runs that lack only a run slot.
+        runner: Identity of the process that executes `runs`.
     """
 
     worker: str
@@ -38,26 +43,26 @@ class Places:
 
     @property
     def running(self) -> int:
-        """How many runs live."""
+        """Number of live runs."""
         return len(self.runs)
 
     def is_current(self, now: datetime) -> bool:
-        """Whether the worker wrote this lately. It does so every ten seconds, unless the disk is full."""
+        """Return whether the report is recent. The worker writes one every ten seconds unless the disk is full."""
         return abs(now - self.at) < _STALE
 
     @classmethod
     def read(cls, home: Home) -> Places | None:
-        """What the living worker of this home last reported; None without a living one. Takes 0.1 ms."""
+        """Return the latest report, or None if no worker is alive. Takes 0.1 ms."""
         try:
             fields = json.loads(_file(home).read_bytes())
             places = cls(**{**fields, "at": datetime.fromisoformat(fields["at"]), "runs": tuple(fields["runs"])})
             return places if alive(places.worker) else None
         except (FileNotFoundError, ValueError, KeyError, TypeError):
-            # A file of another version, or one that a power cut left empty.
+            # Written by another version, or truncated by a power cut.
             return None
 
     def write(self, home: Home) -> None:
-        """Replace the last report; a reader sees either the old or the new. Not flushed to the disk."""
+        """Replace the report atomically. Not flushed to disk."""
         path = _file(home)
         new = path.with_suffix(".new")
         with open(new, "w", encoding="utf-8", opener=_for_the_owner) as file:

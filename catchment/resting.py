@@ -1,4 +1,4 @@
-"""What holds sources and hosts back at the moment, for whoever wants to see it; asking changes nothing."""
+"""Read-only overview of pauses, rules and quotas that currently hold back sources and hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catchment.pacing.rules import ALL, scope
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Why a source or a host is left alone, and until when: aware UTC, None where that is for a person to say."""
+    """Reason for a pause and its end (aware UTC); None if it lasts until an operator lifts it."""
 
     why: str
     until: datetime | None
@@ -20,7 +20,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class QuotaStatus:
-    """How much of something is allowed until a moment (aware UTC), and how much of it is left."""
+    """A quota, the unused part, and the end of its window (aware UTC)."""
 
     allowed: int
     left: int
@@ -29,7 +29,7 @@ class QuotaStatus:
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """A host that holds its sources back, or says how much it allows; `name` bears the mark of a login where there is one."""
+    """Pause and quota of a host. `name` includes a hash of the login, if there is one."""
 
     name: str
     rest: Rest | None
@@ -37,7 +37,7 @@ class HostStatus:
 
 
 def resting(ledger: Ledger) -> dict[str, Rest]:
-    """Every source that a rule or its own breaker holds back at the moment, by name."""
+    """Return every source that a rule or its own circuit breaker currently pauses, by name."""
     opened = _opened(ledger)
     found = {}
     for source in ledger.sources.all():
@@ -49,7 +49,7 @@ def resting(ledger: Ledger) -> dict[str, Rest]:
 
 
 def rules(ledger: Ledger) -> dict[str, str]:
-    """What an operator ruled for each source, in words, of all scopes together; only where there is a rule."""
+    """Return the combined rules of each source as text, by name. Sources without rules are omitted."""
     if not ledger.throttles.all():
         return {}
     ruled = {source.name: ledger.throttles.of(source.name) for source in ledger.sources.all()}
@@ -57,7 +57,7 @@ def rules(ledger: Ledger) -> dict[str, str]:
 
 
 def quotas(ledger: Ledger) -> dict[str, QuotaStatus]:
-    """How many jobs each source may begin in this hour, of all rules that bound them the one with the least left."""
+    """Return the hourly job quota of each source: of all applicable rules, the one with the smallest remainder."""
     ruled = {
         row.scope: QuotaStatus(row.rule.per_hour, max(0, row.rule.per_hour - row.begun), row.until)
         for row in ledger.throttles.all()
@@ -74,7 +74,7 @@ def quotas(ledger: Ledger) -> dict[str, QuotaStatus]:
 
 
 def hosts(ledger: Ledger) -> list[HostStatus]:
-    """The hosts that hold their sources back, or allow a number of requests in an hour, by name."""
+    """Return the hosts that are paused or have an hourly quota."""
     opened = {key.removeprefix("host:"): rest for key, rest in _opened(ledger).items() if key.startswith("host:")}
     found = []
     for row in ledger.pacing.buckets():
@@ -90,7 +90,7 @@ def hosts(ledger: Ledger) -> list[HostStatus]:
 
 
 def _opened(ledger: Ledger) -> dict[str, Rest]:
-    """Why the breakers that are open are so, by their keys."""
+    """Return the reasons of all open circuit breakers, by key."""
     return {
         row.key: Rest("login refused" if row.locked else "repeated failures", row.until)
         for row in ledger.pacing.breakers()

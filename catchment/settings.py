@@ -1,6 +1,6 @@
-"""Settings: the typed settings and policies of a source. Strict: an unknown key is an error.
+"""Typed settings and policies of a source. Strict: unknown keys are errors.
 
-The settings of each kind of source are declared beside its connector, as a subclass of `SourceSettings`.
+The settings of each kind of source are a subclass of `SourceSettings`, declared beside its connector.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def explain(details: Mapping[str, Any]) -> str:
 
 
 PlanId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
-"""Names a plan that is kept in the home folder (`catchment.sync.plan`)."""
+"""Identifies a plan saved in the home folder (`catchment.sync.plan`)."""
 
 SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
@@ -95,7 +95,7 @@ SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62
 def _full(path: Path, said: ValidationInfo) -> Path:
     path = expanded(path)
     if not path.is_absolute():
-        # Each process would look for it from another folder.
+        # The process that reads the file may have another working directory.
         raise ValueError(f"{said.field_name} must be a full path, such as /home/me/{path.name} or ~/{path.name}")
     return path
 
@@ -110,12 +110,11 @@ def _charset(name: str) -> str:
 
 
 TextEncoding = Annotated[str, AfterValidator(_charset)]
-"""The name of an encoding, as Python knows it."""
-"""A path from the top; `~` is the home folder."""
+"""Name of a Python codec for text."""
 
 
 class Strict(BaseModel):
-    """A model that refuses what it does not know and does not change once made."""
+    """A frozen model that rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -124,9 +123,10 @@ Whole = TypeVar("Whole", bound=Strict)
 
 
 class RetryPolicy(Strict):
-    """How often and how soon a failed item is tried again.
+    """Number and timing of the attempts for a failing item.
 
-    `attempts` counts the first one. Delays are in seconds; `jitter` is the share by which each is varied, either way.
+    `attempts` includes the first one. Delays are in seconds; `jitter` is the fraction by which each delay varies in both
+    directions.
     """
 
     backoff: Literal["exponential", "linear", "fixed", "immediate", "none"] = "exponential"
@@ -144,7 +144,7 @@ class RetryPolicy(Strict):
 
 
 class CachePolicy(Strict):
-    """For how many days the result of a finished step may serve again; 0 turns caching off."""
+    """Days for which the result of a completed step may be reused; 0 disables caching."""
 
     days: float = Field(7, ge=0, le=365)
 
@@ -156,7 +156,7 @@ ItemSize = Annotated[float, Field(gt=0, le=10_240, description="MB that an item 
 
 
 class Limits(Strict):
-    """What one item may take before it is stopped, in seconds and megabytes."""
+    """Time and memory limits for one item, in seconds and megabytes."""
 
     stall_seconds: Stall = 60
     total_seconds: Total = 3_600
@@ -165,15 +165,15 @@ class Limits(Strict):
 
 
 class _Changes(Strict):
-    """Where something differs from another model, whose fields these are; what is left out stays as it is there."""
+    """Partial override of another model with the same fields; None keeps the original value."""
 
     def on(self, whole: Whole) -> Whole:
-        """The whole with these changes."""
+        """Return a copy of `whole` with these overrides."""
         return whole.model_copy(update=self.model_dump(exclude_none=True))
 
 
 class LimitChanges(_Changes):
-    """Where a source differs from its connector's `Limits`; what is left out stays as it is there."""
+    """A source's overrides of its connector's `Limits`."""
 
     stall_seconds: Stall | None = None
     total_seconds: Total | None = None
@@ -189,9 +189,9 @@ AtOnce = Annotated[int, Field(ge=1, le=64, description="Syncs of sources of this
 
 
 class Resources(Strict):
-    """What one sync takes of the machine: its weight when syncs are let in, and the memory at which it is ended.
+    """Resources used by one sync: its weight in admission, and the memory at which it is terminated.
 
-    A parser's memory is limited for each item (`Limits.memory_mb`) and is not counted here.
+    Parsers are limited per item (`Limits.memory_mb`) and not counted here.
     """
 
     cores: Cores = 0.5
@@ -200,7 +200,7 @@ class Resources(Strict):
 
 
 class ResourceChanges(_Changes):
-    """Where something is to differ from a connector's `Resources`; what is left out stays as it is there."""
+    """Overrides of a connector's `Resources`."""
 
     cores: Cores | None = None
     memory_mb: SyncMemory | None = None
@@ -208,7 +208,7 @@ class ResourceChanges(_Changes):
 
 
 class Preset(StrEnum):
-    """How many parsers a sync works with and how large its batches are; `python -m benchmarks.presets` measures it."""
+    """Number of parsers and batch size of a sync, as measured by `python -m benchmarks.presets`."""
 
     LOCAL = "local"
     STANDARD = "standard"
@@ -219,10 +219,10 @@ _PARSERS_AND_BATCH = {Preset.LOCAL: (1, 250), Preset.STANDARD: (2, 1_000), Prese
 
 
 class Policy(Strict):
-    """What a connector's steps are allowed to do; a source may override each part.
+    """Retry, caching and resource policy of a connector. A source may override each part.
 
-    `parsers` are processes at once, where there are as many cores; `batch` is how many jobs are claimed at a time, at most:
-    what one transaction delivers, and others wait for.
+    `parsers` is the number of parallel processes, capped by the number of cores. `batch` is the maximum number of jobs per
+    claim and per delivery transaction; larger batches make other processes wait longer.
     """
 
     retry: RetryPolicy = RetryPolicy()
@@ -234,7 +234,7 @@ class Policy(Strict):
 
 
 class SourceSettings(Strict):
-    """What every source has, whatever its kind. The connector's own settings are a subclass."""
+    """Settings common to all kinds of sources. Each connector defines a subclass."""
 
     priority: Priority = Priority.NORMAL
     retry: RetryPolicy | None = Field(None, description="Overrides the connector's retry policy")
@@ -246,18 +246,18 @@ class SourceSettings(Strict):
     @field_validator("*")
     @classmethod
     def _printable(cls, value: Any) -> Any:
-        """Refuse control characters: no system call accepts a NUL in a path, and a line end forges lines of a log."""
+        """Reject control characters: no system call accepts a NUL in a path, and a line break could forge log lines."""
         if isinstance(value, str | Path) and (found := CONTROL.search(str(value))):
             raise ValueError(f"contains the control character U+{ord(found[0]):04X}; remove it, or rename the folder")
         return value
 
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:
-        """The settings that say where the source is, of a location as a person types it. Raises BadInput with the remedy."""
+        """Return the settings for a location as typed by the user. Raises BadInput."""
         raise NotImplementedError
 
     def policy(self, default: Policy) -> Policy:
-        """The connector's policy with this source's overrides."""
+        """Return the connector's policy with this source's overrides."""
         parsers, batch = _PARSERS_AND_BATCH[self.preset]
         return Policy(
             retry=self.retry or default.retry,

@@ -1,6 +1,6 @@
-"""The probes of `catchment health`: each is one question, answered ok, warn or fail in one line with its remedy.
+"""The checks of `catchment health`. Each produces a verdict of ok, warn or fail, one line of text and a remedy.
 
-They judge what they are passed. Who asks the server, the worker and the watcher is `deployments.health.checks`.
+They evaluate the data passed in. `deployments.health.checks` queries the server, the worker and the watcher.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from catchment.runtime.home import Home
 
 _LITTLE = 5_000_000_000
 _FULL = 100_000_000
-"""Bytes: below, a sync has no room to write."""
+"""Free bytes below which no sync can write."""
 _LATE = timedelta(minutes=1)
 _SOON = timedelta(days=7)
 _SILENT = timedelta(seconds=90)
-"""A worker reports every 30 s."""
+"""Three missed reports; a worker reports every 30 s."""
 RELEASED_OFTEN = 6
-"""A job that was claimed so often, twice the attempts of the default policy, and is pending is reported."""
+"""Claims after which a pending job is reported: twice the attempts of the default policy."""
 _JOBS_NAMED = 5
 _RESTART = "catchment down, then catchment up --detach"
 
 
 class Verdict(StrEnum):
-    """How a probe was answered."""
+    """Result of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -42,7 +42,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The answer of one probe; `remedy` is what to do, "" where nothing is to be done. Neither names a path."""
+    """Outcome of one check. `remedy` is "" if no action is needed. Neither text contains a path."""
 
     probe: str
     verdict: Verdict
@@ -52,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LastCheck:
-    """When the invariants of the ledger were last proved, aware, and how many did not hold."""
+    """Time of the last check of the ledger's invariants (aware) and the number of violations."""
 
     at: datetime
     broken: int
@@ -60,7 +60,7 @@ class LastCheck:
 
 @dataclass(frozen=True, slots=True)
 class SchedulePlan:
-    """What the scheduler has before it: schedules that are on, runs to come and the next of them, and runs overdue."""
+    """The scheduler's workload: active schedules, planned runs, the next run, and the due times of late runs."""
 
     schedules: int
     planned: int
@@ -70,9 +70,12 @@ class SchedulePlan:
 
 @dataclass(frozen=True, slots=True)
 class SourceHealth:
-    """How one source stands. `trouble` is why it cannot be read now; `watch` and `remedy` why it is not watched well.
+    """Health of one source.
 
-    `unset`: the variable with its secret, where that is not set for who asks: then it was not tried to be read.
+    Attributes:
+        trouble: Error that currently prevents reading the source.
+        watch, remedy: Problem with watching the source, and its remedy.
+        unset: Environment variable of the secret, if it is not set in this process; the source was not tested then.
     """
 
     name: str
@@ -87,13 +90,13 @@ class SourceHealth:
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:
-    """The verdict over all."""
+    """Return the most severe verdict."""
     order = list(Verdict)
     return max((finding.verdict for finding in findings), key=order.index, default=Verdict.OK)
 
 
 def disk(path: Path) -> Finding:
-    """Whether there is room where the state is."""
+    """Check the free space on the disk that holds the state."""
     try:
         free = shutil.disk_usage(path).free
     except FileNotFoundError:
@@ -110,7 +113,7 @@ def disk(path: Path) -> Finding:
 
 
 def ledger(url: str, checked: LastCheck | None, now: datetime) -> Finding:
-    """Whether the ledger opens, is of this program's revision, and held what it promises when it was last checked."""
+    """Check that the ledger opens, has this program's revision, and passed its last check."""
     try:
         opened = Ledger.inspect(url)
         try:
@@ -132,7 +135,7 @@ def ledger(url: str, checked: LastCheck | None, now: datetime) -> Finding:
 
 
 def server(running: bool, answers: bool, transition: str | None = None) -> Finding:
-    """Whether the Prefect server runs and answers; `transition`: "starting" or "stopping", while it does neither yet."""
+    """Check that the Prefect server runs and responds. `transition` is "starting" or "stopping" if applicable."""
     if transition:
         return Finding("server", Verdict.WARN, f"Catchment is {transition}", "check again in a minute")
     if not running:
@@ -144,7 +147,7 @@ def server(running: bool, answers: bool, transition: str | None = None) -> Findi
 
 
 def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
-    """Whether runs are planned, and begin when they should."""
+    """Check that runs are planned and start on time."""
     late = sorted(moment for moment in plan.late if now - moment > _LATE)
     if late:
         runs = "run is" if len(late) == 1 else "runs are"
@@ -159,7 +162,7 @@ def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
 
 
 def worker(heard: datetime | None, places: Places | None, now: datetime) -> Finding:
-    """Whether a worker takes runs, and how many at once."""
+    """Check that a worker is online, and report its load."""
     if heard is None or now - heard > _SILENT:
         said = "no worker is online" if heard is None else f"the worker was last heard of {_span(now - heard)} ago"
         remedy = f"it is started again by itself; if it stays away, logs/worker.log tells why, and {_RESTART}"
@@ -173,7 +176,7 @@ def worker(heard: datetime | None, places: Places | None, now: datetime) -> Find
 
 
 def watcher(wanted: int, alive: bool) -> Finding:
-    """Whether there is a watcher, where a source wants one; how well it watches is said of each source."""
+    """Check that a watcher runs if any source needs one. `source` reports the state of watching for each source."""
     if not wanted:
         return Finding("watcher", Verdict.OK, "no source asks to be watched")
     if not alive:
@@ -183,7 +186,7 @@ def watcher(wanted: int, alive: bool) -> Finding:
 
 
 def source(standing: SourceHealth, now: datetime) -> Finding:
-    """Whether a source can be read, is synced, and is watched as it should be."""
+    """Check that a source can be read, is synced, and is watched as configured."""
     probe = f"source {standing.name}"
     good = "never synced" if standing.last_good is None else f"last good sync {_span(now - standing.last_good)} ago"
     again = f"catchment sources resume {standing.name}"
@@ -199,13 +202,13 @@ def source(standing: SourceHealth, now: datetime) -> Finding:
         return Finding(probe, Verdict.WARN, f"the last sync did not finish ({standing.failed}); {good}", remedy)
     if standing.watch:
         return Finding(probe, Verdict.WARN, f"{good}; {standing.watch}", standing.remedy)
-    # Whether it is set where the source is read is told by its syncs.
+    # The source's own syncs report whether the variable is set where they run.
     can = f"not tried, for {standing.unset} is not set here" if standing.unset else "can be read"
     return Finding(probe, Verdict.OK, f"{can}; {good}")
 
 
 def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
-    """Whether what is to be read may be, and for how long yet: a finding for each source where there is something to say."""
+    """Check that consents are given and not about to expire. Sources without a relevant consent yield no finding."""
     findings: dict[str, Finding] = {}
     for consent in found:
         probe, give = f"consent {consent.source}", f"catchment consent give {consent.source}"
@@ -230,7 +233,7 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
 
 
 def released(found: Iterable[tuple[str, int]]) -> list[Finding]:
-    """One finding for each source with jobs, given as (source, job), that syncs claim and release again and again."""
+    """Return one finding per source with jobs, given as (source, job), that were repeatedly claimed and released."""
     by_source: dict[str, list[int]] = {}
     for source, job in found:
         by_source.setdefault(source, []).append(job)
@@ -249,7 +252,7 @@ def _released(source: str, jobs: list[int]) -> Finding:
 
 
 def last_check(home: Home) -> LastCheck | None:
-    """What the last check of the ledger found; None when there was none."""
+    """Return the result of the last ledger check, or None."""
     try:
         said = json.loads(_checked(home).read_text(encoding="utf-8"))
         return LastCheck(datetime.fromisoformat(said["at"]), int(said["broken"]))
@@ -258,7 +261,7 @@ def last_check(home: Home) -> LastCheck | None:
 
 
 def record_check(home: Home, broken: int) -> None:
-    """Remember that the ledger was checked now, and how many invariants did not hold."""
+    """Record a ledger check made now, with the number of violated invariants."""
     file = _checked(home)
     text = json.dumps({"at": datetime.now(UTC).isoformat(), "broken": broken})
     atomic_files.write(file, text.encode())

@@ -1,8 +1,8 @@
-"""Politeness: how fast, how many at once and when a host may be asked, and what it said about that.
+"""Rate limiting: how fast, how concurrently and when a host may be requested, and the limits that it reports.
 
-A connector says its `HostLimits`, and does each request within `with self.pace.transfer() as transfer:`. The arithmetic is in
-`bucket`, `adaptive`, `breaker` and `windows`, without clock or storage; `metered` puts it to work over a ledger, which is not
-imported here: it is whatever meets `metered.Meter`.
+A connector declares its `HostLimits` and wraps each request in `with self.pace.transfer() as transfer:`. `bucket`, `adaptive`,
+`breaker` and `windows` are pure functions of state and time. `metered` combines them over a `Meter`, the protocol that the
+ledger implements; this package does not import the ledger.
 """
 
 from __future__ import annotations

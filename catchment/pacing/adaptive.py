@@ -1,4 +1,7 @@
-"""The multiplier of a rate: halved in trouble, raised in calm, every five seconds. It slows intake, never draining."""
+"""Adaptive rate multiplier: halved under load and raised by a fifth when calm, every five seconds.
+
+It slows the discovery of new work (intake), never the processing of queued work.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ from dataclasses import dataclass, replace
 from catchment.pacing.bucket import TOKEN
 
 EVERY = 5 * TOKEN
-"""Between two judgements, in microseconds."""
+"""Interval between adjustments, in microseconds."""
 LOWEST, HIGHEST = 0.2, 2.0
 _FULL, _EMPTY = 0.8, 0.3
-"""A queue fuller than the one slows intake, one emptier than the other lets it run."""
+"""Fill levels of the queue above which intake slows, and below which it may speed up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """How the host behaved since the last judgement, and what follows from the ones before."""
+    """The current multiplier and the host's responses since the last adjustment."""
 
     multiplier: float = 1.0
     since: int = 0
@@ -24,15 +27,19 @@ class Adaptive:
     throttled: int = 0
 
     def noted(self, answers: int, slow: int, throttled: int) -> Adaptive:
-        """The same after so many answers, of which so many were slow or said "too much"."""
+        """Return a copy with further responses counted: all, slow ones, and rate-limit errors."""
         return replace(
             self, answers=self.answers + answers, slow=self.slow + slow, throttled=self.throttled + throttled
         )
 
     def judged(self, now: int, fill: float | None) -> Adaptive:
-        """The same when it was time to judge. `fill` is how full the queue is, from 0 to 1 or above.
+        """Return a copy with the multiplier adjusted, if an adjustment is due.
 
-        Half of the answers have to be slow to count as trouble; without any answer there is no calm to tell.
+        More than half of the responses must be slow to reduce it. Without any response it is not raised.
+
+        Args:
+            now: Microseconds of the monotonic clock.
+            fill: Fill level of the queue, where 1 is full; may exceed 1.
         """
         if now - self.since < EVERY:
             return self
@@ -44,9 +51,9 @@ class Adaptive:
         return Adaptive(min(HIGHEST, max(LOWEST, multiplier)), now)
 
     def rate(self, rate: int) -> float:
-        """Tokens a second: a calm host is asked faster, and trouble shows in the price of intake alone."""
+        """Return the refill rate in tokens per second. Multipliers below 1 affect the price of intake instead."""
         return rate * max(1.0, self.multiplier)
 
     def price(self, *, intake: bool) -> int:
-        """What one request costs, in millionths of a token."""
+        """Return the cost of one request, in millionths of a token."""
         return int(TOKEN / min(1.0, self.multiplier)) if intake else TOKEN

@@ -1,4 +1,4 @@
-"""The circuit breaker, as arithmetic: who failed five times in a row is left alone for a minute, and then tried by one."""
+"""A circuit breaker without clock or storage: opens for a minute after five consecutive failures, then admits one probe."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from catchment.pacing.bucket import TOKEN
 
 FAILURES = 5
 REST = 60 * TOKEN
-"""How long an open breaker lets nobody through, in microseconds."""
+"""Time that a breaker stays open, in microseconds."""
 
 
 class Position(StrEnum):
-    """Closed: everybody may pass. Open: nobody may. Half open: one process may try."""
+    """Closed: requests pass. Open: none pass. Half open: one process may probe."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -23,9 +23,13 @@ class Position(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """`failures` in a row; `opened` is when the last of them opened it, None while it is closed.
+    """State of a circuit breaker.
 
-    A `locked` one stays open until it is reset: the login was refused. `prober` is the process that tries.
+    Attributes:
+        failures: Number of consecutive failures.
+        opened: Time of the failure that last opened it; None while closed.
+        locked: Stays open until reset, because the login was refused.
+        prober: Identity of the process that probes.
     """
 
     failures: int = 0
@@ -34,13 +38,13 @@ class Breaker:
     prober: str | None = None
 
     def position(self, now: int) -> Position:
-        """How it stands."""
+        """Return the position at the given time."""
         if self.opened is None:
             return Position.CLOSED
         return Position.OPEN if self.locked or now < self.opened + REST else Position.HALF_OPEN
 
     def ask(self, now: int, who: str, alive: Callable[[str], bool]) -> tuple[Breaker, int | None]:
-        """Whether `who` may pass: None when it may, else the moment to ask again. May be asked again."""
+        """Return the new state, and None if `who` may pass, else the time for the next attempt. Idempotent."""
         match self.position(now):
             case Position.CLOSED:
                 return self, None
@@ -52,14 +56,14 @@ class Breaker:
                 return self, now + REST
 
     def failed(self, now: int, *, login: bool = False) -> Breaker:
-        """The same after a failure; a refused login opens it at once and locks it."""
+        """Return the state after a failure. A refused login opens and locks the breaker immediately."""
         failures = self.failures + 1
         if self.opened is not None and self.position(now) is Position.OPEN and not login:
-            # It was let through before the breaker opened, and says nothing new.
+            # The request was admitted before the breaker opened, so it adds no information.
             return replace(self, failures=failures)
         opens = login or failures >= FAILURES or self.opened is not None
         return Breaker(failures, now if opens else None, self.locked or login)
 
     def succeeded(self, now: int) -> Breaker:
-        """The same after a success. Of one that is open it says nothing: it was let through before."""
+        """Return the state after a success. Ignored while open: the request was admitted earlier."""
         return self if self.position(now) is Position.OPEN else Breaker()

@@ -11,17 +11,20 @@ from dataclasses import dataclass, replace
 from catchment.pacing.limits import RateReport
 
 TOKEN = 1_000_000
-"""One token, in the millionths that are counted; and one second, in the microseconds that are."""
+"""Millionths per token; also microseconds per second."""
 HOUR = 3_600 * TOKEN
 _SHARE = 90
-"""How much of what a host allows is used at most, in percent."""
+"""Percentage of the host's allowance that may be used."""
 _SAME_WINDOW = 60 * TOKEN
-"""Ends of a window that differ by less are the same end, told at another moment."""
+"""Window ends closer together than this are the same end, reported at different times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`used` of `limit` requests until `until`; a budget that was not used yet has no end. `sure`: the host said when."""
+    """An hourly request budget: `used` of `limit` requests until `until`.
+
+    `until` is None before the first request. `sure` is True if the host reported the window, False if it is estimated.
+    """
 
     limit: int
     used: int = 0
@@ -29,29 +32,29 @@ class Budget:
     sure: bool = False
 
     def at(self, now: int) -> Budget:
-        """The same as it is now: a window that is over leaves an unused one."""
+        """Return the budget at the given time; an expired window yields an unused budget."""
         return Budget(self.limit) if self.until is not None and now >= self.until else self
 
     @property
     def left(self) -> int:
-        """How many requests may still be made in this window."""
+        """Number of requests still available in this window."""
         return max(0, self.limit * _SHARE // 100 - self.used)
 
     def spend(self, number: int, now: int) -> Budget:
-        """The same when so many requests were made; the first one begins the window."""
+        """Return the budget after `number` more requests. The first request starts the window."""
         return replace(self, used=self.used + number, until=now + HOUR if self.until is None else self.until)
 
     def spare(self, number: int, window: int | None) -> Budget:
-        """The same when so many requests of that window were not made after all; of another window they say nothing."""
+        """Return the budget after refunding requests of the given window. Refunds for another window are ignored."""
         return replace(self, used=max(0, self.used - number)) if window == self.until else self
 
     def told(self, limit: int, remaining: int, until: int) -> Budget:
-        """The same when the host said so. What is reserved here and not yet asked for is in `used` and stays there."""
+        """Return the budget after a report from the host. Requests reserved here but not yet sent remain counted."""
         used = max(0, limit - remaining)
         if self.until is None:
             return Budget(limit, used, until, sure=True)
         if self.sure and until < self.until - _SAME_WINDOW:
-            # An answer from before the window began, that was overtaken by a later one.
+            # A late response, from before the window began.
             return self
         if until > self.until + _SAME_WINDOW:
             return Budget(limit, used, until, sure=True)
@@ -60,9 +63,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What was granted: `number` requests, 0 when `until` has to be waited for first; `of_rate` if only the rate says so.
+    """Result of `Bucket.take`.
 
-    Of what was granted, `until` is the end of the budget's window, if there is a budget.
+    Attributes:
+        number: Requests granted; 0 if the caller must wait until `until`.
+        until: Earliest time for the next attempt or, after a grant, the end of the budget's window (None without a budget).
+        of_rate: True if only the token rate requires the wait.
     """
 
     number: int
@@ -72,7 +78,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """`tokens` as they were `at` that moment; nothing is granted before `not_before`, nor beyond the budget."""
+    """A token bucket: `tokens` at time `at`. Grants nothing before `not_before` or beyond the budget."""
 
     tokens: int
     at: int
@@ -80,15 +86,15 @@ class Bucket:
     budget: Budget | None = None
 
     def settled(self, now: int, rate: float, burst: int) -> Bucket:
-        """The same as it is now, filled up at `rate` tokens a second and to `burst` at most."""
+        """Return the bucket at the given time, refilled at `rate` tokens per second up to `burst`."""
         gained = int(max(0, now - self.at) * rate)
         budget = self.budget.at(now) if self.budget else None
         return replace(self, tokens=min(burst * TOKEN, self.tokens + gained), at=max(now, self.at), budget=budget)
 
     def take(self, cost: int, price: int, rate: float, burst: int) -> tuple[Bucket, Grant]:
-        """Grant `cost` requests of `price` each to a bucket that is settled.
+        """Grant `cost` requests of `price` each. The bucket must be settled.
 
-        What costs more than the bucket holds is granted when it is full, and owed.
+        A request that costs more than a full bucket is granted when the bucket is full, and leaves it in debt.
         """
         if self.at < self.not_before:
             return self, Grant(0, self.not_before)
@@ -103,12 +109,12 @@ class Bucket:
         )
 
     def put_back(self, number: int, price: int, burst: int, window: int | None) -> Bucket:
-        """Give back requests that were granted, for the window that the grant named, and not made or cost nothing."""
+        """Return requests that were granted in `window` but not sent, or that were free."""
         budget = self.budget.spare(number, window) if self.budget else None
         return replace(self, tokens=min(burst * TOKEN, self.tokens + number * price), budget=budget)
 
     def told(self, said: RateReport) -> Bucket:
-        """The same when the host said so, at the moment for which the bucket is settled."""
+        """Return the bucket after a report from the host, received at the time to which the bucket is settled."""
         budget, not_before = self.budget, self.not_before
         if said.retry_after is not None:
             not_before = max(not_before, self.at + int(said.retry_after * TOKEN))

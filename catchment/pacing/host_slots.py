@@ -1,4 +1,4 @@
-"""A process's share of the few transfers that a host takes at once: taken for a transfer, handed on between its threads."""
+"""Host slots of one process: the concurrent transfers that a host permits, reused by the threads of the process."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from catchment.errors import LedgerUnavailable, RateLimited
 from catchment.pacing.limits import HostLimits
 
 PATIENCE = 120.0
-"""After so many seconds without a place, the transfer is left to a later sync."""
+"""Seconds to wait for a slot before the transfer is left to a later sync."""
 _POLL = 0.03
 _LOOK = 0.5
-"""After so many seconds of use, whether others wait is looked at between two transfers."""
+"""Seconds of use after which the process checks, between two transfers, whether another process is waiting."""
 
 
 class Slots(Protocol):
-    """The places of all hosts, shared by all processes; a ticket stands for a place, or for the wish for one."""
+    """The slots of all hosts, shared by all processes. A ticket represents a slot or a place in the queue for one."""
 
     def ask(self, limits: HostLimits, source: str, owner: str) -> tuple[int, bool]:
-        """A ticket for a place at the host for this source, and whether it has its place already."""
+        """Request a slot for this source. Return the ticket and whether the slot was granted immediately."""
         ...
 
     def granted(self, ticket: int) -> bool:
-        """Whether the place has come."""
+        """Return whether the slot has been granted."""
         ...
 
     def wanted(self, host: str) -> bool:
-        """Whether anybody waits."""
+        """Return whether another process is waiting for a slot."""
         ...
 
     def release(self, ticket: int) -> None:
-        """Give up a place, or the wish for one; may be called again."""
+        """Release the slot or cancel the request. Idempotent."""
         ...
 
 
 class HostPlaces:
-    """The places of one host that this process has, for all its threads."""
+    """This process's slots at one host, shared by its threads."""
 
     def __init__(self, slots: Slots, limits: HostLimits, source: str, owner: str, clock: Callable[[], float]) -> None:
         self._slots = slots
@@ -48,16 +48,16 @@ class HostPlaces:
         self._clock = clock
         self._changed = threading.Condition()
         self._free: list[int] = []
-        """Places on their way from one thread to another."""
+        """Slots being passed from one thread to another."""
         self._looked: dict[int, float] = {}
-        """When it was last looked who else wants a place, by the place that was used since."""
+        """Time of the last check for waiting processes, by ticket."""
         self._pending: int | None = None
         self._polled = 0.0
         self._waiting = 0
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Hold a place for the length of the block; waits for one. Raises RateLimited when none comes for minutes."""
+        """Hold a slot for the duration of the block, waiting if necessary. Raises RateLimited after `PATIENCE` seconds."""
         ticket = self._enter()
         try:
             yield
@@ -65,7 +65,7 @@ class HostPlaces:
             self._leave(ticket)
 
     def close(self) -> None:
-        """Give back all places that are not in use; may be called again."""
+        """Release all unused slots. Idempotent."""
         with self._changed:
             self._release()
             self._withdraw()
@@ -87,7 +87,7 @@ class HostPlaces:
                     self._release()
 
     def _found(self) -> int | None:
-        """A place to use now: one of ours that is free, or the one that was asked for."""
+        """Return a slot if one is available: a free slot of this process, or the requested one once granted."""
         if self._free:
             return self._free.pop()
         if self._pending is None:
@@ -104,7 +104,7 @@ class HostPlaces:
         return ticket
 
     def _leave(self, ticket: int) -> None:
-        """Hand the place to a thread that waits here, unless other processes wait and have done so for a while."""
+        """Pass the slot to a waiting thread, unless it has been in use for a while and another process is waiting."""
         with self._changed:
             now = self._clock()
             self._free.append(ticket)
@@ -112,14 +112,14 @@ class HostPlaces:
                 self._release()
             elif now - self._looked[ticket] > _LOOK:
                 self._looked[ticket] = now
-                # A place that cannot be given back now is handed on.
+                # A slot that cannot be released now is reused by this process.
                 with suppress(LedgerUnavailable):
                     if self._slots.wanted(self._limits.host):
                         self._give_back(ticket)
             self._changed.notify()
 
     def _release(self) -> None:
-        # One that cannot be written now serves the next transfer; after the end it is seen to be a dead process's.
+        # A slot that cannot be released now serves the next transfer. After the process exits, others reclaim it.
         with suppress(LedgerUnavailable):
             for ticket in list(self._free):
                 self._give_back(ticket)

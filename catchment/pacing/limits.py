@@ -1,4 +1,4 @@
-"""What a connector says of its host, and what the host says of itself."""
+"""Limits of a host: those declared by the connector, and those that the host reports in its responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class RateProfile(StrEnum):
-    """How fast a host is asked: requests a second in the long run, and how many at once after a pause."""
+    """A request rate: the long-term rate per second, and the burst permitted after a pause."""
 
     CONSERVATIVE = "conservative"
     MODERATE = "moderate"
@@ -20,12 +20,12 @@ class RateProfile(StrEnum):
 
     @property
     def rate(self) -> int:
-        """Requests a second."""
+        """Requests per second."""
         return _PROFILES[self][0]
 
     @property
     def burst(self) -> int:
-        """How many requests may follow at once when nothing was asked for a while."""
+        """Number of requests permitted at once after a pause."""
         return _PROFILES[self][1]
 
 
@@ -39,11 +39,15 @@ _PROFILES = {
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """How a connector means to treat its host; a rule of the operator may be stricter, never laxer.
+    """A connector's limits for its host. An operator's rule can tighten but not relax them.
 
-    Sources of the same `host` and `login` share one rate and one budget, those of the same host the transfers `at_once` and
-    the breaker. `per_hour` is what the host allows in an hour: nine tenths of it are used. `slow` is the seconds above which
-    an answer counts as slow, `wait` the seconds to stay away when the host says "too much" and not for how long.
+    Sources with the same `host` and `login` share one rate and one budget. Sources with the same host share the `at_once` slots
+    and the circuit breaker.
+
+    Attributes:
+        per_hour: Requests that the host permits per hour; nine tenths of them are used.
+        slow: Seconds above which a response counts as slow.
+        wait: Seconds to pause if the host reports a rate limit without a duration.
     """
 
     host: str
@@ -56,20 +60,26 @@ class HostLimits:
 
     @property
     def key(self) -> str:
-        """What the rate is kept under: the host, and a hash where there is a login, which is nobody else's business."""
+        """Storage key of the rate: the host, plus a hash of the login if there is one."""
         return f"{self.host}#{hashlib.sha256(self.login.encode()).hexdigest()[:8]}" if self.login else self.host
 
 
 _LARGEST = 1e10
-"""No number of requests and no moment in seconds is larger; what is, makes no sense."""
+"""Larger numbers of requests or seconds are considered invalid."""
 _LONGEST = 86_400.0
-"""Seconds for which a host is left alone at its word; then it may say it again."""
+"""Maximum pause in seconds. After it, the host can request another one."""
 _MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RateReport:
-    """What an answer said: stay away for `retry_after` seconds; `remaining` of `limit` requests for `resets_in` seconds."""
+    """Rate-limit information in a response.
+
+    Attributes:
+        retry_after: Seconds to pause.
+        limit, remaining: Requests allowed and remaining in the current window.
+        resets_in: Seconds until the window ends.
+    """
 
     retry_after: float | None = None
     limit: int | None = None
@@ -78,10 +88,10 @@ class RateReport:
 
 
 def read_headers(headers: Mapping[str, str], now: datetime | None = None) -> RateReport:
-    """What the headers of an HTTP answer say: `Retry-After` (RFC 9110, 10.2.3) and `X-RateLimit-*` as GitHub sends them.
+    """Parse `Retry-After` (RFC 9110, 10.2.3) and GitHub's `X-RateLimit-*` headers.
 
-    Moments are counted from the host's own `Date`, else from `now`, so that a clock that is wrong here does no harm. What
-    cannot be read counts as not said. No wait is longer than a day: then the host may say it again.
+    Times are relative to the host's `Date` header, or to `now` without one, so that a wrong local clock has no effect. Invalid
+    values are ignored. Durations are capped at one day.
     """
     said = {name.lower(): value.strip() for name, value in headers.items()}
     date = _moment(said.get("date")) or now or datetime.now(UTC)

@@ -1,6 +1,6 @@
-"""The pace of one source in one process: each request takes its tokens from the shared bucket, and a place at its host.
+"""The metered pace of one source: each request takes tokens from a shared bucket and a slot at its host.
 
-All that is shared is behind `Meter`. What a killed process had taken is lost, never doubled; its places are taken back.
+All shared state is behind `Meter`. Tokens taken by a killed process are lost, never granted twice; its slots are reclaimed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from catchment.pacing.limits import HostLimits, RateReport
 from catchment.pacing.pace import Pace, Transfer
 
 PATIENCE = 5.0
-"""When the host or a rule says "later", a transfer waits so many seconds; more is left to a later sync."""
+"""Maximum seconds to wait for the host or a rule. Longer waits are left to a later sync."""
 RATE_PATIENCE = 120.0
-"""For the bucket it waits longer, because that fills all the time and others may be quicker to take from it."""
+"""Maximum seconds to wait for tokens: longer, because the bucket refills continuously and others may take tokens first."""
 
 
 @dataclass
 class Report:
-    """What happened since the last time the meter was asked."""
+    """Events since the last call to the meter."""
 
     answers: int = 0
     slow: int = 0
@@ -39,7 +39,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The tokens taken for one transfer: `number` requests at `price` each, in a `window` of the budget."""
+    """Tokens taken for one transfer: `number` requests at `price` each, in budget window `window`."""
 
     number: int
     price: int = 0
@@ -48,7 +48,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a source wants of its host: `cost` requests, to find new work (`intake`) or to drain."""
+    """A request for `cost` requests, to discover new work (`intake`) or to process queued work."""
 
     limits: HostLimits
     source: str
@@ -59,9 +59,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The charge made, or the seconds to wait and why: `rate`, `host` (it said so, or its budget is used up) or `breaker`.
+    """The charge, or the reason and the seconds to wait.
 
-    (`rule`: the operator wants it.) `failing` is whether a breaker has failures in it, so that a success is worth telling.
+    Attributes:
+        why: "rate", "host" (the host requested it, or its budget is exhausted), "breaker" or "rule" (set by the operator).
+        failing: True if a circuit breaker has recorded failures, so that the next success must be reported.
     """
 
     charge: Charge | None
@@ -71,29 +73,32 @@ class Answer:
 
 
 class Meter(Slots, Protocol):
-    """What all processes share."""
+    """The state shared by all processes."""
 
     def take(self, ask: Ask, report: Report, fill: Callable[[], float] | None) -> Answer:
-        """Apply the report and grant the requests, if there are tokens."""
+        """Apply the report, then grant the requests if tokens are available."""
         ...
 
     def report(self, limits: HostLimits, report: Report) -> None:
-        """Heed the report."""
+        """Apply the report."""
         ...
 
     def failed(self, limits: HostLimits, source: str, *, login: bool) -> None:
-        """The host failed, or refused the login."""
+        """Record a failure of the host or a refused login."""
         ...
 
     def succeeded(self, limits: HostLimits, source: str) -> None:
-        """The host answers again."""
+        """Record a successful response after failures."""
         ...
 
 
 class Metered(Pace):
-    """The pace of one source under its limits. `fill` says how full the queue is; it is asked every few seconds.
+    """The pace of one source under its limits.
 
-    `clock` gives seconds that never go back, `sleep` waits for some.
+    Args:
+        fill: Returns the fill level of the queue; called every few seconds.
+        clock: Returns monotonic seconds.
+        sleep: Waits for the given number of seconds.
     """
 
     def __init__(
@@ -123,7 +128,6 @@ class Metered(Pace):
 
     @contextmanager
     def transfer(self, cost: int = 1) -> Iterator[Transfer]:
-        """See `Pace.transfer`."""
         charge = self._admit(cost)
         transfer = Transfer(cost)
         with self._places.taken():
@@ -137,14 +141,13 @@ class Metered(Pace):
                 self._failed(login=isinstance(error, LoginFailed))
                 raise
             except BaseException:
-                # The connector's own trouble with an item, or an end from outside: nothing is known of the host.
+                # A problem with the item, or a cancellation: this reveals nothing about the host.
                 self._answered(transfer, charge, None)
                 raise
             self._answered(transfer, charge, self._clock() - began)
 
     @contextmanager
     def intake(self) -> Iterator[None]:
-        """See `Pace.intake`."""
         self._thread.intake = True
         try:
             yield
@@ -152,9 +155,9 @@ class Metered(Pace):
             self._thread.intake = False
 
     def close(self) -> None:
-        """Give back what is held; may be called again."""
+        """Release all slots and write pending refunds. Idempotent."""
         self._places.close()
-        # Refunds that cannot be written now are lost; the host is asked less often than it allows.
+        # Refunds that cannot be written are lost. The host then receives fewer requests than permitted.
         with suppress(LedgerUnavailable):
             self._flush()
 
@@ -180,7 +183,7 @@ class Metered(Pace):
             return answer.charge
 
     def _finds(self) -> bool:
-        """Whether this thread is looking for new work."""
+        """Return whether this thread is discovering new work."""
         return getattr(self._thread, "intake", False)
 
     def _take(self, cost: int) -> Answer:
@@ -194,7 +197,7 @@ class Metered(Pace):
             return SourceUnavailable(f"{host}: backed off after repeated failures; see `catchment throttle show`")
         return RateLimited("a throttle" if answer.why == "rule" else host, answer.wait)
 
-    # What became of it
+    # Outcomes
 
     def _answered(self, transfer: Transfer, charge: Charge, seconds: float | None) -> None:
         with self._lock:
@@ -226,7 +229,7 @@ class Metered(Pace):
             return
         self._report.said = [*self._report.said[-1:], *transfer.said]
         if any(said.retry_after is not None or _scarce(said) for said in transfer.said):
-            # Nobody, in no process, should ask before this is known.
+            # Share this before any process sends another request.
             self._flush()
 
     def _flush(self) -> None:

@@ -1,4 +1,4 @@
-"""What a connector holds: its pace. This one is of nobody's concern and lets everything pass; the engine sets a metered one."""
+"""The pace of a connector: `Pace` is unlimited; the engine replaces it with `metered.Metered` for a sync."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catchment.pacing.limits import RateReport
 
 
 class Transfer:
-    """One exchange with a host, while it goes on. What is said of it is heeded when it ends."""
+    """One exchange with a host. Rate reports recorded here take effect when it ends."""
 
     def __init__(self, cost: int) -> None:
         self.cost = cost
@@ -17,39 +17,37 @@ class Transfer:
         self.refunded = False
 
     def told(self, said: RateReport) -> None:
-        """Note what the answer said of the rate; `read_headers` reads it from headers."""
+        """Record the rate limits in a response; `read_headers` extracts them from HTTP headers."""
         self.said.append(said)
 
     def refund(self) -> None:
-        """Take nothing for this transfer: the host answered that nothing has changed (HTTP 304)."""
+        """Refund this transfer, because the host responded that nothing has changed (HTTP 304)."""
         self.refunded = True
 
 
 class Pace:
-    """How fast a connector may go. Safe for threads; a copy in another process is free, for nothing is fetched there."""
+    """An unlimited pace. Thread-safe. Unpickling yields an unlimited pace, because other processes fetch nothing."""
 
     requests: int = 0
-    """How many were made so far, where they are counted."""
+    """Requests made so far, if counted."""
 
     @contextmanager
     def transfer(self, cost: int = 1) -> Iterator[Transfer]:
-        """Do one exchange with the host within this block, `cost` requests at once; parse what came after it.
+        """Perform one exchange of `cost` requests inside the block. Parse the response after leaving it.
 
-        Waits for its time and for a place. Raises RateLimited when that would take longer than a run should wait, and
-        SourceUnavailable when the host has failed too often just now. What leaves the block is noticed: RateLimited as
-        "stay away so long", SourceUnavailable as a failure of the host, LoginFailed as the end of trying.
+        Waits for tokens and a host slot. Exceptions that leave the block are recorded: RateLimited as a requested pause,
+        SourceUnavailable as a failure of the host, LoginFailed as permanent.
+
+        Raises RateLimited if the wait would exceed the limit for a run, SourceUnavailable if the circuit breaker is open.
         """
         yield Transfer(cost)
 
     def intake(self) -> AbstractContextManager[None]:
-        """Within this block this thread's transfers find new work, and are slowed when there is enough; others only drain.
-
-        For the engine.
-        """
+        """Mark this thread's transfers as discovery of new work, which slows down when the queue is full. For the engine."""
         return nullcontext()
 
     def close(self) -> None:
-        """Give back what is held; may be called again. For the engine."""
+        """Release resources. Idempotent. For the engine."""
 
     def __reduce__(self) -> tuple[type[Pace], tuple[()]]:
         return Pace, ()

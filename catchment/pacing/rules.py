@@ -1,4 +1,4 @@
-"""What an operator ruled for a source, for a kind of source, or for all: of several rules, the strictest counts."""
+"""Operator rules for a source, a kind of source, or everything. If several apply, the strictest wins."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is ruled; None and empty where nothing is.
+    """Limits set by an operator; unset fields are None or empty.
 
-    `profile` and `at_once` bound the requests to one host, `active` the jobs that are worked on at the same time and
-    `per_hour` those that are begun in an hour. `blackouts` are windows as a person writes them (see `windows.parse`).
+    `profile` and `at_once` limit requests to one host. `active` limits concurrent jobs, `per_hour` the jobs started per hour.
+    `blackouts` are windows in the syntax of `windows.parse`.
     """
 
     paused: bool = False
@@ -28,17 +28,17 @@ class Rule:
     blackouts: tuple[str, ...] = ()
 
     def on(self, limits: HostLimits) -> HostLimits:
-        """The limits where this rule is not stricter."""
+        """Return `limits`, tightened by this rule."""
         profile = min(filter(None, (limits.profile, self.profile)), key=lambda one: one.rate)
         return replace(limits, profile=profile, at_once=min(limits.at_once, self.at_once or limits.at_once))
 
     def as_json(self) -> dict[str, Any]:
-        """What is ruled, by name."""
+        """Return the fields that are set."""
         return {name: value for name, value in asdict(self).items() if value not in (None, (), False)}
 
     @classmethod
     def of_json(cls, said: dict[str, Any]) -> Rule:
-        """The rule that `as_json` told."""
+        """Build a rule from the output of `as_json`."""
         profile = said.get("profile")
         read = {"profile": profile and RateProfile(profile), "blackouts": tuple(said.get("blackouts", ()))}
         return cls(**(said | read))
@@ -49,7 +49,7 @@ class Rule:
 
 
 def strictest(rules: Iterable[Rule]) -> Rule:
-    """One rule that is as strict as all of these."""
+    """Return one rule that is as strict as all given rules."""
     rules = list(rules)
     return Rule(
         paused=any(rule.paused for rule in rules),
@@ -62,12 +62,12 @@ def strictest(rules: Iterable[Rule]) -> Rule:
 
 
 def scope(kind: str | None = None, source: str | None = None) -> str:
-    """The name under which a rule is kept: for a source, for a kind, or for all."""
+    """Return the storage key of a rule: for a source, for a kind, or for everything."""
     return f"source:{source}" if source else f"kind:{kind}" if kind else ALL
 
 
 def windows_of(rule: Rule) -> list[windows.Window]:
-    """Its blackout windows."""
+    """Return the parsed blackout windows."""
     return [windows.parse(text) for text in rule.blackouts]
 
 

@@ -1,4 +1,4 @@
-"""A clock that nobody can set: it counts on while the machine sleeps, and begins anew when it boots."""
+"""A monotonic clock that includes time asleep and restarts at boot."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from catchment.runtime import process
 
 
 class Steady(NamedTuple):
-    """A reading: which boot it counts from, and how many microseconds have passed since."""
+    """A reading: the boot that it belongs to, and the microseconds since then."""
 
     boot: str
     micros: int
 
 
 def steady() -> Steady:
-    """The present reading; that of every process since the same boot can be compared."""
+    """Return the current reading. Readings of all processes since the same boot are comparable."""
     boot = process.identity().partition(":")[0]
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return Steady(boot, time.clock_gettime_ns(clock) // 1_000)

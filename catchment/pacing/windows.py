@@ -1,4 +1,4 @@
-"""Blackout windows: times of day, in a time zone, in which nothing is read. "22:00-06:00 mon-fri Europe/Berlin" """
+"""Blackout windows: times of day during which no source is read, such as "22:00-06:00 mon-fri Europe/Berlin"."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})")
 _MINUTE = timedelta(minutes=1)
 _LONGEST = 8 * 24 * 60
-"""Minutes after which every window was seen to its end, or there is none."""
+"""Minutes to search: longer than a week, so that every window has ended by then unless they cover the whole week."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From `start` until `end` o'clock, over midnight when the end is not later; on the days of the week on which it begins.
+    """A daily window from `start` to `end`; past midnight if `end` is not later than `start`.
 
-    The time is that of `zone`, None is the machine's: what a clock on the wall shows, summer time included.
+    `days` are the weekdays on which it starts (0 is Monday). Times are local to `zone`, or to the machine if None, and follow
+    daylight-saving time.
     """
 
     start: time
@@ -30,7 +31,7 @@ class Window:
     zone: tzinfo | None = None
 
     def covers(self, moment: datetime) -> bool:
-        """Whether the moment lies in it."""
+        """Return whether the time lies in the window."""
         local = moment.astimezone(self.zone)
         clock, day = local.time(), local.weekday()
         if self.start < self.end:
@@ -39,12 +40,12 @@ class Window:
 
 
 def parse(text: str) -> Window:
-    """A window as a person writes it: hours, then days ("mon-fri,sun") and a time zone, both if wanted. Raises BadInput."""
+    """Parse hours, then optionally days ("mon-fri,sun") and a time zone. Raises BadInput."""
     hours, *rest = text.split() or [""]
     match = _HOURS.fullmatch(hours)
     try:
         numbers = [int(part) for part in match.groups()] if match else []
-        # 24:00 is how many write the end of a day.
+        # 24:00 is a common notation for the end of a day.
         start, end = time(numbers[0], numbers[1]), time(numbers[2] % 24 if numbers[3] == 0 else numbers[2], numbers[3])
     except (IndexError, ValueError):
         raise BadInput(
@@ -61,14 +62,14 @@ def parse(text: str) -> Window:
 
 
 def blocked_until(windows: Collection[Window], now: datetime) -> datetime | None:
-    """When the windows around this moment are over, aware UTC; None when it lies in none.
+    """Return the end (aware UTC) of the windows that cover `now`, or None if none does.
 
-    Windows that follow one another without a gap count as one; a week without a gap ends in eight days.
+    Adjoining windows count as one. Windows that cover the whole week are reported to end in eight days.
     """
     if not any(window.covers(now) for window in windows):
         return None
     minute = now.astimezone(UTC).replace(second=0, microsecond=0)
-    # Minute by minute, because that is right on every day that a zone makes longer or shorter.
+    # Stepping by minutes is correct even on days that a DST change makes longer or shorter.
     for _ in range(_LONGEST):
         minute += _MINUTE
         if not any(window.covers(minute) for window in windows):

@@ -1,7 +1,7 @@
-"""Files that are the truth: after a power cut, a full disk or a kill each is whole, the old one or the new, under its name.
+"""Crash-safe files: after a power cut, a full disk or a kill, a file has either its old or its new content.
 
-The order makes it so: the bytes reach the disk before the name leads to them, and the name does before anything relies on it.
-Until then a file has a name that tells which process makes it, so that what a killed process left is known and removed.
+The data reaches the disk before the rename, and the rename before anything relies on it. Until then the file has a temporary
+name that identifies the process writing it, so that leftovers of killed processes can be found and removed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _READ_ONLY = "The disk that holds Catchment's state is read-only; mount it for w
 _MEANINGS = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EIO: _WORN, errno.EROFS: _READ_ONLY}
 _MAKER = re.compile(r"~([^~]+)~\d+\.unfinished")
 _ANOTHERS_SECONDS = 86_400
-"""What a process of another machine, or of an earlier boot, makes is let be for so long after it was last written."""
+"""Age after which leftovers of another machine or an earlier boot are removed, counted from the last write."""
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replace a file as a whole, mode 0600. Raises OSError; the old one is there then."""
+    """Replace a file atomically, with mode 0600. Raises OSError and leaves the old file in place."""
     fresh = unfinished(path)
     try:
         with open(fresh, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -41,12 +41,12 @@ def write(path: Path, data: bytes) -> None:
 
 
 def unfinished(path: Path) -> Path:
-    """A name beside a file, or a folder, for what is to become it: this thread's own, with nothing there yet.
+    """Return an unused temporary name beside `path`, unique to this thread, for a file or folder to be renamed later.
 
-    What killed processes left behind in the folder by such names is removed. Raises OSError.
+    Also removes the temporary files that killed processes left in the folder. Raises OSError.
     """
     for left in path.parent.glob(".*~*~*.unfinished*"):
-        # In a folder of several people each clears away what is theirs.
+        # In a shared folder, each user can remove only their own files.
         with suppress(PermissionError):
             if _is_left(left):
                 remove(left)
@@ -63,7 +63,7 @@ def _is_left(found: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it; may be called again. Raises OSError."""
+    """Remove a file or a folder tree. Idempotent. Raises OSError."""
     with suppress(FileNotFoundError):
         if path.is_dir():
             shutil.rmtree(path)
@@ -72,19 +72,19 @@ def remove(path: Path) -> None:
 
 
 def put(fresh: Path, path: Path) -> None:
-    """Have a finished file take the name of another one, which may be there, in the same folder or another. Raises OSError."""
+    """Flush `fresh` to disk and rename it to `path`, replacing any existing file. Raises OSError."""
     flush(fresh)
     fresh.replace(path)
     flush(path.parent)
 
 
 def flush(path: Path) -> None:
-    """Wait until a file's bytes, or the names in a folder, are on the disk. Raises OSError."""
+    """Flush a file's data or a folder's entries to disk. Raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        # Some network disks cannot do so for a folder.
+        # Some network file systems do not support fsync on a folder.
         if error.errno != errno.EINVAL or not path.is_dir():
             raise
     finally:
@@ -93,7 +93,7 @@ def flush(path: Path) -> None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Raise HomeUnavailable, with the remedy, in place of what the disk refuses."""
+    """Translate disk errors into HomeUnavailable with a remedy."""
     try:
         yield
     except OSError as error:
@@ -104,9 +104,9 @@ def explained() -> Iterator[None]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Within this block nobody else on this machine who asks for it too changes what is in a folder."""
+    """Hold an advisory lock on a folder for the duration of the block. Excludes other callers on this machine."""
     with ExitStack() as held:
-        # Some network disks know no such locks. A folder is there already, and nothing is left behind in it.
+        # Some network file systems have no locks. Locking the folder itself leaves no lock file behind.
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY)
             held.callback(os.close, descriptor)

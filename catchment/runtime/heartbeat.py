@@ -14,7 +14,11 @@ from contextlib import contextmanager
 
 
 class Pulse:
-    """A deadline that every beat moves forward. Thread-safe. `patience` is the number of seconds allowed between two beats."""
+    """A deadline that every beat moves forward. Thread-safe.
+
+    Args:
+        patience: Seconds allowed between two beats.
+    """
 
     def __init__(self, patience: float) -> None:
         self._patience = patience

@@ -1,4 +1,4 @@
-"""Where state lives. Apart from the other settings, so that a command that only looks for the ledger is quick."""
+"""The home folder, which holds all state. Separate from the other settings, so that commands start without loading them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from catchment.errors import BadInput
 from catchment.runtime import atomic_files
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-"""A control character. No setting and no path of ours may contain one."""
+"""A control character. Not allowed in any setting or path."""
 
 _LONGEST = 480
-"""Bytes of a path: SQLite opens no file with a path of more than 512, `-journal` and the name of a database included."""
+"""Maximum length in bytes. SQLite limits paths to 512 bytes, including `-journal` and the file name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder that holds all state; deleting it removes every trace. Folders are 0700, files 0600."""
+    """The folder with all state; deleting it removes every trace of Catchment. Folders have mode 0700, files 0600."""
 
     path: Path
 
     @classmethod
     def default(cls) -> Home:
-        """`CATCHMENT_HOME`, or the platform's data folder. Raises BadInput if no state can be kept there."""
+        """Return `CATCHMENT_HOME` or the platform's data folder. Raises BadInput if the folder cannot hold state."""
         home = cls._located()
         home._refuse_what_cannot_work()
         return home
@@ -38,7 +38,7 @@ class Home:
     def _located(cls) -> Home:
         configured = os.environ.get("CATCHMENT_HOME")
         if configured and "?" in configured:
-            # What follows it would be taken for options, and the database be another file.
+            # A database URL would treat the rest of the path as options.
             raise BadInput("CATCHMENT_HOME has a question mark, after which no database is found; rename the folder")
         try:
             if configured:
@@ -52,7 +52,7 @@ class Home:
             ) from None
 
     def make(self) -> Home:
-        """Make the folders, and close the home to others; may be called again. Raises HomeUnavailable."""
+        """Create the folders and restrict the home to its owner. Idempotent. Raises HomeUnavailable."""
         with atomic_files.explained():
             for folder in (self.path, self.prefect, self.run, self.logs):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,11 +60,11 @@ class Home:
         return self
 
     def _close(self) -> None:
-        """Set mode 0700 on a home that others may enter, except on a folder that cannot be meant for Catchment alone."""
+        """Set mode 0700 if others have access, unless the folder evidently has other uses too."""
         found = self.path.stat()
         is_shared = found.st_mode & stat.S_ISVTX or expanded(Path("~")).is_relative_to(self.path)
         if found.st_mode & 0o077 and found.st_uid == os.geteuid() and not is_shared:
-            # FAT and some network disks have no modes.
+            # FAT and some network file systems have no modes.
             with suppress(PermissionError):
                 self.path.chmod(0o700)
 
@@ -90,7 +90,7 @@ class Home:
             if error.errno == errno.ENOTDIR:
                 raise BadInput("a file in the path of CATCHMENT_HOME is no folder; correct the path") from None
         for folder in (self.path, self.prefect, self.run, self.logs, self.plans):
-            # Whoever needs the folder reports that it is missing or unreadable.
+            # The code that needs the folder reports that it is missing or unreadable.
             with suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
                     if _never_ends(entry):
@@ -99,36 +99,36 @@ class Home:
 
     @property
     def database_url(self) -> str:
-        """Where the ledger is: `CATCHMENT_DATABASE_URL`, or a SQLite file here."""
+        """Return `CATCHMENT_DATABASE_URL`, or the URL of the SQLite file in this folder."""
         return os.environ.get("CATCHMENT_DATABASE_URL") or f"sqlite:///{self.path / 'ledger.db'}"
 
     @property
     def cache(self) -> Path:
-        """The cache of parsed content; may be deleted at any time."""
+        """Cache of parsed content. May be deleted at any time."""
         return self.path / "cache.db"
 
     @property
     def sources_file(self) -> Path:
-        """The sources, in the format of prefect.yaml."""
+        """Definitions of the sources, in the format of prefect.yaml."""
         return self.path / "sources.yaml"
 
     @property
     def plans(self) -> Path:
-        """Plans that syncs were asked to follow."""
+        """Saved sync plans."""
         return self.path / "plans"
 
     @property
     def prefect(self) -> Path:
-        """Prefect's own state: its database, its profile, its results."""
+        """Prefect's own state: database, profile and results."""
         return self.path / "prefect"
 
     def copies(self, source: str) -> Path:
-        """Where a source keeps what it copied; it goes with the source, and is made again when it is missing."""
+        """Return the folder for a source's local copy. Deleted with the source; recreated if missing."""
         return self.path / "copies" / source
 
     @property
     def run(self) -> Path:
-        """Process files: who runs, on which port."""
+        """Process files: identities and ports."""
         return self.path / "run"
 
     @property
@@ -138,17 +138,17 @@ class Home:
 
 
 def _never_ends(entry: os.DirEntry[str]) -> bool:
-    """Whether opening or reading the file may wait for ever, or never come to an end."""
+    """Return whether reading the file may block forever or never reach its end."""
     if entry.is_file() or entry.is_dir():
         return False
-    with suppress(FileNotFoundError):  # a link to nothing
+    with suppress(FileNotFoundError):  # dangling link
         mode = entry.stat().st_mode
         return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
     return False
 
 
 def expanded(path: Path) -> Path:
-    """The path with `~` as the home folder of its user; as it is where there is no such user."""
+    """Return the path with `~` expanded, or unchanged if the user does not exist."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -156,6 +156,6 @@ def expanded(path: Path) -> Path:
 
 
 def base_folder(variable: str, usual: str) -> Path:
-    """A base folder of this user by the XDG specification: as the variable says, where it is a full path, or the usual one."""
+    """Return an XDG base folder of this user: the variable's value if it is an absolute path, else the default."""
     configured = Path(os.environ.get(variable, "")).expanduser()
     return configured if configured.is_absolute() else Path.home() / usual

@@ -1,4 +1,4 @@
-"""Process truth: who holds something, and whether that process still lives. A pid alone is not enough: pids are reused."""
+"""Process identities that stay unique although the system reuses pids."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def identity(pid: int | None = None) -> str:
-    """A name for a process that no later process has: boot id, pid and start time. Raises ProcessLookupError if it is gone."""
+    """Return a name that no later process will have: boot ID, pid and start time. Raises ProcessLookupError."""
     pid = os.getpid() if pid is None else pid
     return f"{_boot()}:{pid}:{_started(pid)}"
 
 
 def alive(name: str) -> bool:
-    """Whether the process that `identity` named is still the one running."""
+    """Return whether the process with this identity is still running."""
     boot, _, rest = name.partition(":")
     pid, _, started = rest.partition(":")
     if boot != _boot() or not pid.isdigit():
@@ -28,12 +28,12 @@ def alive(name: str) -> bool:
 
 
 def pid_of(name: str) -> int:
-    """The pid in what `identity` gave."""
+    """Return the pid in an identity."""
     return int(name.split(":")[1])
 
 
 def is_of_this_boot(name: str) -> bool:
-    """Whether the process that `identity` named runs, or ran, on this machine since it was last started."""
+    """Return whether the process was started on this machine since its last boot."""
     return name.partition(":")[0] == _boot()
 
 
@@ -46,7 +46,7 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> str:
-    """The start time in the system's own unit; a zombie counts as gone."""
+    """Return the start time in the system's unit. A zombie counts as ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def _started(pid: int) -> str:
 
 
 def _started_elsewhere(pid: int) -> str:
-    import psutil  # a system without /proc
+    import psutil  # no /proc on this system
 
     try:
         return f"{psutil.Process(pid).create_time():.3f}"

@@ -1,4 +1,4 @@
-"""What may leave the library: the one place that takes content, paths, addresses and secrets out of a text."""
+"""Redaction of text that leaves the library: removes secrets, addresses and paths."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _READ = 10_000
 
 
 def redact(text: str) -> str:
-    """The text on one line with secrets, addresses and paths replaced, at most 500 characters."""
-    if len(text) > _READ:  # the last word is cut, and might not look like the secret that it is
+    """Return `text` on one line with secrets, addresses and paths replaced, truncated to 500 characters."""
+    if len(text) > _READ:  # the cut may split a secret, which would no longer match; drop the last word
         text = " ".join(text[:_READ].split()[:-1])
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)

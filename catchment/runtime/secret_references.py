@@ -1,7 +1,7 @@
-"""Secrets by reference: where one is kept, as a person says it, and how it is read there. None is ever stored, logged or shown.
+"""Secrets by reference: the locations that a setting may name, and how to read them. Secrets are never stored, logged or shown.
 
-A secret is resolved in the process that needs it, when it needs it. Prefect's blocks are read by whoever knows Prefect: that
-one says how, by `read_blocks_with`.
+A secret is resolved on use, in the process that needs it. Reading Prefect blocks requires Prefect; `read_blocks_with` registers
+a reader for them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from catchment.runtime.home import expanded
 def _from_the_top(reference: str) -> str:
     scheme, _, place = reference.partition(":")
     if scheme == "file" and not expanded(Path(place)).is_absolute():
-        # Each process would look for it from another folder.
+        # The process that reads the file may have another working directory.
         raise ValueError("a secret's file is named by its full path, such as file:/home/me/password or file:~/password")
     return reference
 
@@ -32,13 +32,13 @@ def _from_the_top(reference: str) -> str:
 SecretReference = Annotated[
     str, StringConstraints(pattern=r"^(env|file|keyring|block):.+$"), AfterValidator(_from_the_top)
 ]
-"""`env:VARIABLE`, `file:PATH` (a full one, mode 0600), `keyring:service/user` or `block:NAME`."""
+"""`env:VARIABLE`, `file:PATH` (absolute, mode 0600), `keyring:service/user` or `block:NAME`."""
 
 _LONGEST = 64 * 1024
 
 
 def resolve(reference: str) -> str:
-    """The secret that the reference leads to. Raises LoginFailed, with the remedy, where there is none."""
+    """Return the secret. Raises LoginFailed, with a remedy, if it cannot be read or is empty."""
     scheme, _, place = reference.partition(":")
     secret = _READERS[scheme](place)
     if not secret:
@@ -47,9 +47,9 @@ def resolve(reference: str) -> str:
 
 
 def replace(reference: str, secret: str) -> bool:
-    """Put a secret in the place of the one that the reference leads to; whether it is kept there.
+    """Store a new secret at the reference. Return False if it could not be stored; `env:` and `block:` are read-only.
 
-    A file keeps the old one or the new one, whatever happens. Nothing can be kept by `env:` and `block:`.
+    A file is replaced atomically.
     """
     scheme, _, place = reference.partition(":")
     if scheme == "file":
@@ -59,10 +59,7 @@ def replace(reference: str, secret: str) -> bool:
 
 @contextmanager
 def alone(reference: str) -> Iterator[None]:
-    """Within this block nobody else on this machine who asks for it too is about to replace this secret.
-
-    Raises LoginFailed, with the remedy, where there is none.
-    """
+    """Hold an advisory lock for replacing this secret, on this machine. Raises LoginFailed if the secret cannot be read."""
     resolve(reference)
     scheme, _, place = reference.partition(":")
     with atomic_files.alone(expanded(Path(place)).resolve().parent if scheme == "file" else Path.home()):
@@ -70,7 +67,7 @@ def alone(reference: str) -> Iterator[None]:
 
 
 def read_blocks_with(read: Callable[[str], str]) -> None:
-    """Have `block:NAME` read by this function from now on."""
+    """Register the function that reads `block:NAME`."""
     _READERS["block"] = read
 
 
@@ -85,7 +82,7 @@ def _variable(name: str) -> str:
 def _file(place: str) -> str:
     path = expanded(Path(place))
     try:
-        # Opening a pipe would wait for its writer.
+        # Without O_NONBLOCK, opening a pipe would wait for its writer.
         with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise LoginFailed(f"the file of the secret, {path.name}, is not a regular file; correct its path")
