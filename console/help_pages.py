@@ -128,6 +128,9 @@ def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def _record(names: str, text: str) -> tuple[str, str]:
-    """Return one row of the help page, with the interval of a number in words."""
+    """Return one row of the help page: no type names, and intervals of numbers in words."""
+    option = names.split(" ", maxsplit=1)[0].split(",", maxsplit=1)[0].strip("-").upper()
+    names = re.sub(r"<(?:str|path|int|float)(?: range)?>", option, names)
+    names = re.sub(r"<([a-z0-9_|-]+)>", r"\1", names)
     text = re.sub(r"(?<=[\[ ])-?\d*(?:<=)?x[<>]=-?\d+(?=[\];])", lambda match: _in_words(match[0]), text)
     return names, text

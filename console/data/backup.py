@@ -1,4 +1,4 @@
-"""`catchment backup` and `catchment restore`: the ledger and the sources in one file, and back."""
+"""`catchment backup` and `catchment restore`: the ledger and sources.yaml in one file."""
 
 from __future__ import annotations
 
@@ -24,38 +24,45 @@ _SOURCES = "sources.yaml"
 
 def backup(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Where to; a folder gets a file named after the moment.")
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="File or folder. Default: `backups` in the home folder.",
+        ),
     ] = None,
     as_json: arguments.Json = False,
 ) -> int:
-    """Keep the library and the sources in one file.
+    """Copy the library and the sources into one file.
 
-    Syncs may go on meanwhile. The copy is proved; without FILE it is put into the folder `backups` of the home. Secrets are
-    not in it.
+    Works while syncs run. The copy is verified. It contains no secrets.
+
+    Example: catchment backup /mnt/disk/catchment.db
     """
     home = session.home()
     target = _named(file, home)
     sources = home.sources_file
     with session.reading() as ledger:
-        began = time.monotonic()
+        start = time.monotonic()
         broken = ledger.back_up(target, {_SOURCES: sources.read_bytes()} if sources.exists() else {})
     size = target.stat().st_size
     if as_json:
         render.show_json({"file": str(target), "bytes": size, "broken": broken})
     else:
         render.say(f"backed up to {target}")
-        render.say(f"{render.size(size)}, written and proved in {time.monotonic() - began:.1f} s")
-        _tell(broken)
+        render.say(f"{render.size(size)}, written and verified in {time.monotonic() - start:.1f} s")
+        _warn(broken)
     return 1 if broken else 0
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `catchment backup` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File written by `catchment backup`.")],
     as_json: arguments.Json = False,
 ) -> int:
-    """Bring a backup back in place of the library that is there.
+    """Replace the library with a backup.
 
-    Works also when the ledger is damaged or gone. What it replaces is kept in a folder beside it.
+    Also works if the ledger is damaged or missing. The replaced files are kept in a folder next to it.
+
+    Example: catchment restore /mnt/disk/catchment.db
     """
     from catchment.ledger.admin import backup as copies
     from deployments.server.running import kept_down
@@ -65,8 +72,8 @@ def restore(
     home.make()
     with kept_down(home) as is_down:
         if not is_down:
-            raise Refused("Catchment is running or starting; stop it with `catchment down`, then restore")
-        # What it holds goes by the numbers of jobs, which the restored ledger gives out again.
+            raise Refused("restore: not possible while Catchment runs; stop it with `catchment down`")
+        # The cache is keyed by job numbers, which the restored ledger assigns again.
         restored = copies.restore(ledger, expanded(file).absolute(), outdated=[home.cache])
         _put_back(home, restored.files, restored.aside)
     if as_json:
@@ -75,8 +82,8 @@ def restore(
     else:
         render.say(f"restored from {file.name}; start with `catchment up --detach`")
         if restored.aside:
-            render.say(f"what it replaced is in {restored.aside}")
-        _tell(restored.broken)
+            render.say(f"the replaced files are in {restored.aside}")
+        _warn(restored.broken)
     return 1 if restored.broken else 0
 
 
@@ -97,14 +104,12 @@ def _ledger_file(home: Home) -> Path:
     from catchment.ledger.db.database import sqlite_file
 
     if (found := sqlite_file(home.database_url)) is None:
-        raise Refused(
-            "The ledger is on a PostgreSQL server, which is restored by its own means; use pg_restore, and copy sources.yaml"
-        )
+        raise Refused("restore: the ledger is on a PostgreSQL server; use pg_restore, and copy sources.yaml")
     return found
 
 
 def _put_back(home: Home, files: Mapping[str, bytes], aside: Path | None) -> None:
-    """Write the file of the sources as it was, unless it is so already; the one that was there is kept."""
+    """Restore sources.yaml if it differs, and keep a copy of the present one."""
     from catchment.runtime import atomic_files
 
     text, file = files.get(_SOURCES), home.sources_file
@@ -112,10 +117,10 @@ def _put_back(home: Home, files: Mapping[str, bytes], aside: Path | None) -> Non
         return
     if file.exists():
         shutil.copy2(file, aside / _SOURCES if aside else file.with_name(f"{_SOURCES}.replaced"))
-    # As `SourcesFile.save`: a person may have a link to it here.
+    # `resolve`, because sources.yaml may be a symbolic link.
     atomic_files.write(file.resolve(), text)
 
 
-def _tell(broken: list[str]) -> None:
+def _warn(broken: list[str]) -> None:
     for line in broken:
-        render.note(f"broken, as in the ledger that was copied: {render.clean(line)}")
+        render.note(f"copied ledger: invariant violated: {render.clean(line)}")

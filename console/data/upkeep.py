@@ -1,4 +1,4 @@
-"""`catchment ledger` and `catchment config`: whether what is stored and what is configured is right."""
+"""`catchment ledger` and `catchment config`: check the ledger and the configuration."""
 
 from __future__ import annotations
 
@@ -10,42 +10,46 @@ import typer
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
-ledger_app = CommandGroup("Examine the ledger.")
-config_app = CommandGroup("Examine the configuration.")
+ledger_app = CommandGroup("Check and compact the ledger.\n\nExample: catchment ledger check")
+config_app = CommandGroup("Check and show the configuration.\n\nExample: catchment config validate")
 
 
 @ledger_app.command()
 def check(
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also read every text, and compare tables, index and counters.")
+        bool, typer.Option("--deep", help="Also read all texts, and compare tables, index and counters.")
     ] = False,
     as_json: arguments.Json = False,
 ) -> int:
-    """Prove that every invariant holds.
+    """Check the invariants of the ledger.
 
-    Names those that do not, and exits with 1.
+    Prints violated invariants and exits with 1.
+
+    Example: catchment ledger check --deep
     """
     from catchment.status import record_check
 
     with session.reading() as ledger:
         broken = ledger.check(deep=deep)
-    with suppress(OSError):  # a full disk takes nothing from the answer
+    with suppress(OSError):  # a full disk does not affect the result
         record_check(session.home().make(), len(broken))
     if as_json:
         render.show_json({"holds": not broken, "broken": broken})
     elif broken:
         for line in broken:
-            render.note(f"broken: {render.clean(line)}")
+            render.note(f"invariant violated: {render.clean(line)}")
     else:
-        render.say("every invariant holds")
+        render.say("all invariants hold")
     return 1 if broken else 0
 
 
 @ledger_app.command()
 def vacuum(as_json: arguments.Json = False) -> None:
-    """Give room that the ledger does not need back to the disk.
+    """Return unused space of the ledger to the disk.
 
-    Takes as much room again while it goes on, and refuses while a sync runs.
+    Temporarily needs as much space as the ledger. Not possible while a sync runs.
+
+    Example: catchment ledger vacuum
     """
     from catchment.runtime.process import alive
 
@@ -54,21 +58,27 @@ def vacuum(as_json: arguments.Json = False) -> None:
     if as_json:
         render.show_json({"before": before, "after": after})
     else:
-        render.say(f"the ledger takes {render.size(after)}; before it was {render.size(before)}")
+        render.say(f"ledger: {render.size(after)}, was {render.size(before)}")
 
 
 @config_app.command()
 def validate() -> None:
-    """Check every key, value and schedule of the sources."""
+    """Check all keys, values and schedules in sources.yaml.
+
+    Example: catchment config validate
+    """
     from deployments.sources.sources_file import SourcesFile
 
     file = SourcesFile.load(session.home().sources_file)
-    render.say(f"{render.count(len(file.entries), 'source')}, all valid")
+    render.say(f"sources.yaml: valid, {render.count(len(file.entries), 'source')}")
 
 
 @config_app.command("show")
 def show_config(as_json: arguments.Json = False) -> None:
-    """Show where things are, and every source's settings."""
+    """Show the home folder, the ledger and all settings.
+
+    Example: catchment config show --json
+    """
     from catchment.ledger.db.database import without_password
     from deployments.sources.sources_file import SourcesFile
 
@@ -90,5 +100,8 @@ def show_config(as_json: arguments.Json = False) -> None:
 
 @config_app.command()
 def path() -> None:
-    """Print where the file of the sources is."""
+    """Print the path of sources.yaml.
+
+    Example: catchment config path
+    """
     render.say(str(session.home().sources_file))

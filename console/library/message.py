@@ -1,4 +1,4 @@
-"""How a message of mail is shown: the writer's own words apart, what is attached, and the conversation around it."""
+"""Display of mail: own text without quotations, attachments, and the surrounding conversation."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ if TYPE_CHECKING:
     from catchment.ledger import Shown
 
 _AROUND = 10
-"""Messages before and after the one that is shown; `related` and `--json` tell all."""
+"""Number of messages shown before and after; `related` and `--json` list all."""
 
 
 def is_message(shown: Shown) -> bool:
-    """Whether a document is a message."""
+    """Return whether a document is a mail message."""
     return bool(shown.thread)
 
 
 def show_words(text: str) -> None:
-    """Write what the writer says, and in place of each quotation or signature how long it is."""
+    """Print the text; replace each quotation and signature by its number of lines."""
     from catchment.content.extract.mail import stretches
 
     for part, is_aside in stretches(text):
         lines = render.clean_block(part.strip("\n"))
         if is_aside:
-            what = "line of signature" if lines.startswith("--") else "quoted line"
-            written = sum(bool(line.strip("> -")) for line in lines.splitlines())
-            how_many = render.count(written, what, what.replace("line", "lines"))
-            lines = render.paint(f"[{how_many}; see all with --full]", "dim")
+            noun = "line of signature" if lines.startswith("--") else "quoted line"
+            number = sum(bool(line.strip("> -")) for line in lines.splitlines())
+            hidden = render.count(number, noun, noun.replace("line", "lines"))
+            lines = render.paint(f"[{hidden}; show all with --full]", "dim")
         if lines:
             render.say(lines)
 
 
 def show_attached(shown: Shown) -> None:
-    """Write what a message carries, with the documents that became of it."""
+    """Print the attachments of a message with their documents."""
     if shown.attached:
         render.say()
         rows = [(file.document, file.name, file.media_type) for file in shown.attached]
@@ -43,52 +43,58 @@ def show_attached(shown: Shown) -> None:
 
 
 def show_thread(shown: Shown) -> None:
-    """Write the messages of the conversation around this one."""
+    """Print the messages around this one in its conversation."""
     if len(shown.thread) < 2:
         return
-    here = [one.document for one in shown.thread].index(shown.document)
-    around = range(max(0, here - _AROUND), min(len(shown.thread), here + _AROUND + 1))
+    current = [message.document for message in shown.thread].index(shown.document)
+    around = range(max(0, current - _AROUND), min(len(shown.thread), current + _AROUND + 1))
     render.say()
-    render.say(render.paint(f"Message {here + 1} of {len(shown.thread)} in its conversation", "bold"))
+    render.say(render.paint(f"Message {current + 1} of {len(shown.thread)} in its conversation", "bold"))
     render.show_table(
         ("", "DOCUMENT", "SENT", "FROM", "SUBJECT"),
         [
-            (">" if place == here else "", one.document, one.sent and render.local(one.sent), one.author, one.title)
-            for place, one in enumerate(shown.thread)
-            if place in around
+            (
+                ">" if index == current else "",
+                message.document,
+                message.sent and render.local(message.sent),
+                message.author,
+                message.title,
+            )
+            for index, message in enumerate(shown.thread)
+            if index in around
         ],
     )
 
 
 def relation(how: str, document: int | None, title: str, source: str, item: str) -> dict[str, Any]:
-    """One thing that belongs to a document, as `related --json` prints it."""
+    """Return a relation in the form of `related --json`."""
     return {"relation": how, "document": document, "title": title, "source": source, "item": item}
 
 
 def relations(shown: Shown) -> list[dict[str, Any]]:
-    """What a message, or a file in one, belongs to, as `related --json` prints it."""
-    found = []
+    """Return the conversation and attachments of a message or attachment, in the form of `related --json`."""
+    related = []
     if is_message(shown):
-        here = [one.document for one in shown.thread].index(shown.document)
-        for place, one in enumerate(shown.thread):
-            if place != here:
-                how = "earlier in the thread" if place < here else "later in the thread"
-                found.append(relation(how, one.document, one.title, one.source, one.item))
+        current = [message.document for message in shown.thread].index(shown.document)
+        for index, message in enumerate(shown.thread):
+            if index != current:
+                how = "earlier in the thread" if index < current else "later in the thread"
+                related.append(relation(how, message.document, message.title, message.source, message.item))
     if shown.carrier is not None:
-        found.append(relation("attached to", shown.carrier, "", shown.source, shown.item.rpartition(PART)[0]))
+        related.append(relation("attached to", shown.carrier, "", shown.source, shown.item.rpartition(PART)[0]))
     for file in shown.attached:
-        found.append(relation("attached", file.document, file.name, shown.source, f"{shown.item}{PART}{file.part}"))
-    return found
+        related.append(relation("attached", file.document, file.name, shown.source, f"{shown.item}{PART}{file.part}"))
+    return related
 
 
 def as_json(shown: Shown) -> dict[str, Any]:
-    """What `show --json` says of a message besides."""
+    """Return the additional keys of `show --json` for a message."""
     from catchment.content.extract.mail import stretches
 
     own = [part for part, is_aside in stretches(shown.content.text) if not is_aside] if is_message(shown) else None
     return {
         "own_text": None if own is None else "".join(own),
-        "thread": [one._asdict() for one in shown.thread],
+        "thread": [message._asdict() for message in shown.thread],
         "attached": [file._asdict() for file in shown.attached],
         "attached_to": shown.carrier,
     }

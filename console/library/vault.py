@@ -1,4 +1,4 @@
-"""`catchment vault`: how well a vault is kept, and where its links lead."""
+"""`catchment vault`: the quality report of an Obsidian vault."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from catchment.content.extract.vault import QualityReport
     from catchment.ledger import Ledger
 
-app = CommandGroup("See how well a vault is kept.")
+app = CommandGroup("Report on an Obsidian vault.\n\nExample: catchment vault report notes")
 
 _NOTES = (".md", ".canvas")
 
@@ -28,28 +28,30 @@ def report(
     as_json: arguments.Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> int:
-    """Report broken links, bad frontmatter, orphans and more.
+    """Report broken links, invalid frontmatter, orphans and more.
 
-    Looks at the notes as they are in the library. Exits with 1 when a link or a frontmatter is broken.
+    Uses the notes in the library. Exits with 1 if a link or a frontmatter is broken.
+
+    Example: catchment vault report notes --markdown
     """
     from catchment.content.extract.vault import quality_report
 
     with session.reading() as ledger:
         source = ledger.sources.get(name)
         if source.kind != "obsidian":
-            raise BadInput(f"{name} is no vault but a source of kind {source.kind}; give one of kind obsidian")
-        found = quality_report(files(ledger, source.id), _notes(ledger, source.id))
+            raise BadInput(f"{name}: a {source.kind} source, not an Obsidian vault; name an obsidian source")
+        quality = quality_report(files(ledger, source.id), _notes(ledger, source.id))
     if as_json:
-        render.show_json(json.loads(found.to_json()))
+        render.show_json(json.loads(quality.to_json()))
     elif markdown:
-        render.say(render.clean_block(found.to_markdown()))
+        render.say(render.clean_block(quality.to_markdown()))
     else:
-        _print(found)
-    return found.exit_code
+        _print(quality)
+    return quality.exit_code
 
 
 def files(ledger: Ledger, source_id: int) -> list[str]:
-    """Every file of a source that is there, those that became no document too: a link may lead to a picture."""
+    """Return all files of a source, including those without a document: a link may lead to a picture."""
     known = ledger.intake.known(source_id)
     return [locator for container in known.containers() for locator in known.within(container)]
 
@@ -61,12 +63,12 @@ def _notes(ledger: Ledger, source_id: int) -> Iterator[tuple[str, Document, Extr
             yield named.locator, shown.content, Extraction((), shown.links, shown.entities)
 
 
-def _print(found: QualityReport) -> None:
-    counts = (render.count(found.notes, "note"), render.count(found.files, "file"), render.count(found.links, "link"))
-    render.say(f"{counts[0]}, {counts[1]} in all, {counts[2]}, {found.backlinks} of them between notes")
-    if not found.findings:
-        render.say("nothing is wrong")
+def _print(quality: QualityReport) -> None:
+    notes, files = render.count(quality.notes, "note"), render.count(quality.files, "file")
+    render.say(f"{notes} ({files} in total), {render.count(quality.links, 'link')}, {quality.backlinks} between notes")
+    if not quality.findings:
+        render.say("no problems found")
         return
     render.say()
-    rows = [(f.flaw.replace("_", " "), f.path, f.line or None, f.detail) for f in found.findings]
-    render.show_table(("WHAT", "ITEM", "LINE", "DETAIL"), rows)
+    rows = [(f.flaw.replace("_", " "), f.path, f.line or None, f.detail) for f in quality.findings]
+    render.show_table(("PROBLEM", "ITEM", "LINE", "DETAIL"), rows)

@@ -1,4 +1,4 @@
-"""`catchment throttle`: how hosts are asked, what holds syncs back, and the rules that an operator sets."""
+"""`catchment throttle`: rate limits, quotas, blackout windows, pauses and circuit breakers."""
 
 from __future__ import annotations
 
@@ -17,57 +17,61 @@ from console.trouble import jobs
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
 
-app = CommandGroup("See and steer how hosts are asked and when syncs may run.")
+app = CommandGroup("View and set rate limits, quotas and blackout windows.\n\nExample: catchment throttle show")
 
 Scope = Annotated[
     str,
-    typer.Argument(metavar="SCOPE", help="all, a kind, or a source.", autocompletion=session.source_names),
+    typer.Argument(metavar="SCOPE", help="all, a kind or a source.", autocompletion=session.source_names),
 ]
 _EVENTS = ("throttle set", "throttle cleared", "paused", "resumed", "breaker opened", "breaker closed", "breaker reset")
 
 
 @app.command()
 def show(as_json: arguments.Json = False) -> None:
-    """Show the rules, and how each host is asked at the moment."""
+    """Show rules, circuit breakers and the rate of each host.
+
+    Example: catchment throttle show
+    """
     try:
         with session.reading() as ledger:
-            told = overview(ledger)
+            state = overview(ledger)
     except NotFound:
-        told = {"rules": [], "hosts": [], "places": [], "breakers": []}
+        state = {"rules": [], "hosts": [], "places": [], "breakers": []}
     if as_json:
-        render.show_json(told)
-    elif any(told.values()):
-        _print(told)
+        render.show_json(state)
+    elif any(state.values()):
+        _print(state)
     else:
-        render.note("nothing is throttled, and no host was asked yet; see `catchment throttle set --help`")
+        render.note("no limits are set and no host was contacted yet; see `catchment throttle set --help`")
 
 
 @app.command("set")
 def set_rule(
     *,
     scope: Scope,
-    profile: Annotated[
-        RateProfile | None, typer.Option(help="At most this fast: requests a second to one host.")
-    ] = None,
+    profile: Annotated[RateProfile | None, typer.Option(help="Maximum request rate per host.")] = None,
     at_once: Annotated[
-        int | None, typer.Option(min=1, max=arguments.LARGEST, help="At most so many transfers to one host at once.")
+        int | None,
+        typer.Option(min=1, max=arguments.LARGEST, metavar="N", help="Maximum concurrent transfers per host."),
     ] = None,
     active: Annotated[
-        int | None, typer.Option(min=1, max=arguments.LARGEST, help="At most so many jobs at work at once.")
+        int | None, typer.Option(min=1, max=arguments.LARGEST, metavar="N", help="Maximum jobs in progress.")
     ] = None,
     per_hour: Annotated[
-        int | None, typer.Option(min=1, max=arguments.LARGEST, help="At most so many jobs begun in an hour.")
+        int | None, typer.Option(min=1, max=arguments.LARGEST, metavar="N", help="Maximum jobs started per hour.")
     ] = None,
     blackout: Annotated[
         list[str] | None,
-        typer.Option(metavar="WINDOW", help='Read nothing then: "22:00-06:00 mon-fri Europe/Berlin"; may be repeated.'),
+        typer.Option(metavar="WINDOW", help='Do not read during: "22:00-06:00 mon-fri Europe/Berlin". Repeatable.'),
     ] = None,
     reason: arguments.Why = "",
 ) -> None:
-    """Bound a source, a kind or all; what is not given stays.
+    """Set limits for a source, a kind or everything.
 
-    Of several rules the strictest counts, from the next request on. Blackout windows replace the ones before; their times
-    are local where no zone is named.
+    Omitted options stay as they are. The strictest of several rules applies, from the next request on. New blackout windows
+    replace the old ones; their times are local unless a time zone is given.
+
+    Example: catchment throttle set mail --per-hour 500 --blackout "08:00-18:00 mon-fri"
     """
     given: dict[str, Any] = {
         name: value
@@ -81,7 +85,7 @@ def set_rule(
         if value
     }
     if not given:
-        raise BadInput("nothing to set; give at least one of the options that `catchment throttle set --help` shows")
+        raise BadInput("options: none given; see `catchment throttle set --help`")
     with session.writing() as ledger:
         where = _scope(ledger, scope)
         rule = replace(ledger.throttles.get(where), **given)
@@ -91,47 +95,56 @@ def set_rule(
 
 @app.command()
 def clear(scope: Scope, reason: arguments.Why = "") -> None:
-    """Remove the rule of a source, a kind or all.
+    """Remove all limits of a source, a kind or everything.
 
-    A pause goes with it.
+    Also ends a pause.
+
+    Example: catchment throttle clear mail
     """
     from catchment.pacing.rules import Rule
 
     with session.writing() as ledger:
         where = _scope(ledger, scope)
         if ledger.throttles.get(where) == Rule():
-            raise NotFound(f"there is no rule for {where}; `catchment throttle show` lists those there are")
+            raise NotFound(f"{where}: no limits set; see `catchment throttle show`")
         ledger.throttles.put(where, Rule(), session.operator(), reason)
-    render.say(f"{where}: the rule is gone")
+    render.say(f"{where}: limits removed")
 
 
 @app.command()
 def pause(scope: Scope, reason: arguments.Why = "") -> None:
-    """Read nothing of a source, a kind or all for now.
+    """Pause a source, a kind or everything.
 
-    No sync begins and no request is made; what is in the library stays.
+    No sync starts and no request is sent. The documents stay in the library.
+
+    Example: catchment throttle pause all --reason "on the train"
     """
     _pause(scope, True, reason)
 
 
 @app.command()
 def resume(scope: Scope, reason: arguments.Why = "") -> None:
-    """Go on after `throttle pause`; the other rules stay."""
+    """Resume after `throttle pause`; other limits stay.
+
+    Example: catchment throttle resume all
+    """
     _pause(scope, False, reason)
 
 
 @app.command("reset-breaker")
 def reset_breaker(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A source, or a host as `throttle show` names it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A source, or a host as shown by `throttle show`.")],
 ) -> None:
-    """Let a failing source or host be asked again.
+    """Close the circuit breaker of a source or host.
 
-    A refused login is tried again by it, too.
+    Requests are allowed again, also after a refused login.
+
+    Example: catchment throttle reset-breaker mail
     """
     with session.writing() as ledger:
         keys = [row.key for row in ledger.pacing.breakers() if name in (row.key, row.key.partition(":")[2])]
         if not keys:
-            raise NotFound(f"no breaker of {name} has counted a failure; see `catchment throttle show`")
+            raise NotFound(f"{name}: no circuit breaker has recorded a failure; see `catchment throttle show`")
         for key in keys:
             ledger.pacing.reset(key, session.operator())
     render.say(f"{', '.join(keys)}: closed")
@@ -139,10 +152,13 @@ def reset_breaker(
 
 @app.command()
 def history(
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the latest.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Number of latest events.")] = 50,
     as_json: arguments.Json = False,
 ) -> None:
-    """Show who ruled what and when, and which breakers opened."""
+    """Show changes of limits, and circuit-breaker events.
+
+    Example: catchment throttle history --limit 20
+    """
     with session.reading() as ledger:
         events = [jobs.event_json(event) for event in ledger.history.decisions(_EVENTS, limit)]
     if as_json:
@@ -150,17 +166,17 @@ def history(
     elif events:
         jobs.show_events(events)
     else:
-        render.note("no rule was set yet, and no breaker has opened")
+        render.note("no limits were changed and no circuit breaker has opened")
 
 
 def overview(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
-    """Rules, hosts, places and breakers, as `throttle show --json` prints them."""
+    """Return the state of throttling in the form of `throttle show --json`."""
     places: dict[str, dict[str, Any]] = {}
-    for one in ledger.pacing.places():
+    for place in ledger.pacing.places():
         counts = places.setdefault(
-            one.host, {"host": one.host, "transferring": 0, "waiting": 0, "at_once": one.at_once}
+            place.host, {"host": place.host, "transferring": 0, "waiting": 0, "at_once": place.at_once}
         )
-        counts["transferring" if one.held else "waiting"] += 1
+        counts["transferring" if place.held else "waiting"] += 1
     return {
         "rules": [
             {"scope": r.scope, **r.rule.as_json(), "since": r.changed, "begun_this_hour": r.begun, "hour_ends": r.until}
@@ -199,61 +215,61 @@ def _pause(name: str, on: bool, reason: str) -> None:
     with session.writing() as ledger:
         where = _scope(ledger, name)
         ledger.throttles.put(where, replace(ledger.throttles.get(where), paused=on), session.operator(), reason)
-    render.say(f"{where} is paused; go on with `catchment throttle resume {name}`" if on else f"{where} goes on")
+    render.say(f"{where}: paused; resume with `catchment throttle resume {name}`" if on else f"{where}: resumed")
 
 
 def _scope(ledger: Ledger, name: str) -> str:
-    """The scope that a person means: "all", a source, a kind, or either with its prefix. Raises BadInput, NotFound."""
+    """Return the canonical scope: "all", "kind:KIND" or "source:NAME". Raises BadInput, NotFound."""
     from catchment.pacing.rules import ALL, scope
     from connectors import kinds
 
-    what, colon, rest = name.partition(":")
+    prefix, colon, rest = name.partition(":")
     name = rest if colon else name
     if name == ALL and not colon:
         return ALL
-    if colon and what not in ("kind", "source"):
-        raise BadInput(f"{what}: is no scope; write all, kind:{name} or source:{name}")
-    is_kind = name in kinds() and what != "source"
-    is_source = what != "kind" and any(source.name == name for source in ledger.sources.all())
+    if colon and prefix not in ("kind", "source"):
+        raise BadInput(f"{prefix}:{name}: not a scope; use all, kind:{name} or source:{name}")
+    is_kind = name in kinds() and prefix != "source"
+    is_source = prefix != "kind" and any(source.name == name for source in ledger.sources.all())
     if is_kind and is_source and not colon:
-        raise BadInput(f"{name} is a source and a kind; write source:{name} or kind:{name}")
+        raise BadInput(f"{name}: both a source and a kind; use source:{name} or kind:{name}")
     if is_kind:
         return scope(kind=name)
     if not is_source:
-        if what == "kind" and colon:
-            raise NotFound(f"there is no kind {name}; there are: {', '.join(kinds())}")
+        if prefix == "kind" and colon:
+            raise NotFound(f"{name}: no such kind; choose {', '.join(kinds())}")
         ledger.sources.get(name)
     return scope(source=name)
 
 
-def _print(told: Mapping[str, list[dict[str, Any]]]) -> None:
-    if told["rules"]:
-        render.show_table(("SCOPE", "SINCE", "RULE"), [(r["scope"], r["since"], _rule(r)) for r in told["rules"]])
-    if told["hosts"]:
+def _print(state: Mapping[str, list[dict[str, Any]]]) -> None:
+    if state["rules"]:
+        render.show_table(("SCOPE", "SINCE", "RULE"), [(r["scope"], r["since"], _rule(r)) for r in state["rules"]])
+    if state["hosts"]:
         render.say()
-        busy = {place["host"]: place for place in told["places"]}
+        busy = {place["host"]: place for place in state["places"]}
         render.show_table(
-            ("HOST", "A SECOND", "TOKENS", "TIMES", "LEFT", "TRANSFERS", "NOT BEFORE"),
-            [_host(host, busy) for host in told["hosts"]],
+            ("HOST", "PER SECOND", "TOKENS", "FACTOR", "LEFT", "TRANSFERS", "NOT BEFORE"),
+            [_host(host, busy) for host in state["hosts"]],
         )
-    if told["breakers"]:
+    if state["breakers"]:
         render.say()
         render.show_table(
             ("BREAKER", "STATE", "FAILURES", "UNTIL"),
-            [(b["name"], b["state"], b["failures"], _until(b)) for b in told["breakers"]],
+            [(b["name"], b["state"], b["failures"], _until(b)) for b in state["breakers"]],
         )
-        render.say("Close one now: `catchment throttle reset-breaker NAME`.")
+        render.say("Close a breaker: `catchment throttle reset-breaker NAME`.")
 
 
 def _rule(row: Mapping[str, Any]) -> str:
-    told = [
+    parts = [
         "paused" if name == "paused" else f"{name.replace('_', ' ')} {' and '.join(v) if isinstance(v, tuple) else v}"
         for name, v in row.items()
         if name not in ("scope", "since", "begun_this_hour", "hour_ends")
     ]
     if row["hour_ends"] is not None:
-        told.append(f"{row['begun_this_hour']} begun until {render.when(row['hour_ends'])}")
-    return ", ".join(told)
+        parts.append(f"{row['begun_this_hour']} started this hour, which ends {render.when(row['hour_ends'])}")
+    return ", ".join(parts)
 
 
 def _host(row: Mapping[str, Any], busy: Mapping[str, dict[str, Any]]) -> tuple[object, ...]:
@@ -265,5 +281,5 @@ def _host(row: Mapping[str, Any], busy: Mapping[str, dict[str, Any]]) -> tuple[o
 
 def _until(row: Mapping[str, Any]) -> object:
     if row["until_reset"]:
-        return "it is reset: the login was refused"
+        return "reset (login refused)"
     return row["until"]

@@ -32,7 +32,7 @@ def preview(
         render.show_json([run.told() for run in runs])
     elif runs:
         rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
-        render.show_table(("WHEN", "", "WHY"), rows)
+        render.show_table(("TIME", "", "REASON"), rows)
     else:
         render.note(_why_none(name, arguments.timing(entry.schedules, entry.watch, entry.quiet)))
 

@@ -1,4 +1,4 @@
-"""`catchment deletions`: deletions that were held back because there were too many at once, or the root was another."""
+"""`catchment deletions`: deletions held for confirmation: too many at once, or the root folder was replaced."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from console.help_pages import CommandGroup
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
 
-app = CommandGroup("Decide about deletions that were held back.")
+app = CommandGroup("Confirm or drop held deletions.\n\nExample: catchment deletions list")
 
 
 @app.command("list")
 def list_held(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Only of this source.", autocompletion=session.source_names)
+        str | None, typer.Argument(metavar="NAME", help="Only this source.", autocompletion=session.source_names)
     ] = None,
     as_json: arguments.Json = False,
 ) -> None:
-    """List the deletions that wait for your decision."""
+    """List held deletions.
+
+    Example: catchment deletions list notes
+    """
     with session.reading() as ledger:
         holds = ledger.intake.holds(ledger.sources.get(name).id if name else None)
     if as_json:
@@ -37,16 +40,18 @@ def list_held(
         render.show_table(
             ("SOURCE", "DELETIONS", "SINCE", "REASON"), [(h.source, h.count, h.held, h.reason) for h in holds]
         )
-        render.say("Really gone: `catchment deletions apply NAME`. Coming back: `catchment deletions drop NAME`.")
+        render.say("Confirm them: `catchment deletions apply NAME`. Discard them: `catchment deletions drop NAME`.")
     else:
-        render.note("no deletions are held")
+        render.note("no held deletions")
 
 
 @app.command()
 def apply(name: session.SourceName, reason: arguments.Why = "") -> None:
-    """Let the held deletions happen: the items are really gone.
+    """Confirm held deletions and remove the documents.
 
-    Their documents leave the library; what is there again at a later sync comes back.
+    Items that a later sync finds again are restored.
+
+    Example: catchment deletions apply notes
     """
     with session.writing() as ledger:
         number = ledger.intake.apply_hold(_held(ledger, name), session.operator(), reason)
@@ -55,14 +60,17 @@ def apply(name: session.SourceName, reason: arguments.Why = "") -> None:
 
 @app.command()
 def drop(name: session.SourceName, reason: arguments.Why = "") -> None:
-    """Forget the held deletions: the next sync looks afresh."""
+    """Discard held deletions; the next sync compares again.
+
+    Example: catchment deletions drop notes
+    """
     with session.writing() as ledger:
         number = ledger.intake.drop_hold(_held(ledger, name), session.operator(), reason)
-    render.say(f"{name}: {render.count(number, 'deletion')} dropped; the next sync looks afresh")
+    render.say(f"{name}: {render.count(number, 'deletion')} discarded; the next sync compares again")
 
 
 def _held(ledger: Ledger, name: str) -> int:
     source = ledger.sources.get(name)
     if not ledger.intake.holds(source.id):
-        raise NotFound(f"no deletions of {name} are held; see `catchment deletions list`")
+        raise NotFound(f"{name}: no held deletions; see `catchment deletions list`")
     return source.id

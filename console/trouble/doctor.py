@@ -1,4 +1,4 @@
-"""`catchment doctor`: what may go wrong soon or went wrong unseen, each with the command that mends it."""
+"""`catchment doctor`: hidden or upcoming problems, each with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from console.trouble import health
 
 def doctor(
     mend: Annotated[
-        bool, typer.Option("--mend", help="Clear away what is left over; changes no source and no document.")
+        bool, typer.Option("--mend", help="Remove leftovers of dead processes; changes no source and no document.")
     ] = False,
     as_json: arguments.Json = False,
 ) -> int:
-    """Examine what may go wrong soon, or went wrong unseen.
+    """Find hidden or upcoming problems.
 
-    Limits of the system, network disks, what dead processes left, leaked slots and stuck runs, clocks, growth, versions,
-    the port; each with the command that mends it. Exits with 1 when something fails; a warning is no failure.
+    Checks system limits, network disks, leftovers of dead processes, leaked slots, stuck runs, clocks, growth, versions and
+    the port, and names the command that fixes each problem. Exits with 1 on failures, not on warnings.
+
+    Example: catchment doctor --mend
     """
     from deployments.health import doctor
 

@@ -1,4 +1,4 @@
-"""`catchment health`: whether everything that has to work does."""
+"""`catchment health`: the state of every component."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 
 def health(as_json: arguments.Json = False) -> int:
-    """Ask everything that has to work whether it does.
+    """Check every component.
 
-    Disk, ledger, server, scheduler, worker, watcher, every source. Exits with 1 when something fails; a warning is no failure.
+    Checks the disk, ledger, server, scheduler, worker, watcher and every source. Exits with 1 on failures, not on warnings.
+
+    Example: catchment health --json
     """
     from deployments.health.checks import examine
 
@@ -23,7 +25,7 @@ def health(as_json: arguments.Json = False) -> int:
 
 
 def show(findings: Sequence[Finding], as_json: bool) -> int:
-    """Print what was found, what fails or warns with its remedy; the exit code."""
+    """Print findings with their remedies. Return the exit code."""
     from catchment.status import Verdict, worst
 
     verdict = worst(findings)
@@ -34,7 +36,7 @@ def show(findings: Sequence[Finding], as_json: bool) -> int:
         (finding.probe, finding.verdict.value, finding.said + (f" → {finding.remedy}" if finding.remedy else ""))
         for finding in findings
     ]
-    render.show_table(("PROBE", "VERDICT", "WHAT"), rows, states={"VERDICT"})
+    render.show_table(("PROBE", "VERDICT", "FINDING"), rows, states={"VERDICT"})
     return int(verdict is Verdict.FAIL)
 
 

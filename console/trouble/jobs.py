@@ -1,4 +1,4 @@
-"""`catchment jobs`: the work on each version of each item."""
+"""`catchment jobs`: the processing of each version of each item."""
 
 from __future__ import annotations
 
@@ -14,22 +14,33 @@ from console.help_pages import CommandGroup
 if TYPE_CHECKING:
     from catchment.ledger import Event, JobRow
 
-app = CommandGroup("See the work on each version of each item.")
+app = CommandGroup("Inspect the processing of single items.\n\nExample: catchment jobs list --state retrying")
 
 
 @app.command("list")
 def list_jobs(
     *,
-    state: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
-    source: Annotated[
-        str | None, typer.Option(help="Only jobs of this source.", autocompletion=session.source_names)
+    state: Annotated[
+        JobState | None,
+        typer.Option(
+            metavar="STATE",
+            help="Only jobs in this state: pending, running, retrying, succeeded, quarantined, skipped, cancelled, superseded.",
+        ),
     ] = None,
-    since: Annotated[str | None, typer.Option(help="Only jobs enqueued since: 2h, 7d, or a date.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="At most so many.")] = 100,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only jobs of this source.", autocompletion=session.source_names)
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only jobs enqueued since: 2h, 7d, or a date.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Maximum number of jobs.")] = 100,
     as_json: arguments.Json = False,
     ndjson: Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """List jobs, the latest first."""
+    """List jobs, latest first.
+
+    Example: catchment jobs list --source notes --since 2h
+    """
     after = arguments.moment(since) if since else None
     with session.reading() as ledger:
         if source:
@@ -40,25 +51,28 @@ def list_jobs(
     elif as_json:
         render.show_json([_job(row) for row in rows])
     elif rows:
-        headers = ("JOB", "STATE", "REASON", "TRIED", "ENQUEUED", "SOURCE", "ITEM")
+        headers = ("JOB", "STATE", "REASON", "ATTEMPTS", "ENQUEUED", "SOURCE", "ITEM")
         table = [(r.id, r.state, r.reason, r.attempt, r.enqueued, r.source, r.item) for r in rows]
         render.show_table(headers, table, states={"STATE"})
     else:
-        render.note("no such jobs")
+        render.note("no matching jobs")
 
 
 @app.command("show")
 def show_job(
-    job: Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="The number of the job.")],
+    job: Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="Number of the job.")],
     as_json: arguments.Json = False,
 ) -> None:
-    """Show one job and its history."""
+    """Show a job and its history.
+
+    Example: catchment jobs show 42
+    """
     with session.reading() as ledger:
         row = ledger.queue.job(job)
         history = [event_json(event) for event in ledger.history.of_job(job)]
-    told = _job(row)
+    shown = _job(row)
     if as_json:
-        render.show_json({**told, "history": history})
+        render.show_json({**shown, "history": history})
         return
     render.show_fields(
         {
@@ -68,9 +82,9 @@ def show_job(
             "state": row.state,
             "reason": row.reason,
             "error": row.error,
-            "tried": row.attempt,
+            "attempts": row.attempt,
             "enqueued": row.enqueued,
-            "next attempt": told["next_attempt"],
+            "next attempt": shown["next_attempt"],
             "finished": row.finished,
         }
     )
@@ -79,13 +93,13 @@ def show_job(
 
 
 def show_events(history: Sequence[Mapping[str, Any]]) -> None:
-    """Print a history, the oldest event first."""
-    headers = ("WHEN", "WHAT", "BY", "WHY")
+    """Print a history, oldest event first."""
+    headers = ("TIME", "EVENT", "BY", "REASON")
     render.show_table(headers, [(event["at"], event["event"], event["actor"], event["reason"]) for event in history])
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """One event of a history, as scripts see it."""
+    """Return an event in the form of `--json`."""
     return {
         "at": event.at,
         "event": event.event,

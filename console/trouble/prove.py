@@ -1,4 +1,4 @@
-"""`catchment prove`: whether the library has what the source has."""
+"""`catchment prove`: verify that the library matches a source."""
 
 from __future__ import annotations
 
@@ -22,44 +22,48 @@ _ITEMS_SHOWN = 50
 def prove(
     name: session.SourceName,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also parse a random sample of 200 items afresh and compare their texts.")
+        bool, typer.Option("--deep", help="Also parse a random sample of 200 items again and compare the texts.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Queue what is missing or stale again, and let go of what is gone.")
+        bool, typer.Option("--repair", help="Queue missing and outdated items, and delete documents of missing items.")
     ] = False,
     as_json: arguments.Json = False,
 ) -> int:
     """Compare a source with the library, item by item.
 
-    Lists it anew and compares contents, documents, passages and the index. Exits with 1 when something differs, or with
-    --repair when deletions are held.
+    Lists the source again and compares contents, documents, chunks and the index. Exits with 1 if anything differs, or with
+    --repair if deletions are held.
+
+    Example: catchment prove notes --repair
     """
     entry = source_lifecycle.entry(name)
     with session.writing() as ledger:
-        found, held = _proven(ledger, entry, deep=deep, repair=repair)
-    told = _json(found) | ({"texts_compared": found.texts} if deep else {}) | ({"held": held} if repair else {})
+        proof, held = _compare(ledger, entry, deep=deep, repair=repair)
+    output = _json(proof) | ({"texts_compared": proof.texts} if deep else {}) | ({"held": held} if repair else {})
     if as_json:
-        render.show_json(told)
+        render.show_json(output)
     else:
-        _show(found)
+        _show(proof)
         if deep:
-            render.say(f"{render.count(found.texts, 'text')} compared with a fresh parse")
-    if found.holds:
+            render.say(f"{render.count(proof.texts, 'text')} compared with a fresh parse")
+    if proof.holds:
         return 0
     if not repair:
         if not as_json:
-            render.note(f"mend it with `catchment prove {name} --repair`; what is only new comes with the next sync")
+            render.note(
+                f"{name}: differences proof; repair with `catchment prove {name} --repair` (a sync adds new items)"
+            )
         return 1
-    asked = _asked_for_a_sync(entry)
+    is_requested = _request_sync(entry)
     if not as_json:
-        how = "a sync was asked for" if asked else f"they come in with `catchment sync {name}`"
-        render.say(f"what differs is in the queue, and {how}")
+        remedy = "sync requested" if is_requested else f"process them with `catchment sync {name}`"
+        render.say(f"{name}: differing items queued; {remedy}")
         if held:
             render.note(f"{render.count(held, 'deletion')} held; see `catchment deletions list {name}`")
     return 1 if held else 0
 
 
-def _proven(ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> tuple[Proven, int]:
+def _compare(ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> tuple[Proven, int]:
     from catchment.sync import prove
     from connectors import connector_class
 
@@ -67,12 +71,12 @@ def _proven(ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> 
     connector = connector_class(entry.kind)
     policy = entry.settings.policy(connector.policy)
     source = source_lifecycle.known(ledger, entry.name)
-    found = prove.prove(session.home(), ledger, source, connector(entry.settings), policy, deep=deep)
-    held = prove.repair(ledger, source, found, session.operator()) if repair and not found.holds else 0
-    return found, held
+    proof = prove.prove(session.home(), ledger, source, connector(entry.settings), policy, deep=deep)
+    held = prove.repair(ledger, source, proof, session.operator()) if repair and not proof.holds else 0
+    return proof, held
 
 
-def _asked_for_a_sync(entry: SourceEntry) -> bool:
+def _request_sync(entry: SourceEntry) -> bool:
     server = session.running()
     if server is None:
         return False
@@ -81,45 +85,45 @@ def _asked_for_a_sync(entry: SourceEntry) -> bool:
     try:
         runs.start_sync(server, entry.kind, entry.name)
     except NotFound:
-        return False  # it is not deployed yet
+        return False  # not deployed yet
     return True
 
 
-def _show(found: Proven) -> None:
+def _show(proof: Proven) -> None:
     from catchment.sync.prove import Flaw
 
-    shown = [folder for folder in found.folders if folder.flaws or folder.digest is None]
-    if len(found.folders) <= _FOLDERS_SHOWN:
-        shown = list(found.folders)
-    headers = ("FOLDER", "SOURCE", "LEDGER", "LIBRARY", "APART", *(flaw.upper() for flaw in Flaw), "HASH")
+    shown = [folder for folder in proof.folders if folder.flaws or folder.digest is None]
+    if len(proof.folders) <= _FOLDERS_SHOWN:
+        shown = list(proof.folders)
+    headers = ("FOLDER", "SOURCE", "LEDGER", "LIBRARY", "ISOLATED", *(flaw.upper() for flaw in Flaw), "HASH")
     rows = [_row(folder.name or ".", [folder]) for folder in shown]
-    render.show_table(headers, [*rows, _row("all", found.folders)])
-    if found.findings:
+    render.show_table(headers, [*rows, _row("all", proof.folders)])
+    if proof.findings:
         render.say()
-        told = [(finding.flaw, finding.item, finding.why) for finding in found.findings[:_ITEMS_SHOWN]]
-        render.show_table(("FLAW", "ITEM", "WHY"), told)
-        if len(found.findings) > _ITEMS_SHOWN:
-            render.say(f"… and {len(found.findings) - _ITEMS_SHOWN} more; --json tells them all")
-    for line in found.index:
+        rows = [(finding.flaw, finding.item, finding.why) for finding in proof.findings[:_ITEMS_SHOWN]]
+        render.show_table(("FLAW", "ITEM", "REASON"), rows)
+        if len(proof.findings) > _ITEMS_SHOWN:
+            render.say(f"… and {len(proof.findings) - _ITEMS_SHOWN} more; --json lists all")
+    for line in proof.index:
         render.say(line)
-    if found.holds:
-        render.say(f"{found.source}: the library has what the source has, and nothing else")
+    if proof.holds:
+        render.say(f"{proof.source}: the library matches the source")
 
 
 def _row(name: str, folders: tuple[FolderProof, ...] | list[FolderProof]) -> tuple[object, ...]:
     from catchment.sync.prove import Flaw
 
-    sums = [sum(getattr(f, what) for f in folders) for what in ("source", "ledger", "library", "set_apart")]
+    sums = [sum(getattr(f, column) for f in folders) for column in ("source", "ledger", "library", "set_apart")]
     flaws = [sum(f.flaws.get(flaw, 0) for f in folders) for flaw in Flaw]
     hashes = {f.digest for f in folders}
-    told = "differs" if None in hashes else hashes.pop() if len(folders) == 1 else "equal"
-    return (name, *sums, *flaws, told)
+    verdict = "differs" if None in hashes else hashes.pop() if len(folders) == 1 else "equal"
+    return (name, *sums, *flaws, verdict)
 
 
-def _json(found: Proven) -> dict[str, Any]:
+def _json(proof: Proven) -> dict[str, Any]:
     return {
-        "source": found.source,
-        "holds": found.holds,
+        "source": proof.source,
+        "holds": proof.holds,
         "folders": [
             {
                 "folder": f.name,
@@ -130,8 +134,8 @@ def _json(found: Proven) -> dict[str, Any]:
                 **{flaw.value: number for flaw, number in f.flaws.items()},
                 "hash": f.digest,
             }
-            for f in found.folders
+            for f in proof.folders
         ],
-        "findings": [{"flaw": f.flaw, "item": f.item, "why": f.why} for f in found.findings],
-        "index": found.index,
+        "findings": [{"flaw": f.flaw, "item": f.item, "why": f.why} for f in proof.findings],
+        "index": proof.index,
     }

@@ -1,4 +1,4 @@
-"""`catchment quarantine`: items that could not be processed, why, and what to do with them."""
+"""`catchment quarantine`: inspect, retry and discard items that could not be processed."""
 
 from __future__ import annotations
 
@@ -14,21 +14,30 @@ from console.help_pages import CommandGroup
 if TYPE_CHECKING:
     from catchment.ledger import Cluster, QuarantineEntry
 
-app = CommandGroup("Review items that could not be processed.")
+app = CommandGroup("Inspect, retry and discard failed items.\n\nExample: catchment quarantine list")
 
-Job = Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="The number of the job.")]
-Jobs = Annotated[list[int], typer.Argument(metavar="JOB...", max=arguments.LARGEST, help="The numbers of the jobs.")]
-Source = Annotated[str | None, typer.Option(help="Only of this source.", autocompletion=session.source_names)]
-ForCause = Annotated[str | None, typer.Option("--cluster", help="Only with this cause; see `quarantine stats`.")]
-ForReason = Annotated[Reason | None, typer.Option(help="Only with this reason.")]
-_MISSED = "missed at their source; see `catchment quarantine list` and `catchment deletions list`"
+Job = Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="Number of the job.")]
+Jobs = Annotated[list[int], typer.Argument(metavar="JOB...", max=arguments.LARGEST, help="Numbers of the jobs.")]
+Source = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Only this source.", autocompletion=session.source_names)
+]
+ForCause = Annotated[
+    str | None, typer.Option("--cluster", metavar="CLUSTER", help="Only this cause; see `quarantine stats`.")
+]
+ForReason = Annotated[
+    Reason | None, typer.Option(metavar="REASON", help="Only this reason, as `quarantine list` shows it.")
+]
+_MISSING = "missing at the source; see `catchment quarantine list` and `catchment deletions list`"
 
 
 @app.command("list")
 def list_entries(
     source: Source = None, reason: ForReason = None, cluster: ForCause = None, as_json: arguments.Json = False
 ) -> None:
-    """List the items in quarantine with their reasons."""
+    """List quarantined items with the reasons.
+
+    Example: catchment quarantine list --source notes
+    """
     with session.reading() as ledger:
         if source:
             ledger.sources.get(source)
@@ -36,17 +45,20 @@ def list_entries(
     if as_json:
         render.show_json([_entry(entry) for entry in entries])
     elif entries:
-        headers = ("JOB", "REASON", "TRIED", "LAST", "SOURCE", "ITEM", "MESSAGE")
+        headers = ("JOB", "REASON", "ATTEMPTS", "LAST", "SOURCE", "ITEM", "MESSAGE")
         rows = [(e.job, e.reason, e.attempts, e.last_failed, e.source, e.item, e.message) for e in entries]
         render.show_table(headers, rows)
-        render.say("Try again: `catchment quarantine retry JOB`. More: `catchment quarantine show JOB`.")
+        render.say("Retry: `catchment quarantine retry JOB`. Details: `catchment quarantine show JOB`.")
     else:
-        render.note("nothing is in quarantine")
+        render.note("the quarantine is empty")
 
 
 @app.command("show")
 def show_entry(job: Job, as_json: arguments.Json = False) -> None:
-    """Show one entry: what failed, how often, where, and your notes."""
+    """Show an entry with its error, attempts and notes.
+
+    Example: catchment quarantine show 42
+    """
     with session.reading() as ledger:
         entry = ledger.quarantine.show(job)
     if as_json:
@@ -60,10 +72,10 @@ def show_entry(job: Job, as_json: arguments.Json = False) -> None:
             "reason": entry.reason,
             "message": entry.message,
             "error": entry.error,
-            "tried": entry.attempts,
+            "attempts": entry.attempts,
             "first failed": entry.first_failed,
             "last failed": entry.last_failed,
-            "a retry": "can help" if entry.retry_helps else "will not help until the item or the program changes",
+            "retry": "may help" if entry.retry_helps else "useless until the item or the program changes",
             "last good version": _last_good(entry.document),
             "notes": "; ".join(entry.notes),
             "run": session.run_address(entry.run),
@@ -77,45 +89,52 @@ def show_entry(job: Job, as_json: arguments.Json = False) -> None:
 @app.command()
 def retry(
     jobs: Annotated[
-        list[int] | None, typer.Argument(metavar="JOB...", max=arguments.LARGEST, help="The numbers of the jobs.")
+        list[int] | None, typer.Argument(metavar="JOB...", max=arguments.LARGEST, help="Numbers of the jobs.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that the other options leave.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All entries that match the other options.")] = False,
     reason: ForReason = None,
     source: Source = None,
     cluster: ForCause = None,
 ) -> None:
-    """Try items again, at the next sync of their source."""
+    """Retry items at the next sync of their source.
+
+    Example: catchment quarantine retry --all --source notes
+    """
     if everything == bool(jobs):
-        raise BadInput(
-            "name the jobs to retry, or give --all (with --reason, --source or --cluster to narrow it), not both"
-        )
+        raise BadInput("JOB: name jobs, or pass --all (and --reason, --source or --cluster to select), but not both")
     if jobs and (reason or source or cluster):
-        raise BadInput("--reason, --source and --cluster go with --all; leave them or the job numbers out")
+        raise BadInput("--reason, --source, --cluster: only with --all; remove them or the job numbers")
     with session.writing() as ledger:
         if source:
             ledger.sources.get(source)
         chosen = jobs or [entry.job for entry in ledger.quarantine.list(source, reason, cluster)]
         number = ledger.quarantine.retry(chosen, session.operator())
     if jobs and not number:
-        raise NotFound(f"none of these jobs is in quarantine, or they are {_MISSED}")
-    render.say(f"{render.count(number, 'item')} back in the queue; `catchment sync NAME` takes them up now")
+        raise NotFound(f"JOB: none is in quarantine, or they are {_MISSING}")
+    render.say(f"{render.count(number, 'item')} queued; process them now with `catchment sync NAME`")
     if others := len(set(chosen)) - number:
-        render.note(f"{render.count(others, 'of the jobs is', 'of the jobs are')} not in quarantine, or {_MISSED}")
+        render.note(f"{render.count(others, 'job is', 'jobs are')} not in quarantine, or {_MISSING}")
 
 
 @app.command()
-def note(job: Job, text: Annotated[str, typer.Argument(metavar="TEXT", help="What you found out.")]) -> None:
-    """Write a note on an entry."""
+def note(job: Job, text: Annotated[str, typer.Argument(metavar="TEXT", help="Text of the note.")]) -> None:
+    """Add a note to an entry.
+
+    Example: catchment quarantine note 42 "encrypted, ask Ada"
+    """
     with session.writing() as ledger:
         ledger.quarantine.note(job, text, session.operator())
-    render.say("noted")
+    render.say("note added")
 
 
 @app.command()
 def discard(jobs: Jobs, reason: arguments.Why = "") -> None:
-    """Give items up; they are tried again only when they change."""
+    """Discard entries; items are retried only if they change.
+
+    Example: catchment quarantine discard 42 43
+    """
     with session.writing() as ledger:
-        # What is not in quarantine comes first: it is refused before anything is given up.
+        # Jobs that are not in quarantine first: they raise before anything is discarded.
         chosen = sorted(set(jobs), key=lambda job: ledger.queue.job(job).state is JobState.QUARANTINED)
         for job in chosen:
             ledger.quarantine.discard(job, session.operator(), reason)
@@ -124,9 +143,14 @@ def discard(jobs: Jobs, reason: arguments.Why = "") -> None:
 
 @app.command()
 def purge(
-    older_than: Annotated[str, typer.Option(help="Only entries whose last failure is older: 30d, 12w.")],
+    older_than: Annotated[
+        str, typer.Option(metavar="DURATION", help="Only entries whose last failure is older: 30d, 12w.")
+    ],
 ) -> None:
-    """Give up all entries that failed last long ago."""
+    """Discard entries whose last failure is older than an age.
+
+    Example: catchment quarantine purge --older-than 30d
+    """
     age = arguments.length(older_than)
     with session.writing() as ledger:
         number = ledger.quarantine.purge(age, session.operator())
@@ -135,20 +159,23 @@ def purge(
 
 @app.command()
 def stats(as_json: arguments.Json = False) -> None:
-    """Count the entries by reason and group those with one cause."""
+    """Count entries by reason, and group them by cause.
+
+    Example: catchment quarantine stats
+    """
     with session.reading() as ledger:
         counts, clusters = ledger.quarantine.stats(), ledger.quarantine.clusters()
     if as_json:
         render.show_json({"sources": counts, "clusters": [_cluster(cluster) for cluster in clusters]})
         return
     if not clusters:
-        render.note("nothing is in quarantine")
+        render.note("the quarantine is empty")
         return
     rows = [(source, reason, number) for source, reasons in counts.items() for reason, number in reasons.items()]
     render.show_table(("SOURCE", "REASON", "ITEMS"), rows)
     render.say()
     render.show_table(("CLUSTER", "ITEMS", "ERROR", "MESSAGE"), [(c.id, c.count, c.error, c.message) for c in clusters])
-    render.say("Try all of one cause again: `catchment quarantine retry --all --cluster CLUSTER`.")
+    render.say("Retry all with one cause: `catchment quarantine retry --all --cluster CLUSTER`.")
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
@@ -164,8 +191,8 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
 
 def _last_good(document: int | None) -> str:
     if document is None:
-        return "none; nothing of it is in the library"
-    return f"stays in the library; to see it: catchment show {document}"
+        return "none in the library"
+    return f"document {document}, see `catchment show {document}`"
 
 
 def _entry(entry: QuarantineEntry, *, whole: bool = False) -> dict[str, Any]:

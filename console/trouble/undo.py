@@ -1,4 +1,4 @@
-"""`catchment undo`: bring the library back to what it was before a sync."""
+"""`catchment undo`: restore the library to its state before a sync."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from catchment.ledger.items.undo import Undone
 
 _SHOWN = 50
+_ACTIONS = {"take out": "remove", "bring back": "restore", "set back": "revert", "left": "skip"}
+"""Words for the actions, whose values are part of the JSON output."""
 
 
 def undo(
@@ -20,16 +22,18 @@ def undo(
         typer.Argument(
             metavar="SYNC",
             max=arguments.LARGEST,
-            help="The number of the sync; `catchment sources show NAME` lists them.",
+            help="Number of the sync; `catchment sources show NAME` lists them.",
         ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the changes.")] = False,
     reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> None:
-    """Take back what a sync did to the library.
+    """Undo the changes of a sync in the library.
 
-    Nothing is changed at the source, and what was undone stays so until it changes there.
+    Nothing at the source is changed. An undone item stays as it is until it changes at the source.
+
+    Example: catchment undo 34 --dry-run
     """
     if dry_run:
         with session.reading() as ledger:
@@ -40,8 +44,8 @@ def undo(
         with session.writing() as ledger:
             done = ledger.undo.undo(sync, session.operator(), reason, alive)
     if as_json:
-        deeds = [{"do": deed, "item": path} for path, deed in done.deeds.items()]
-        render.show_json({"source": done.source, "sync": sync, "undo": done.number, "deeds": deeds})
+        actions = [{"do": action, "item": path} for path, action in done.deeds.items()]
+        render.show_json({"source": done.source, "sync": sync, "undo": done.number, "deeds": actions})
     else:
         _show(done)
 
@@ -50,20 +54,20 @@ def _show(done: Undone) -> None:
     from catchment.ledger.items.undo import UndoAction
 
     if not done.deeds:
-        render.say(f"{done.source} is as it was before sync {done.sync_id} already")
+        render.say(f"{done.source}: sync {done.sync_id} changed nothing that could be undone")
         return
     shown = list(done.deeds.items())[:_SHOWN]
-    render.show_table(("DO", "ITEM"), [(deed, path) for path, deed in shown])
+    render.show_table(("ACTION", "ITEM"), [(_ACTIONS[action.value], path) for path, action in shown])
     if len(done.deeds) > len(shown):
-        render.say(f"… and {len(done.deeds) - len(shown)} more; --json tells them all")
+        render.say(f"… and {len(done.deeds) - len(shown)} more; --json lists all")
     words = {
-        UndoAction.BRING_BACK: "brought back",
-        UndoAction.SET_BACK: "set back",
-        UndoAction.TAKE_OUT: "taken out",
-        UndoAction.LEFT: "left, for they changed again",
+        UndoAction.BRING_BACK: "restored",
+        UndoAction.SET_BACK: "reverted",
+        UndoAction.TAKE_OUT: "removed",
+        UndoAction.LEFT: "skipped, changed since",
     }
-    told = ", ".join(f"{number} {how}" for deed, how in words.items() if (number := done.count(deed)))
+    counts = ", ".join(f"{number} {result}" for action, result in words.items() if (number := done.count(action)))
     if done.number is None:
-        render.say(f"{done.source}: sync {done.sync_id} would be undone: {told}")
+        render.say(f"{done.source}: undoing sync {done.sync_id} would change: {counts}")
     else:
-        render.say(f"{done.source}: {told}; to have it again: `catchment undo {done.number}`")
+        render.say(f"{done.source}: {counts}; to revert: `catchment undo {done.number}`")

@@ -120,11 +120,11 @@ def test_why_is_told_of_what_is_here_and_of_what_is_not(person: Person, folder: 
         return person("why", path).ok().out
 
     assert "it is in the library as document" in because(folder / "Water.md")
-    assert "it is in quarantine: parse_error" in because(folder / "cut.pdf")
-    assert "it was skipped: unsupported" in because(folder / "logger.dat")
-    assert "leaves it out: excluded by the source's settings" in because(folder / "draft.tmp")
+    assert "quarantined (parse_error" in because(folder / "cut.pdf")
+    assert "skipped: unsupported" in because(folder / "logger.dat")
+    assert "not read (excluded by the source's settings" in because(folder / "draft.tmp")
     assert "no such file" in because(folder / "never.md")
-    assert "outside of every source" in because(PROJECT / "README.md")
+    assert "outside all sources" in because(PROJECT / "README.md")
     person("why", folder.parent / "nothing" / "never.md").refused(4)
 
 
@@ -171,7 +171,7 @@ def test_an_item_is_given_up_until_it_changes(person: Person, folder: Path) -> N
 
 
 def test_configuration_and_ledger_are_sound(person: Person) -> None:
-    assert person("config", "validate").ok().out == "1 source, all valid\n"
+    assert person("config", "validate").ok().out == "sources.yaml: valid, 1 source\n"
     person("config", "show", "--json").ok()
     person("ledger", "check", "--deep").ok()
 

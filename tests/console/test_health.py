@@ -49,7 +49,7 @@ def test_all_is_well(cli: Cli, server: Standin) -> None:
     assert verdicts(said) == dict.fromkeys(
         ["disk", "ledger", "server", "scheduler", "worker", "watcher", "source notes"], "ok"
     )
-    assert cli("health").out.splitlines()[0].split() == ["PROBE", "VERDICT", "WHAT"]
+    assert cli("health").out.splitlines()[0].split() == ["PROBE", "VERDICT", "FINDING"]
 
 
 def test_when_nothing_runs_health_fails_and_says_what_to_do(cli: Cli, filled: Path) -> None:

@@ -80,7 +80,7 @@ def test_an_entry_is_shown_with_its_traceback_and_notes(filled: Path, cli: Cli) 
 
 
 def test_an_entry_leads_to_the_last_good_version(filled: Path, cli: Cli) -> None:
-    assert "nothing of it is in the library" in cli("quarantine", "show", str(_job(cli, "broken.pdf"))).out
+    assert "none in the library" in cli("quarantine", "show", str(_job(cli, "broken.pdf"))).out
     with closing(Ledger.open(Home(filled).database_url)) as ledger:
         source = ledger.sources.get("notes").id
         sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="0.1.0", alive=alive)
@@ -92,7 +92,7 @@ def test_an_entry_leads_to_the_last_good_version(filled: Path, cli: Cli) -> None
         ledger.syncs.end(sync.id, "completed", {})
     shown = cli("quarantine", "show", str(job), "--json").json
     assert cli("show", str(shown["document"]), "--json").json["item"] == "Hive.md"
-    assert f"catchment show {shown['document']}\n" in cli("quarantine", "show", str(job)).out
+    assert f"catchment show {shown['document']}`\n" in cli("quarantine", "show", str(job)).out
 
 
 @pytest.mark.parametrize("choice", ["by number", "--all", "--reason"])
@@ -137,7 +137,7 @@ def test_the_quarantine_is_counted_by_reason_and_cause(filled: Path, cli: Cli) -
     assert "parse_error" in cli("quarantine", "stats").out
     assert cli("quarantine", "retry", "--all", "--cluster", "another cause").out.startswith("0 items ")
     assert cli("quarantine", "retry", "--all", "--cluster", cluster["cluster"]).out.startswith("1 item ")
-    assert cli("quarantine", "stats").err == "nothing is in quarantine\n"
+    assert cli("quarantine", "stats").err == "the quarantine is empty\n"
 
 
 @pytest.fixture
@@ -179,12 +179,12 @@ def test_dropped_deletions_leave_everything_in_the_library(emptied: Path, cli: C
 @pytest.mark.parametrize(
     ("asked", "because"),
     [
-        ("Hive.md", "it is in the library as document "),
-        ("Swarm.md", "it is in the library as document "),
-        ("broken.pdf", "it is in quarantine: parse_error: the PDF ends too early; `catchment quarantine show "),
-        ("later.md", "it failed and is tried again in "),
-        ("big.bin", "it was skipped: too large"),
-        ("new.md", "it waits for its turn"),
+        ("Hive.md", "in the library as document "),
+        ("Swarm.md", "in the library as document "),
+        ("broken.pdf", "quarantined (parse_error: the PDF ends too early); see `catchment quarantine show "),
+        ("later.md", "failed; next attempt in "),
+        ("big.bin", "skipped: too large"),
+        ("new.md", "waiting to be processed"),
     ],
 )
 def test_why_says_what_became_of_an_item(filled: Path, cli: Cli, asked: str, because: str) -> None:
@@ -207,11 +207,11 @@ def test_why_says_what_keeps_a_file_out(filled: Path, vault: Path, cli: Cli, tmp
     (vault / ".catchmentignore").write_text("*.tmp\n")
     (tmp_path / "elsewhere.md").write_text("text")
     expected = {
-        vault / "unseen.md": "notes sees it now, and the next sync takes it up",
-        vault / ".hidden.md": "notes leaves it out: hidden",
-        vault / "ignored.tmp": "notes leaves it out: excluded by .catchmentignore",
-        tmp_path / "elsewhere.md": "it lies outside of every source (notes)",
-        vault / "gone.md": "there is no such file in notes",
+        vault / "unseen.md": "notes: new; add it with `catchment sync notes`",
+        vault / ".hidden.md": "notes: not read (hidden",
+        vault / "ignored.tmp": "notes: not read (excluded by .catchmentignore",
+        tmp_path / "elsewhere.md": "elsewhere.md: outside all sources (notes)",
+        vault / "gone.md": "notes: the file does not exist",
     }
     for path, reason in expected.items():
         said = cli("why", str(path))
@@ -237,13 +237,13 @@ def test_why_finds_a_name_whose_accents_are_written_in_another_way(
         said = cli("why", normalize(asked, str(path)), "--json").json
         assert [item["item"] for item in said["items"]] == [locator]
     for path in (ignored, vault / ignored):
-        assert "notes leaves it out: excluded by .catchmentignore" in cli("why", normalize(asked, str(path))).out
+        assert "notes: not read (excluded by .catchmentignore" in cli("why", normalize(asked, str(path))).out
 
 
 def test_why_says_when_the_source_is_paused(filled: Path, vault: Path, cli: Cli) -> None:
     (vault / "unseen.md").write_text("text")
     cli("sources", "pause", "notes")
-    assert "notes is paused; go on with `catchment sources resume notes`" in cli("why", str(vault / "unseen.md")).out
+    assert "notes: paused; resume with `catchment sources resume notes`" in cli("why", str(vault / "unseen.md")).out
 
 
 def test_why_of_something_that_nobody_knows_exits_with_4(filled: Path, cli: Cli) -> None:
@@ -262,10 +262,10 @@ def test_nothing_is_discarded_when_one_of_the_jobs_cannot_be(filled: Path, cli: 
 def test_a_retry_tells_which_jobs_are_not_in_quarantine(filled: Path, cli: Cli) -> None:
     broken, other = str(_job(cli, "broken.pdf")), str(_job(cli, "Hive.md"))
     said = cli("quarantine", "retry", other, "999999")
-    assert (said.code, said.out, "none of these jobs is in quarantine" in said.err) == (4, "", True)
+    assert (said.code, said.out, "JOB: none is in quarantine" in said.err) == (4, "", True)
     said = cli("quarantine", "retry", broken, other)
     assert (said.code, said.out[:7]) == (0, "1 item ")
-    assert "1 of the jobs is not in quarantine" in said.err
+    assert "1 job is not in quarantine" in said.err
 
 
 def test_a_retry_tells_which_jobs_are_missed_at_their_source(filled: Path, cli: Cli) -> None:
@@ -281,9 +281,9 @@ def test_a_retry_tells_which_jobs_are_missed_at_their_source(filled: Path, cli: 
         ledger.syncs.end(sync.id, "completed", {"held": 2})
     jobs = [str(_job(cli, name)) for name in ("broken.pdf", "worse.pdf")]
     said = cli("quarantine", "retry", *jobs)
-    assert (said.code, "missed at their source" in said.err, "deletions list" in said.err) == (4, True, True)
+    assert (said.code, "missing at the source" in said.err, "deletions list" in said.err) == (4, True, True)
     said = cli("quarantine", "retry", "--all")
-    assert (said.code, said.out[:7], "2 of the jobs are not in quarantine, or missed" in said.err) == (
+    assert (said.code, said.out[:7], "2 jobs are not in quarantine, or missing" in said.err) == (
         0,
         "0 items",
         True,
@@ -295,7 +295,7 @@ def test_why_says_which_ignore_file_keeps_a_folder_from_being_listed(filled: Pat
     (vault / "Bees" / ".catchmentignore").write_text("*.tmp\n" * 200_000)
     said = cli("why", str(vault / "Bees" / "unseen.md"))
     assert (said.code, said.err) == (0, "")
-    assert "notes cannot list it: .catchmentignore cannot be read (file too large: more than 5,000 lines" in said.out
+    assert "notes: cannot be listed (.catchmentignore cannot be read (file too large: more than 5,000 lines" in said.out
     (vault / ".catchmentignore").write_text("*.tmp\n" * 200_000)
     said = cli("why", str(vault / "Bees" / "unseen.md"))
     assert (said.code, said.err.count("\n")) == (10, 1)
@@ -312,7 +312,7 @@ def test_why_finds_a_file_whose_name_is_no_text(filled: Path, vault: Path, cli: 
         ledger.intake.record(sync.id, [Upsert(Item(locator, "", "v1"))], {})
         ledger.syncs.end(sync.id, "completed", {})
     assert [item["item"] for item in cli("why", str(path), "--json").json["items"]] == [locator]
-    assert "notes sees it now" in cli("why", str(vault / os.fsdecode(b"th\xe9.md"))).out
+    assert "notes: new; add it with" in cli("why", str(vault / os.fsdecode(b"th\xe9.md"))).out
 
 
 def test_why_takes_a_path_by_way_of_a_link_to_the_source(
@@ -320,9 +320,9 @@ def test_why_takes_a_path_by_way_of_a_link_to_the_source(
 ) -> None:
     (vault / "unseen.md").write_text("text")
     (tmp_path / "link").symlink_to(vault)
-    assert "notes sees it now" in cli("why", str(tmp_path / "link" / "unseen.md")).out
+    assert "notes: new; add it with" in cli("why", str(tmp_path / "link" / "unseen.md")).out
     # The source may be written down by way of the link, and the shell be where it leads to.
     file = filled / "sources.yaml"
     file.write_text(file.read_text().replace(str(vault), str(tmp_path / "link")))
     monkeypatch.chdir(vault)
-    assert "notes sees it now" in cli("why", "unseen.md").out
+    assert "notes: new; add it with" in cli("why", "unseen.md").out

@@ -107,13 +107,13 @@ def test_a_vault_is_reported_with_what_is_broken_in_it(filled: Path, cli: Cli) -
     assert said.code == 0, "an orphan breaks nothing"
     assert (said.json["notes"], said.json["files"], said.json["backlinks"]) == (2, 6, 1)
     assert cli("vault", "report", "notes", "--markdown").out.startswith("# Vault quality\n")
-    assert "2 notes, 6 files in all, 1 link, 1 of them between notes" in cli("vault", "report", "notes").out
+    assert "2 notes (6 files in total), 1 link, 1 between notes" in cli("vault", "report", "notes").out
 
 
 def test_only_a_vault_is_reported_as_one(filled: Path, cli: Cli, tmp_path: Path) -> None:
     assert cli("sources", "add", "local_files", str(tmp_path), "--name", "papers").code == 0
     said = cli("vault", "report", "papers")
-    assert (said.code, "give one of kind obsidian" in said.err) == (2, True)
+    assert (said.code, "not an Obsidian vault; name an obsidian source" in said.err) == (2, True)
 
 
 def test_status_has_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
@@ -163,7 +163,7 @@ def test_a_damaged_ledger_is_reported_and_left_as_it_is(filled: Path, cli: Cli) 
 
 
 def test_a_ledger_check_names_what_does_not_hold(filled: Path, cli: Cli) -> None:
-    assert cli("ledger", "check").out == "every invariant holds\n"
+    assert cli("ledger", "check").out == "all invariants hold\n"
     assert cli("ledger", "check", "--deep", "--json").json == {"holds": True, "broken": []}
     with sqlite3.connect(filled / "ledger.db") as database:
         database.execute("DROP TRIGGER history_no_delete")
@@ -171,7 +171,7 @@ def test_a_ledger_check_names_what_does_not_hold(filled: Path, cli: Cli) -> None
     database.close()
     said = cli("ledger", "check")
     assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("broken: ")
+    assert said.err.startswith("invariant violated: ")
 
 
 def test_quick_commands_load_neither_prefect_nor_pydantic(filled: Path, process: Cli) -> None:

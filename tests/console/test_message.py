@@ -48,9 +48,9 @@ def test_a_message_is_shown_with_the_writers_own_words_its_files_and_its_convers
     out = cli("show", "INBOX;UID=2").out
     assert "Nils <nils@example.net>" in out and "copy to" in out
     assert "The sluice holds, the plan is attached." in out
-    assert "[2 quoted lines; see all with --full]" in out and "Does the sluice hold?" not in out
+    assert "[2 quoted lines; show all with --full]" in out and "Does the sluice hold?" not in out
     asked = cli("show", "INBOX;UID=1").out
-    assert "[1 line of signature; see all with --full]" in asked and "keeper" not in asked
+    assert "[1 line of signature; show all with --full]" in asked and "keeper" not in asked
     assert "plan.txt" in out
     assert "Message 2 of 2 in its conversation" in out
     assert "Ada <ada@example.org>" in out.partition("conversation")[2]

@@ -22,7 +22,7 @@ def test_a_source_is_proved_and_what_differs_is_queued(
     said = cli("prove", "papers")
     assert (said.code, said.out.splitlines()[-1]) == (
         0,
-        "papers: the library has what the source has, and nothing else",
+        "papers: the library matches the source",
     )
     assert "0 texts compared with a fresh parse" in cli("prove", "papers", "--deep").out
     (folder / "weir.md").write_text("The weir")
@@ -35,7 +35,7 @@ def test_a_source_is_proved_and_what_differs_is_queued(
         {"folder": "", "source": 1, "ledger": 0, "library": 0, "set_apart": 0, "missing": 1, "hash": ""}
     ]
     said = cli("prove", "papers", "--repair")
-    assert said.code == 0 and "in the queue, and they come in with `catchment sync papers`" in said.out
+    assert said.code == 0 and "differing items queued; process them with `catchment sync papers`" in said.out
     assert cli("prove", "papers", "--json").json["findings"] == [
         {"flaw": "waiting", "item": "weir.md", "why": "it is in the queue"}
     ]
@@ -43,6 +43,6 @@ def test_a_source_is_proved_and_what_differs_is_queued(
     monkeypatch.setattr("console.session.running", object)
     monkeypatch.setattr("console.sources.source_lifecycle.read_blocks", lambda: None)
     monkeypatch.setattr(runs, "start_sync", lambda *words: asked.append(words[1:]))
-    assert "a sync was asked for" in cli("prove", "papers", "--repair").out
+    assert "sync requested" in cli("prove", "papers", "--repair").out
     assert asked == [("local_files", "papers")]
     assert cli("prove", "paper").code == 4

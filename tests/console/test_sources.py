@@ -55,7 +55,7 @@ def test_an_added_source_is_written_down_and_known(cli: Cli, state: Path, folder
     assert (shown["syncs"], shown["next_run"]) == ([], None)
     assert "limits.max_mb" in cli("sources", "show", "papers").out
     assert [source["name"] for source in cli("status", "--json").json["sources"]] == ["papers"]
-    assert cli("config", "validate").out == "1 source, all valid\n"
+    assert cli("config", "validate").out == "sources.yaml: valid, 1 source\n"
 
 
 def test_a_priority_may_be_set_like_any_other_setting(cli: Cli, state: Path, folder: Path) -> None:

@@ -13,14 +13,14 @@ def test_a_sync_is_undone_by_its_number_and_the_undo_by_its_own(cli: Cli, filled
     [sync] = cli("sources", "show", "notes", "--json").json["syncs"]
     number = str(sync["sync"])
     said = cli("undo", number, "--dry-run")
-    assert said.code == 0 and "would be undone: 2 taken out" in said.out
+    assert said.code == 0 and "would change: 2 removed" in said.out
     assert cli("search", "swarm", "--json").json != []
     said = cli("undo", number, "--reason", "a mistake", "--json")
     assert said.json["deeds"] == [{"do": "take out", "item": item} for item in ("Bees/Swarm.md", "Hive.md")]
     assert cli("search", "swarm", "--json").json == []
     assert "a mistake" in cli("why", "Bees/Swarm.md").out
     said = cli("undo", str(said.json["undo"]))
-    assert said.code == 0 and "2 brought back; to have it again: `catchment undo" in said.out
+    assert said.code == 0 and "2 restored; to revert: `catchment undo" in said.out
     assert [hit["item"] for hit in cli("search", "swarm", "--json").json] == ["Bees/Swarm.md"]
     assert cli("ledger", "check", "--deep").code == 0
 
