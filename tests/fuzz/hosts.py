@@ -26,7 +26,7 @@ from catchment.pacing.bucket import TOKEN
 from connectors.github.api.client import ApiClient
 from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host
-from connectors.github.api.render import Kind, Said, place
+from connectors.github.api.render import Entry, EntryKind, parse_locator
 from connectors.github.git.filters import Attributes, FileRules
 from connectors.github.git.git import ENVIRONMENT, Damaged, Objects, TreeEntry, create_empty
 from connectors.github.names import REPOSITORY, is_branch
@@ -168,12 +168,12 @@ def targets() -> Iterator[Target]:
     yield Target("http-answer", _http_answer, woven(_ANSWER, most=12))
     yield Target("http-headers", _http_headers, woven(_ANSWER, most=8))
     for kind, shape in (
-        (Kind.THREAD, _ISSUE),
-        (Kind.COMMENT, _COMMENT),
-        (Kind.REVIEW, _REVIEW),
-        (Kind.RELEASE, _RELEASE),
+        (EntryKind.THREAD, _ISSUE),
+        (EntryKind.COMMENT, _COMMENT),
+        (EntryKind.REVIEW, _REVIEW),
+        (EntryKind.RELEASE, _RELEASE),
     ):
-        yield Target(f"api-{kind or 'thread'}", _said(kind), shaped(shape))
+        yield Target(f"api-{kind or 'thread'}", _entry(kind), shaped(shape))
     yield Target("api-listing", _listing, shaped([_ISSUE], [_ISSUE, {**_ISSUE, "number": 13}], {"message": "no"}))
     yield Target("api-repository", _repository, shaped(_REPOSITORY, [_REPOSITORY]))
     yield Target("webhook", _webhook, shaped(_DELIVERY))
@@ -220,7 +220,7 @@ def _http_answer(data: bytes) -> None:
     with _answering(data) as client:
         try:
             answer = client.get("/x")
-            client.said(Kind.THREAD, "o/r", client.entries(answer))
+            client.parse(EntryKind.THREAD, "o/r", client.entries(answer))
         except (SourceError, ItemError) as error:
             assert isinstance(error, CatchmentError)
 
@@ -234,38 +234,38 @@ def _http_headers(data: bytes) -> None:
         assert number is None or 0 <= number * TOKEN < 2**62
 
 
-def _said(kind: Kind) -> Callable[[bytes], None]:
+def _entry(kind: EntryKind) -> Callable[[bytes], None]:
     def check(data: bytes) -> None:
         client = ApiClient(GitHubSettings(repositories=("o/r",)), Pace, _SECONDS)
         try:
-            (said,) = client.said(kind, "o/r", [orjson.loads(data)])
+            (entry,) = client.parse(kind, "o/r", [orjson.loads(data)])
         except SourceError:
             return
-        _holds(said)
+        _holds(entry)
 
     return check
 
 
-def _holds(said: Said) -> None:
-    item = said.item
+def _holds(entry: Entry) -> None:
+    item = entry.item
     storable(
-        (item.locator, item.container, item.version, item.identity, said.title, item.modified, dict(item.attributes))
+        (item.locator, item.container, item.version, item.identity, entry.title, item.modified, dict(item.attributes))
     )
-    storable(dict(said.metadata))
-    assert place(item.locator).locator == item.locator
+    storable(dict(entry.metadata))
+    assert parse_locator(item.locator).locator == item.locator
     assert item.modified is not None
-    orjson.dumps([dict(item.attributes), dict(said.metadata)])
-    normalize(said.raw(item))
+    orjson.dumps([dict(item.attributes), dict(entry.metadata)])
+    normalize(entry.raw(item))
 
 
 def _listing(data: bytes) -> None:
     with _answering(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + data) as client:
-        feed = Feed(client, "o/r", Kind.THREAD, FeedMark())
+        feed = Feed(client, "o/r", EntryKind.THREAD, FeedMark())
         try:
-            assert feed.look()
+            assert feed.check_newest()
             for page in feed.pages():
-                for said in page.entries:
-                    _holds(said)
+                for entry in page.entries:
+                    _holds(entry)
                 assert FeedMark.read(str(page.mark)) == page.mark
         except SourceError:
             return

@@ -1,6 +1,6 @@
-"""The API of a host over HTTP: one question at a time, with what is known already (ETags), and what the answer means.
+"""An HTTP client for the API of one host: conditional requests (ETags), rate limits, pagination.
 
-The token is sent to this host and no other, and is in no message, no log and no pickle.
+The token is sent to this host only, and never appears in messages, logs or pickles.
 """
 
 from __future__ import annotations
@@ -20,20 +20,26 @@ import orjson
 from catchment.errors import AccessDenied, LoginFailed, SourceUnavailable, Vanished
 from catchment.pacing import Pace, Transfer, read_headers
 from catchment.runtime.secret_references import resolve
-from connectors.github.api.errors import AnswerTooLarge, LostError, lost, meaning, unreadable
-from connectors.github.api.render import READ, Kind, Said
+from connectors.github.api.errors import (
+    ConnectionLost,
+    OversizedResponse,
+    connection_error,
+    error_of_status,
+    malformed_response,
+)
+from connectors.github.api.render import PARSERS, Entry, EntryKind
 from connectors.github.settings import GitHubSettings
 from connectors.loopback import is_loopback
 
 PAGE = 100
-"""Entries of a page: the most that the API gives."""
+"""Entries per page, the API's maximum."""
 _CONNECT_SECONDS = 20.0
 _ANSWER_SECONDS = 120.0
-"""How long a whole answer may take; one that trickles would hold the host's place for ever."""
+"""Time limit of a whole response; a slow trickle would otherwise occupy the host slot forever."""
 _LONGEST = 64_000_000
-"""Bytes of an answer: a hundred comments of the longest kind, every letter escaped."""
+"""Size limit of a response in bytes: a hundred comments of maximum length, with every character escaped."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
-"""Ways to compress an answer that are read: a second one within the first would grow a thousand times once more."""
+"""Accepted content encodings. Nested compression could expand a thousandfold again."""
 _REDIRECTS = 5
 _REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _LINK = re.compile(r'<([^<>]*)>[^,<>]*?\brel="?(\w+)"?')
@@ -46,9 +52,9 @@ _HEADERS = {
 
 
 class ApiResponse(NamedTuple):
-    """What the host said. `data` is None and `changed` False where nothing is different from what the ETag stands for.
+    """A response. If nothing changed since the ETag, `data` is None and `changed` is False.
 
-    `next` is the address of the next page; `last` the number of the last, where the host tells.
+    `next` is the URL of the next page, `last` the number of the last page, if reported.
     """
 
     data: Any
@@ -59,10 +65,10 @@ class ApiResponse(NamedTuple):
 
 
 class ApiClient:
-    """Asks a host. Connects on first use; safe for threads. `pace` gives the pace that holds at the moment."""
+    """A client for one host. Connects on first use; thread-safe. `pace` returns the current pace."""
 
     def __init__(self, settings: GitHubSettings, pace: Callable[[], Pace], seconds: float) -> None:
-        """`seconds`: how long a part of an answer may take."""
+        """`seconds`: timeout for each part of a response."""
         self.host = settings.host
         self._api = settings.api
         self._token = settings.token
@@ -73,75 +79,75 @@ class ApiClient:
 
     @property
     def has_token(self) -> bool:
-        """Whether it asks as somebody."""
+        """Whether requests are authenticated."""
         return self._token is not None
 
     def get(self, path: str, etag: str | None = None) -> ApiResponse:
-        """The answer to a question: a path below the API's address, or an address that an answer gave.
+        """Request a path below the API's base URL, or a URL from an earlier response.
 
-        Raises SourceUnavailable, LoginFailed and RateLimited for the host, Vanished and AccessDenied for this one thing.
-        A redirect within the host is followed: a repository was renamed, an issue transferred.
+        Follows redirects within the host: a repository was renamed, or an issue transferred. Raises SourceUnavailable,
+        LoginFailed or RateLimited for the host, Vanished or AccessDenied for the requested entry.
         """
         address = path if "://" in path else self._api + path
         for _ in range(_REDIRECTS):
-            answer = self._patiently(self._within(address), etag)
-            if isinstance(answer, ApiResponse):
-                return answer
-            address = answer
-        raise SourceUnavailable(f"{self.host} redirects in a circle; see whether a proxy stands between")
+            response = self._request_with_retry(self._checked_url(address), etag)
+            if isinstance(response, ApiResponse):
+                return response
+            address = response
+        raise SourceUnavailable(f"{self.host}: redirect loop; check for a proxy in between")
 
     def pages(self, path: str) -> Iterator[list[Any]]:
-        """All pages of a listing, along the links between them."""
-        following: str | None = path
-        while following is not None:
-            answer = self.get(following)
-            yield self.entries(answer)
-            following = answer.next
+        """Yield all pages of a listing, following its links."""
+        next_url: str | None = path
+        while next_url is not None:
+            response = self.get(next_url)
+            yield self.entries(response)
+            next_url = response.next
 
-    def said(self, kind: Kind, repository: str, told: Iterable[Any]) -> list[Said]:
-        """What entries tell of a repository. Raises SourceUnavailable where they tell nothing that makes sense."""
+    def parse(self, kind: EntryKind, repository: str, data: Iterable[Any]) -> list[Entry]:
+        """Parse entries of a repository. Raises SourceUnavailable if they are malformed."""
         try:
-            return [READ[kind](repository, one) for one in told]
+            return [PARSERS[kind](repository, entry) for entry in data]
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            # Each is what reading an entry of another shape comes to.
-            raise unreadable(self.host) from None
+            # Any of these can result from an unexpected shape.
+            raise malformed_response(self.host) from None
 
-    def entries(self, answer: ApiResponse) -> list[Any]:
-        """The entries of an answer that is a page. Raises SourceUnavailable where it is none."""
-        if not isinstance(answer.data, list) or not all(isinstance(entry, dict) for entry in answer.data):
-            raise unreadable(self.host)
-        return answer.data
+    def entries(self, response: ApiResponse) -> list[Any]:
+        """Return the entries of a page. Raises SourceUnavailable if the response is not a page."""
+        if not isinstance(response.data, list) or not all(isinstance(entry, dict) for entry in response.data):
+            raise malformed_response(self.host)
+        return response.data
 
     def close(self) -> None:
-        """Give up the connections; may be called again, and the next question connects anew."""
+        """Close the connections; may be called again. The next request reconnects."""
         with self._opening:
             http, self._http = self._http, None
         if http is not None:
             http.close()
 
-    # One exchange
+    # Requests
 
-    def _within(self, address: str) -> str:
-        """The address, if it is one of this host: no other is ever sent the token."""
+    def _checked_url(self, address: str) -> str:
+        """Return the URL if it belongs to this host: the token must not be sent elsewhere."""
         try:
-            asked, own = urlsplit(address), urlsplit(self._api)
+            requested, own = urlsplit(address), urlsplit(self._api)
         except ValueError:
-            raise unreadable(self.host) from None
-        if (asked.scheme, asked.netloc) != (own.scheme, own.netloc):
-            raise SourceUnavailable(f"{self.host} leads to another host, which is not asked; correct address")
+            raise malformed_response(self.host) from None
+        if (requested.scheme, requested.netloc) != (own.scheme, own.netloc):
+            raise SourceUnavailable(f"{self.host}: redirects to another host; correct address")
         return address
 
-    def _patiently(self, address: str, etag: str | None) -> ApiResponse | str:
-        """Asked a second time when the connection was lost: a server closes one that was idle, and restarts."""
+    def _request_with_retry(self, address: str, etag: str | None) -> ApiResponse | str:
+        """Retry once if the connection was lost: servers close idle connections, and restart."""
         try:
-            return self._ask(address, etag)
-        except LostError:
-            return self._ask(address, etag)
+            return self._request(address, etag)
+        except ConnectionLost:
+            return self._request(address, etag)
 
-    def _ask(self, address: str, etag: str | None) -> ApiResponse | str:
+    def _request(self, address: str, etag: str | None) -> ApiResponse | str:
         with self._pace().transfer() as transfer:
             status, headers, body = self._exchange(address, {"If-None-Match": etag} if etag else {}, transfer)
-            error = None if status in _REDIRECTED else meaning(self.host, status, read_headers(headers), body)
+            error = None if status in _REDIRECTED else error_of_status(self.host, status, read_headers(headers), body)
             if error is not None and not isinstance(error, (Vanished, AccessDenied)):
                 raise error
             data = None if error is not None or status != 200 else self._read(body, headers)
@@ -155,33 +161,33 @@ class ApiClient:
         return ApiResponse(data, headers.get("etag"), links.get("next"), _page(links.get("last")))
 
     def _exchange(
-        self, address: str, asked: Mapping[str, str], transfer: Transfer
+        self, address: str, request_headers: Mapping[str, str], transfer: Transfer
     ) -> tuple[int, Mapping[str, str], bytes]:
         try:
-            with self._connection().stream("GET", address, headers=dict(asked)) as response:
+            with self._connection().stream("GET", address, headers=dict(request_headers)) as response:
                 transfer.told(read_headers(response.headers))
                 if response.status_code == 304 and self.has_token:
-                    # GitHub counts it for whoever asks as nobody.
+                    # GitHub counts a 304 against the limit only for requests without a token.
                     transfer.refund()
                 return response.status_code, response.headers, body_of(self.host, response)
         except httpx.HTTPError as error:
-            raise lost(self.host, error) from None
+            raise connection_error(self.host, error) from None
         except httpx.InvalidURL:
-            raise unreadable(self.host) from None
+            raise malformed_response(self.host) from None
 
     def _read(self, body: bytes, headers: Mapping[str, str]) -> Any:
         if "json" not in headers.get("content-type", ""):
-            raise unreadable(self.host)
+            raise malformed_response(self.host)
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:
-            raise unreadable(self.host) from None
+            raise malformed_response(self.host) from None
 
     def _joined(self, address: str, location: str) -> str:
         try:
             return str(httpx.URL(address).join(location))
         except httpx.InvalidURL:
-            raise unreadable(self.host) from None
+            raise malformed_response(self.host) from None
 
     def _connection(self) -> httpx.Client:
         with self._opening:
@@ -192,17 +198,20 @@ class ApiClient:
                     headers={**_HEADERS, **token},
                     timeout=self._timeout,
                     verify=authorities() if own.scheme == "https" else False,
-                    # A proxy of the environment knows nothing of this machine's own addresses.
+                    # A proxy from the environment cannot reach loopback addresses of this machine.
                     trust_env=not is_loopback(own.hostname or ""),
                 )
             return self._http
 
 
 def body_of(host: str, response: httpx.Response) -> bytes:
-    """The body of a response that is being streamed. Raises AnswerTooLarge, before it is read where its length is given."""
+    """Read the body of a streamed response.
+
+    Raises an error for oversized ones, before reading if the length is announced.
+    """
     ends = time.monotonic() + _ANSWER_SECONDS
     if response.headers.get("content-encoding", "").strip().lower() not in _ENCODINGS:
-        raise unreadable(host)
+        raise malformed_response(host)
     length = response.headers.get("content-length", "")
     body = bytearray()
     if not (length.isdecimal() and len(length) < 20 and int(length) > _LONGEST):
@@ -211,15 +220,17 @@ def body_of(host: str, response: httpx.Response) -> bytes:
             if len(body) > _LONGEST:
                 break
             if time.monotonic() > ends:
-                raise SourceUnavailable(f"{host} answers without an end; the next sync asks again")
+                raise SourceUnavailable(
+                    f"{host}: response not complete within the time limit; the next sync tries again"
+                )
         else:
             return bytes(body)
-    raise AnswerTooLarge(f"{host}: an answer exceeds {_LONGEST} bytes; see whether a proxy stands between")
+    raise OversizedResponse(f"{host}: response exceeds {_LONGEST} bytes; check for a proxy in between")
 
 
 @lru_cache(maxsize=1)
 def authorities() -> ssl.SSLContext:
-    """Those of the system, which knows a company's own, and those that the library brings; reading them takes 30 ms."""
+    """Return a TLS context with the system's authorities (including private ones) and httpx's. Loading takes 30 ms."""
     context = httpx.create_ssl_context()
     context.load_default_certs()
     return context
@@ -228,8 +239,8 @@ def authorities() -> ssl.SSLContext:
 def _token(reference: str) -> str:
     token = resolve(reference)
     if not (token.isascii() and token.isprintable()) or " " in token:
-        # The library's own error would show it.
-        raise LoginFailed("the token has letters that no token has; correct what its reference leads to")
+        # httpx's error message would contain the token.
+        raise LoginFailed("token: contains invalid characters; correct the referenced secret")
     return token
 
 

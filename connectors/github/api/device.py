@@ -1,6 +1,6 @@
-"""Login by a code that a person types into a browser (OAuth 2.0 device flow, RFC 8628, as GitHub documents it).
+"""Login with a code that the user types into a browser (OAuth 2.0 device flow, RFC 8628, as documented by GitHub).
 
-No password is asked for here, and no token has to be copied: the host gives one when the person has agreed.
+No password is requested and no token copied: the host issues a token once the user has agreed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import orjson
 
 from catchment.errors import LoginFailed, SourceUnavailable
 from connectors.github.api.client import authorities, body_of
-from connectors.github.api.errors import lost, unreadable
+from connectors.github.api.errors import connection_error, malformed_response
 
 _SECONDS = 20.0
 _INTERVAL = 5
@@ -23,16 +23,16 @@ _SHORTEST = 1.0
 _LONGEST_WAIT = 1_800
 _GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _REFUSALS = {
-    "access_denied": "it was refused in the browser; begin again if that was a mistake",
-    "expired_token": "nobody typed the code in time; begin again",
-    "device_flow_disabled": "the app does not allow it; tick `Enable Device Flow` in its settings at the host",
-    "incorrect_client_credentials": "there is no such app; check --client-id",
-    "unsupported_grant_type": "the host does not know this login; make a token by hand instead",
+    "access_denied": "refused in the browser; start again if that was a mistake",
+    "expired_token": "code not entered in time; start again",
+    "device_flow_disabled": "device flow not enabled; tick `Enable Device Flow` in the app's settings at the host",
+    "incorrect_client_credentials": "unknown app; check --client-id",
+    "unsupported_grant_type": "device flow not supported by the host; create a token by hand",
 }
 
 
 class DeviceCode(NamedTuple):
-    """What the person types (`user`), and where; `device` is our side of it. Ends after `seconds`."""
+    """A code to type (`user`) at `address`. `device` is our half; it expires after `seconds`."""
 
     user: str
     address: str
@@ -41,55 +41,59 @@ class DeviceCode(NamedTuple):
     interval: float
 
 
-class Given(NamedTuple):
-    """A token. `seconds`: when it ends, if it does."""
+class DeviceToken(NamedTuple):
+    """An access token. `seconds`: its lifetime, if limited."""
 
     token: str
     seconds: float | None
 
     def __repr__(self) -> str:
-        return "Given(…)"
+        return "DeviceToken(…)"
 
 
 def begin(address: str, client: str, scope: str) -> DeviceCode:
-    """A code for an app of the host (`client` is its id). Raises LoginFailed and SourceUnavailable with the remedy."""
-    told = _asked(f"{address}/login/device/code", {"client_id": client, "scope": scope})
-    _refuse(told)
+    """Request a code for the app with the ID `client`. Raises LoginFailed and SourceUnavailable with the remedy."""
+    response = _post(f"{address}/login/device/code", {"client_id": client, "scope": scope})
+    _raise_if_refused(response)
     try:
-        seconds, interval = float(told["expires_in"]), float(told.get("interval", _INTERVAL))
+        seconds, interval = float(response["expires_in"]), float(response.get("interval", _INTERVAL))
         return DeviceCode(
-            str(told["user_code"]), str(told["verification_uri"]), str(told["device_code"]), seconds, interval
+            str(response["user_code"]),
+            str(response["verification_uri"]),
+            str(response["device_code"]),
+            seconds,
+            interval,
         )
     except (KeyError, TypeError, ValueError):
-        raise unreadable(urlsplit(address).netloc) from None
+        raise malformed_response(urlsplit(address).netloc) from None
 
 
-def wait(address: str, client: str, code: DeviceCode, sleep: Callable[[float], None] = time.sleep) -> Given:
-    """The token, once the person has agreed; asks as often as the host wants. Raises LoginFailed where nobody did."""
+def wait(address: str, client: str, code: DeviceCode, sleep: Callable[[float], None] = time.sleep) -> DeviceToken:
+    """Poll for the token until the user has agreed. Raises LoginFailed if that does not happen."""
     form = {"client_id": client, "device_code": code.device, "grant_type": _GRANT}
     interval, left = max(code.interval, _SHORTEST), min(code.seconds, _LONGEST_WAIT)
     while left > 0:
         sleep(interval)
         left -= interval
-        told = _asked(f"{address}/login/oauth/access_token", form)
-        if token := told.get("access_token"):
-            ends = told.get("expires_in")
-            return Given(str(token), float(ends) if ends else None)
-        if told.get("error") == "slow_down":
+        response = _post(f"{address}/login/oauth/access_token", form)
+        if token := response.get("access_token"):
+            lifetime = response.get("expires_in")
+            return DeviceToken(str(token), float(lifetime) if lifetime else None)
+        if response.get("error") == "slow_down":
             interval += _INTERVAL
-        elif told.get("error") != "authorization_pending":
-            _refuse(told)
-            raise unreadable(urlsplit(address).netloc)
-    raise LoginFailed(f"the login did not succeed: {_REFUSALS['expired_token']}")
+        elif response.get("error") != "authorization_pending":
+            _raise_if_refused(response)
+            raise malformed_response(urlsplit(address).netloc)
+    raise LoginFailed(f"login failed: {_REFUSALS['expired_token']}")
 
 
-def _refuse(told: Mapping[str, Any]) -> None:
-    if error := told.get("error"):
-        why = _REFUSALS.get(str(error), "the host refused it; see docs/github.md")
-        raise LoginFailed(f"the login did not succeed: {why}")
+def _raise_if_refused(response: Mapping[str, Any]) -> None:
+    if error := response.get("error"):
+        why = _REFUSALS.get(str(error), "refused by the host; see docs/github.md")
+        raise LoginFailed(f"login failed: {why}")
 
 
-def _asked(address: str, form: Mapping[str, str]) -> Mapping[str, Any]:
+def _post(address: str, form: Mapping[str, str]) -> Mapping[str, Any]:
     host = urlsplit(address).netloc
     try:
         with httpx.stream(
@@ -99,14 +103,14 @@ def _asked(address: str, form: Mapping[str, str]) -> Mapping[str, Any]:
             headers={"Accept": "application/json"},
             timeout=_SECONDS,
             verify=authorities() if address.startswith("https:") else False,
-        ) as answer:
-            told = orjson.loads(body_of(host, answer))
+        ) as http_response:
+            response = orjson.loads(body_of(host, http_response))
     except httpx.HTTPError as error:
-        raise lost(host, error) from None
+        raise connection_error(host, error) from None
     except orjson.JSONDecodeError:
-        raise unreadable(host) from None
-    if answer.status_code >= 500 or not isinstance(told, Mapping):
-        raise SourceUnavailable(f"{host} gives no token now ({answer.status_code}); try again later")
-    if answer.status_code == 404:
-        raise LoginFailed(f"the login did not succeed: {_REFUSALS['incorrect_client_credentials']}")
-    return told
+        raise malformed_response(host) from None
+    if http_response.status_code >= 500 or not isinstance(response, Mapping):
+        raise SourceUnavailable(f"{host}: no token available (HTTP {http_response.status_code}); try again later")
+    if http_response.status_code == 404:
+        raise LoginFailed(f"login failed: {_REFUSALS['incorrect_client_credentials']}")
+    return response

@@ -1,4 +1,7 @@
-"""What an answer of the API means that is no answer to the question: the one place where status, headers and words are read."""
+"""Translate failed API responses into errors.
+
+No other module interprets status codes, rate-limit headers or messages.
+"""
 
 from __future__ import annotations
 
@@ -12,70 +15,69 @@ from catchment.errors import AccessDenied, CatchmentError, LoginFailed, RateLimi
 from catchment.pacing import RateReport
 
 UNSTATED_WAIT_SECONDS = 900.0
-"""Wait where the host says "too fast" and not for how long: GitHub asks for a minute at least, and longer if it repeats."""
+"""Wait after a secondary limit without a stated time. GitHub asks for at least a minute, and longer if it repeats."""
 _NOT_THERE = frozenset({404, 451})
 
 
-class LostError(SourceUnavailable):
-    """The connection was lost in the middle; asking again, over a new one, may help at once."""
+class ConnectionLost(SourceUnavailable):
+    """The connection was lost; a retry over a new one may succeed at once."""
 
 
-class AnswerTooLarge(SourceUnavailable):
-    """An answer exceeds what is read of one."""
+class OversizedResponse(SourceUnavailable):
+    """A response exceeds the size limit."""
 
 
-class SwitchedOff(Vanished):
-    """There is no such thing any more, or the repository does without such things."""
+class FeatureDisabled(Vanished):
+    """The entry was deleted, or its feature is disabled in the repository."""
 
 
-def meaning(host: str, status: int, said: RateReport, body: bytes) -> CatchmentError | None:
-    """The error that a status other than 200 and 304 stands for; None for those.
+def error_of_status(host: str, status: int, report: RateReport, body: bytes) -> CatchmentError | None:
+    """Return the error for a status; None for 200 and 304.
 
-    A limit is told from a missing right by the headers (none left in this hour, or when to come back), and by the words only
-    where a secondary limit comes without them.
+    Rate limits are distinguished from missing permissions by the headers (no requests remaining, or a retry time). The
+    message is only used for secondary limits without such headers.
     """
     if status == 401:
-        return LoginFailed(f"{host} does not accept the token; make a new one, or log in again: catchment login github")
+        return LoginFailed(f"{host}: token rejected; create a new one, or log in again: catchment login github")
     if status in (403, 429):
-        return _limit(host, status, said, body) or AccessDenied(
-            f"{host} does not allow the token to see this; give it read access, or leave this part out of include"
+        return _limit(host, status, report, body) or AccessDenied(
+            f"{host}: token lacks permission; grant read access, or remove this part from include"
         )
     if status == 410:
-        return SwitchedOff(
-            "it was deleted, or is switched off in this repository; the next sync decides what that means"
-        )
+        return FeatureDisabled("deleted or disabled in this repository; the next sync checks which")
     if status in _NOT_THERE:
-        return Vanished("it is not there any more, or may not be seen; the next sync decides what that means")
+        return Vanished("deleted or not accessible; the next sync checks whether it was moved")
     if status not in (200, 304):
-        return SourceUnavailable(f"{host} answered with status {status}; the next sync goes on where this one was")
+        return SourceUnavailable(f"{host}: HTTP status {status}; the next sync continues from the last checkpoint")
     return None
 
 
-def unreadable(host: str) -> SourceUnavailable:
-    """An answer that is not what the API says."""
-    remedy = "see whether a proxy or a login page stands between; the next sync goes on where this one was"
-    return SourceUnavailable(f"{host} answered what is no answer of its API; {remedy}")
+def malformed_response(host: str) -> SourceUnavailable:
+    """Return the error for a malformed response."""
+    remedy = "check for a proxy or login page in between"
+    return SourceUnavailable(f"{host}: not a response of the GitHub API; {remedy}")
 
 
-def lost(host: str, error: httpx.HTTPError) -> SourceUnavailable:
-    """What the library's error means."""
+def connection_error(host: str, error: httpx.HTTPError) -> SourceUnavailable:
+    """Translate an error of httpx."""
     if (verification := _verification(error)) is not None:
         return SourceUnavailable(
-            f"the certificate of {host} is not valid ({verification.verify_message}); correct address, or see SSL_CERT_FILE"
+            f"{host}: invalid certificate ({verification.verify_message}); correct address, or set SSL_CERT_FILE"
         )
     if isinstance(error, httpx.TimeoutException):
-        return SourceUnavailable(f"{host} did not answer in time; the next sync goes on where this one was")
+        return SourceUnavailable(
+            f"{host}: no response within the time limit; the next sync continues from the last checkpoint"
+        )
     if isinstance(error, httpx.DecodingError):
-        return unreadable(host)
-    remedy = "check address and the network; the next sync goes on where this one was"
-    return LostError(f"{host} cannot be reached ({type(error).__name__}); {remedy}")
+        return malformed_response(host)
+    return ConnectionLost(f"{host}: cannot connect ({type(error).__name__}); check address and network")
 
 
-def _limit(host: str, status: int, said: RateReport, body: bytes) -> RateLimited | None:
-    if said.retry_after is not None:
-        return RateLimited(host, said.retry_after)
-    if said.remaining == 0:
-        return RateLimited(host, said.resets_in)
+def _limit(host: str, status: int, report: RateReport, body: bytes) -> RateLimited | None:
+    if report.retry_after is not None:
+        return RateLimited(host, report.retry_after)
+    if report.remaining == 0:
+        return RateLimited(host, report.resets_in)
     if status == 429 or "rate limit" in _message(body).lower():
         return RateLimited(host, UNSTATED_WAIT_SECONDS)
     return None
@@ -83,10 +85,10 @@ def _limit(host: str, status: int, said: RateReport, body: bytes) -> RateLimited
 
 def _message(body: bytes) -> str:
     try:
-        said = orjson.loads(body)
+        content = orjson.loads(body)
     except orjson.JSONDecodeError:
         return ""
-    return str(said.get("message", "")) if isinstance(said, Mapping) else ""
+    return str(content.get("message", "")) if isinstance(content, Mapping) else ""
 
 
 def _verification(error: BaseException) -> ssl.SSLCertVerificationError | None:

@@ -1,8 +1,8 @@
-"""A listing by time of change (issues, comments): what is new in it since a mark, with as few questions as it takes.
+"""A listing ordered by time of change (issues, comments): read what is new since a mark, with few requests.
 
-The newest page is asked for by its ETag. Mostly it is the same, or has all that is new. Where it has not, the listing is read
-from the mark on, oldest change first: each question begins at the newest change of the answer before, and not at a number of a
-page, so that what changes meanwhile shifts nothing past it.
+The newest page is requested with its ETag. Usually it is unchanged, or contains everything new. Otherwise the listing
+is read from the mark on, oldest change first. Each request starts at the newest change of the previous response, not at
+a page number, so that changes made meanwhile cannot shift entries past it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,25 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from connectors.github.api.client import PAGE, ApiClient, ApiResponse
-from connectors.github.api.render import Kind, Said, moment
+from connectors.github.api.render import Entry, EntryKind, parse_time
 
 _OVERLAP = timedelta(seconds=60)
-"""What is read again before a mark: the clocks of a host's machines differ, and a change may show late."""
+"""Period before a mark that is read again: the clocks of a host's machines differ, and changes may appear late."""
 _REMEMBERED = 100
-_PATHS = {Kind.THREAD: "issues?state=all&", Kind.COMMENT: "issues/comments?", Kind.REVIEW: "pulls/comments?"}
-_ONE = {Kind.THREAD: "issues", Kind.COMMENT: "issues/comments", Kind.REVIEW: "pulls/comments"}
+_PATHS = {
+    EntryKind.THREAD: "issues?state=all&",
+    EntryKind.COMMENT: "issues/comments?",
+    EntryKind.REVIEW: "pulls/comments?",
+}
+_SINGLE = {EntryKind.THREAD: "issues", EntryKind.COMMENT: "issues/comments", EntryKind.REVIEW: "pulls/comments"}
 
 
 @dataclass(frozen=True, slots=True)
 class FeedMark:
-    """Where a listing was read up to.
+    """The position up to which a listing was read.
 
-    `newest` is the newest change that was told, `seen` what was told of the last minute before it, by locator. `etag` is that
-    of the newest page; "" in the middle of a listing.
+    `newest` is the time of the newest reported change, `seen` the changes of the last minute before it, by locator.
+    `etag` is the ETag of the newest page; "" in the middle of a listing.
     """
 
     newest: str = ""
@@ -40,122 +44,124 @@ class FeedMark:
 
     @classmethod
     def read(cls, text: str | None) -> FeedMark:
-        """What was written; an empty one for None, and for what is no mark in this form: then all is listed anew."""
+        """Parse a mark; an empty one for None or another format, so that everything is listed again."""
         try:
             newest, seen, etag = json.loads(text or "")
             if newest:
-                moment(newest)
+                parse_time(newest)
             mark = cls(newest, dict(seen), etag)
-            return mark if all(isinstance(one, str) for one in (newest, etag, *seen, *seen.values())) else cls()
+            return mark if all(isinstance(value, str) for value in (newest, etag, *seen, *seen.values())) else cls()
         except (ValueError, TypeError, AttributeError, RecursionError):
             return cls()
 
-    def after(self, page: list[Said]) -> FeedMark:
-        """The mark in the middle of a listing when this page was told too."""
-        newest = max([self.newest, *(said.updated for said in page)])
+    def after(self, page: list[Entry]) -> FeedMark:
+        """Return the mark in the middle of a listing, after this page."""
+        newest = max([self.newest, *(entry.updated for entry in page)])
         since = _earlier(newest)
-        seen = {**self.seen, **{said.item.locator: said.updated for said in page}}
+        seen = {**self.seen, **{entry.item.locator: entry.updated for entry in page}}
         recent = sorted((updated, locator) for locator, updated in seen.items() if updated >= since)
         return FeedMark(newest, {locator: updated for updated, locator in recent[-_REMEMBERED:]})
 
 
 class Page(NamedTuple):
-    """A part of a listing: all that it holds, what of it is new, and the mark when that is told."""
+    """A part of a listing: its entries, the new ones among them, and the mark after them."""
 
-    entries: list[Said]
-    new: list[Said]
+    entries: list[Entry]
+    new: list[Entry]
     mark: FeedMark
 
 
 class Feed:
-    """The issues (pull requests are among them), the comments, or the reviews of a repository."""
+    """The issues (including pull requests), comments or reviews of a repository."""
 
-    def __init__(self, client: ApiClient, repository: str, kind: Kind, mark: FeedMark) -> None:
+    def __init__(self, client: ApiClient, repository: str, kind: EntryKind, mark: FeedMark) -> None:
         self.kind = kind
         self._client = client
         self._repository = repository
         self._mark = mark
         self._newest: ApiResponse | None = None
         self.mark = mark
-        """The mark when everything was told."""
+        """The mark after everything was reported."""
         self.listed: set[str] | None = None
-        """Every locator that there is, when everything was told; None where only what is new was read."""
-        self.is_one_answer = False
+        """All existing locators after everything was reported; None if only new entries were read."""
+        self.is_single_page = False
 
-    def look(self) -> bool:
-        """Whether anything may be new: asks for the newest page."""
+    def check_newest(self) -> bool:
+        """Request the newest page; return whether anything may be new."""
         self._newest = self._client.get(self._address("desc"), self._mark.etag or None)
         return self._newest.changed
 
-    def everything(self) -> None:
-        """Have all be told, as if nothing had been."""
+    def reset(self) -> None:
+        """Forget the mark, so that everything is listed."""
         self._mark = FeedMark()
 
     def pages(self) -> Iterator[Page]:
-        """What is new, the oldest change first; nothing where the newest page is the same."""
+        """Yield new entries, oldest change first; no pages if the newest page is unchanged."""
         newest = self._newest
         if newest is None or not newest.changed:
             return
         entries = self._read(newest)[::-1]
-        self.is_one_answer = newest.next is None
+        self.is_single_page = newest.next is None
         since = _earlier(self._mark.newest)
-        told: set[str] = set()
+        reported: set[str] = set()
         mark = self._mark
-        is_enough = self.is_one_answer or (since and entries and entries[0].updated < since)
-        for part in iter([entries]) if is_enough else self._from(since):
-            new = [said for said in part if said.updated >= since and mark.seen.get(said.item.locator) != said.updated]
+        is_enough = self.is_single_page or (since and entries and entries[0].updated < since)
+        for part in iter([entries]) if is_enough else self._pages_since(since):
+            new = [
+                entry for entry in part if entry.updated >= since and mark.seen.get(entry.item.locator) != entry.updated
+            ]
             mark = mark.after(part)
-            told.update(said.item.locator for said in part)
+            reported.update(entry.item.locator for entry in part)
             yield Page(part, new, mark)
-        # What changed since that page was asked for is told again by the next sync.
+        # Changes made since that page was requested are reported again by the next sync.
         self.mark = replace(FeedMark().after(entries), etag=newest.etag or "")
-        if self.is_one_answer or not since:
-            self.listed = told
+        if self.is_single_page or not since:
+            self.listed = reported
 
     def count(self) -> int | None:
-        """How many there are at the host; None where it does not tell."""
-        answer = self._client.get(f"/repos/{self._repository}/{_PATHS[self.kind]}per_page=1")
-        return len(self._client.entries(answer)) if answer.next is None else answer.last
+        """Return the number of entries at the host; None if it is not reported."""
+        response = self._client.get(f"/repos/{self._repository}/{_PATHS[self.kind]}per_page=1")
+        return len(self._client.entries(response)) if response.next is None else response.last
 
-    def since(self, moment: datetime) -> list[Said]:
-        """A page of what changed at this moment and after it."""
-        return self._read(self._client.get(self._address("asc", _text(moment - timedelta(seconds=1)))))
+    def since(self, time: datetime) -> list[Entry]:
+        """Return one page of entries changed at or after this time."""
+        return self._read(self._client.get(self._address("asc", _text(time - timedelta(seconds=1)))))
 
-    def one(self, number: str) -> Said:
-        """An issue by its number, or a comment by its id. Raises Vanished."""
-        told = self._client.get(f"/repos/{self._repository}/{_ONE[self.kind]}/{number}").data
-        return self._client.said(self.kind, self._repository, [told])[0]
+    def fetch(self, number: str) -> Entry:
+        """Return an issue by number, or a comment by id. Raises Vanished."""
+        data = self._client.get(f"/repos/{self._repository}/{_SINGLE[self.kind]}/{number}").data
+        return self._client.parse(self.kind, self._repository, [data])[0]
 
-    def of_thread(self, number: int) -> Iterator[Said]:
-        """The comments on one issue."""
+    def comments_on(self, number: int) -> Iterator[Entry]:
+        """Yield the comments on one issue."""
         for page in self._client.pages(f"/repos/{self._repository}/issues/{number}/comments?per_page={PAGE}"):
-            yield from self._client.said(Kind.COMMENT, self._repository, page)
+            yield from self._client.parse(EntryKind.COMMENT, self._repository, page)
 
-    def _from(self, since: str) -> Iterator[list[Said]]:
-        """Pages in rising order of change; within one minute along the links: it may fill more than one."""
-        following: str | None = self._address("asc", since)
-        while following is not None:
-            answer = self._client.get(following)
-            entries = self._read(answer)
+    def _pages_since(self, since: str) -> Iterator[list[Entry]]:
+        """Yield pages, oldest change first. Within one minute, follow the links: it may fill several pages."""
+        next_url: str | None = self._address("asc", since)
+        while next_url is not None:
+            response = self._client.get(next_url)
+            entries = self._read(response)
             yield entries
-            later = _earlier(max([since, *(said.updated for said in entries)]))
-            following = answer.next
-            if following is not None and later > since:
-                since, following = later, self._address("asc", later)
+            later = _earlier(max([since, *(entry.updated for entry in entries)]))
+            next_url = response.next
+            if next_url is not None and later > since:
+                since, next_url = later, self._address("asc", later)
 
-    def _read(self, answer: ApiResponse) -> list[Said]:
-        return self._client.said(self.kind, self._repository, self._client.entries(answer))
+    def _read(self, response: ApiResponse) -> list[Entry]:
+        return self._client.parse(self.kind, self._repository, self._client.entries(response))
 
     def _address(self, direction: str, since: str = "") -> str:
         ordered = f"{_PATHS[self.kind]}sort=updated&direction={direction}&per_page={PAGE}"
         return f"/repos/{self._repository}/{ordered}{f'&since={since}' if since else ''}"
 
 
-def _earlier(said: str) -> str:
-    """A minute before; "" of ""."""
-    return _text(datetime.fromisoformat(said) - _OVERLAP) if said else ""
+def _earlier(time: str) -> str:
+    """Return the time one minute earlier; "" for ""."""
+    return _text(datetime.fromisoformat(time) - _OVERLAP) if time else ""
 
 
 def _text(at: datetime) -> str:
-    """As the API writes it."""
+    """Format a time as the API does."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,4 +1,4 @@
-"""Which repositories a host has of those that are wanted, and what it tells of each; with ETags, so that asking is free."""
+"""Find the selected repositories at a host. Conditional requests (ETags) make repeated look-ups free."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 from catchment.errors import AccessDenied, SourceUnavailable, Vanished
 from connectors.github.api.client import PAGE, ApiClient
-from connectors.github.api.errors import unreadable
-from connectors.github.api.render import moment
+from connectors.github.api.errors import malformed_response
+from connectors.github.api.render import parse_time
 from connectors.github.names import REPOSITORY, Repository, is_branch
 
 Marks = dict[str, str | None]
-_Read = Callable[[Any, str | None], dict[str, Any]]
+_Parse = Callable[[Any, str | None], dict[str, Any]]
 _ALL = "*"
 _MARK = "host "
 
 
 def is_mark(key: str) -> bool:
-    """Whether a mark tells of repositories, and not of what is in one."""
+    """Return whether a mark belongs to this module, not to the listing of a repository."""
     return key.startswith(_MARK)
 
 
 class Host:
-    """Asks a host for repositories. `marks` are those of earlier syncs; what changes in them is in `changed` afterwards."""
+    """Looks up repositories. `marks` are from earlier syncs; `changed` contains the marks that differ afterwards."""
 
     def __init__(self, client: ApiClient, marks: Mapping[str, str]) -> None:
         self._client = client
@@ -33,109 +33,113 @@ class Host:
         self.changed: Marks = {}
 
     def repositories(self, names: tuple[str, ...]) -> list[Repository]:
-        """The repositories of these names, each once; `owner/*` is all that the owner has.
+        """Return the repositories with these names, each once; `owner/*` means all of an owner.
 
-        Raises SourceUnavailable for one that is not there.
+        Raises SourceUnavailable if one does not exist.
         """
         found: dict[str, Repository] = {}
         for name in names:
             owner, _, which = name.partition("/")
-            for repository in self._of_owner(owner) if which == _ALL else [self._repository(name)]:
+            for repository in self._owned_by(owner) if which == _ALL else [self._repository(name)]:
                 found.setdefault(repository.name.lower(), repository)
         return list(found.values())
 
     def root(self, names: tuple[str, ...]) -> str:
-        """What stays the same as long as these names mean the same repositories; after `repositories`."""
+        """Return a string that stays the same while these names mean the same repositories.
+
+        Call `repositories` first.
+        """
         ids = (
-            self._remembered(_owner(name[:-2]) if name.endswith(f"/{_ALL}") else _named(name))["id"] for name in names
+            self._stored(_owner_key(name[:-2]) if name.endswith(f"/{_ALL}") else _repository_key(name))["id"]
+            for name in names
         )
         return ",".join(sorted(map(str, ids)))
 
     def renamed(self, name: str) -> str | None:
-        """What the host calls a repository by now, where that is something else."""
-        told = self._remembered(_named(name)).get("name", name)
-        return str(told) if str(told).lower() != name.lower() else None
+        """Return the new name of a renamed repository; None if it was not renamed."""
+        current = str(self._stored(_repository_key(name)).get("name", name))
+        return current if current.lower() != name.lower() else None
 
     def _repository(self, name: str) -> Repository:
-        told = self._asked(_named(name), f"/repos/{name}", _facts, name)
-        return _repository(told, name)
+        data = self._request(_repository_key(name), f"/repos/{name}", _facts, name)
+        return _repository(data, name)
 
-    def _of_owner(self, owner: str) -> Iterator[Repository]:
-        of_owner = self._asked(_owner(owner), f"/users/{owner}", self._listing_of, owner)
+    def _owned_by(self, owner: str) -> Iterator[Repository]:
+        of_owner = self._request(_owner_key(owner), f"/users/{owner}", self._owner_listing, owner)
         first = f"{of_owner['listing']}per_page={PAGE}"
         page = 1
-        following: str | None = first
-        while following:
-            told = self._asked(f"{_owner(owner)} page {page}", following, _page, owner)
-            yield from (_repository(facts, str(facts["name"])) for facts in told["repositories"])
+        next_url: str | None = first
+        while next_url:
+            data = self._request(f"{_owner_key(owner)} page {page}", next_url, _page, owner)
+            yield from (_repository(facts, str(facts["name"])) for facts in data["repositories"])
             page += 1
-            # That a full page has become followed by another one is not told of one that is the same.
-            is_full = len(told["repositories"]) == PAGE
-            following = told["next"] or (f"{first}&page={page}" if is_full else None)
-        while (key := f"{_owner(owner)} page {page}") in self._marks:
+            # An unchanged full page does not tell whether another page now follows.
+            is_full = len(data["repositories"]) == PAGE
+            next_url = data["next"] or (f"{first}&page={page}" if is_full else None)
+        while (key := f"{_owner_key(owner)} page {page}") in self._marks:
             self.changed[key], page = None, page + 1
 
-    def _listing_of(self, told: Any, _next: str | None) -> dict[str, Any]:
-        """Where an owner's repositories are listed: private ones only to members, and to whoever owns them."""
-        owner = str(told["login"])
-        if told.get("type") == "Organization":
-            return {"id": told["id"], "listing": f"/orgs/{owner}/repos?"}
+    def _owner_listing(self, data: Any, _next: str | None) -> dict[str, Any]:
+        """Return where an owner's repositories are listed. Private ones are listed only for members and the owner."""
+        owner = str(data["login"])
+        if data.get("type") == "Organization":
+            return {"id": data["id"], "listing": f"/orgs/{owner}/repos?"}
         try:
-            me = self._client.get("/user").data["login"] if self._client.has_token else None
+            login = self._client.get("/user").data["login"] if self._client.has_token else None
         except (Vanished, AccessDenied):
-            me = None
-        mine = me is not None and str(me).lower() == owner.lower()
-        return {"id": told["id"], "listing": "/user/repos?affiliation=owner&" if mine else f"/users/{owner}/repos?"}
+            login = None
+        is_own = login is not None and str(login).lower() == owner.lower()
+        return {"id": data["id"], "listing": "/user/repos?affiliation=owner&" if is_own else f"/users/{owner}/repos?"}
 
-    def _asked(self, key: str, path: str, read: _Read, name: str) -> dict[str, Any]:
-        """What the host tells, of which the facts are kept in a mark with the ETag."""
-        before = self._remembered(key)
-        etag = before.get("etag") if before.get("asked") == path else None
+    def _request(self, key: str, path: str, parse: _Parse, name: str) -> dict[str, Any]:
+        """Request facts; keep them with their ETag in a mark."""
+        stored = self._stored(key)
+        etag = stored.get("etag") if stored.get("asked") == path else None
         try:
-            answer = self._client.get(path, etag)
+            response = self._client.get(path, etag)
         except Vanished:
-            more = "correct the name, or give a token that may read it"
-            raise SourceUnavailable(f"{self._client.host} has no {name} that may be seen; {more}") from None
-        if not answer.changed:
-            return before
+            more = "correct the name, or provide a token with read access"
+            raise SourceUnavailable(f"{name}: not found at {self._client.host}, or private; {more}") from None
+        if not response.changed:
+            return stored
         try:
-            facts: dict[str, Any] = read(answer.data, answer.next)
+            facts: dict[str, Any] = parse(response.data, response.next)
         except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
-            raise unreadable(self._client.host) from None
-        told = {**facts, "etag": answer.etag, "asked": path}
-        self.changed[key] = json.dumps(told, sort_keys=True, separators=(",", ":"))
-        return told
+            raise malformed_response(self._client.host) from None
+        data = {**facts, "etag": response.etag, "asked": path}
+        self.changed[key] = json.dumps(data, sort_keys=True, separators=(",", ":"))
+        return data
 
-    def _remembered(self, key: str) -> dict[str, Any]:
+    def _stored(self, key: str) -> dict[str, Any]:
         text = self.changed.get(key) or self._marks.get(key)
         found: dict[str, Any] = json.loads(text) if text else {}
         return found
 
 
-def _named(name: str) -> str:
+def _repository_key(name: str) -> str:
     return f"{_MARK}repository {name}"
 
 
-def _owner(name: str) -> str:
+def _owner_key(name: str) -> str:
     return f"{_MARK}owner {name}"
 
 
-def _facts(told: Any, _next: str | None = None) -> dict[str, Any]:
-    pushed, name, branch = told.get("pushed_at"), told["full_name"], told.get("default_branch")
-    # They become addresses and the names of folders.
+def _facts(data: Any, _next: str | None = None) -> dict[str, Any]:
+    pushed, name, branch = data.get("pushed_at"), data["full_name"], data.get("default_branch")
+    # These values become URLs and folder names.
     if not REPOSITORY.fullmatch(name) or not (branch is None or is_branch(branch)):
-        raise ValueError("no repository")
+        raise ValueError("not a repository")
     return {
-        "id": int(told["id"]),
+        "id": int(data["id"]),
         "name": name,
         "branch": branch,
-        "pushed": moment(pushed).isoformat() if pushed else None,
-        "wiki": bool(told.get("has_wiki")),
+        "pushed": parse_time(pushed).isoformat() if pushed else None,
+        "wiki": bool(data.get("has_wiki")),
     }
 
 
-def _page(told: Any, following: str | None) -> dict[str, Any]:
-    return {"repositories": [_facts(one) for one in told], "next": following}
+def _page(data: Any, next_url: str | None) -> dict[str, Any]:
+    return {"repositories": [_facts(repository) for repository in data], "next": next_url}
 
 
 def _repository(facts: Mapping[str, Any], name: str) -> Repository:

@@ -1,4 +1,4 @@
-"""The releases of a repository: one page for each hundred, asked for by its ETag."""
+"""The releases of a repository, requested in pages of a hundred with the ETag of the first."""
 
 from __future__ import annotations
 
@@ -9,74 +9,70 @@ from catchment.contracts import Known
 from catchment.errors import AccessDenied, StillChanging, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Skip, SkipReason, Tombstone, Upsert
 from connectors.github.api.client import PAGE, ApiClient
-from connectors.github.api.etag_cache import Memory
-from connectors.github.api.render import Kind, Said
+from connectors.github.api.entry_cache import EntryCache
+from connectors.github.api.render import Entry, EntryKind
 
 
 class Releases:
-    """What was published of one repository. Drafts are left out."""
+    """The published releases of one repository. Drafts are excluded."""
 
-    def __init__(self, client: ApiClient, repository: str, memory: Memory) -> None:
+    def __init__(self, client: ApiClient, repository: str, cache: EntryCache) -> None:
         self._client = client
         self._repository = repository
-        self._memory = memory
+        self._cache = cache
         self._container = f"{repository}/releases"
         self._address = f"/repos/{repository}/releases?per_page={PAGE}"
         self._closed = f"{repository}#release/"
 
     def owns(self, name: str) -> bool:
-        """As `Listing.owns`."""
         return name == self._container
 
     def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        """As `Listing.changes`."""
         etag = known.marks().get(self._container)
         try:
-            yield from self._tell(known, None if deep else etag)
+            yield from self._list(known, None if deep else etag)
         except (AccessDenied, Vanished) as error:
             yield Failure(Item(self._closed, self._container, "closed"), error)
-            # Without its mark they are all told when they may be seen again, and this is none of them.
+            # Without the mark, all releases are listed when they are accessible again, which removes this item.
             yield Checkpoint({self._container: None})
 
     def expect(self, items: Sequence[Item]) -> None:
-        """Nothing: all releases are remembered when one has to be read again."""
+        """Do nothing: fetching one release caches all of them."""
 
     def fetch(self, item: Item) -> RawContent:
-        """As `Listing.fetch`."""
-        said = self._memory.take(item.locator)
-        if said is None:
+        entry = self._cache.pop(item.locator)
+        if entry is None:
             for page in self._client.pages(self._address):
-                self._memory.keep(self._read(page))
-            said = self._memory.take(item.locator)
-        if said is None:
-            raise Vanished("it is not there any more; the next sync decides what that means")
-        if said.item.version != item.version:
-            raise StillChanging("it was edited since it was listed; the next sync reads it")
-        return said.raw(item)
+                self._cache.add(self._read(page))
+            entry = self._cache.pop(item.locator)
+        if entry is None:
+            raise Vanished("no longer listed; the next sync checks whether it was deleted")
+        if entry.item.version != item.version:
+            raise StillChanging("edited since it was listed; the next sync reads the new version")
+        return entry.raw(item)
 
     def close(self) -> None:
-        """As `Listing.close`."""
-        self._memory.clear()
+        self._cache.clear()
 
-    def _tell(self, known: Known, etag: str | None) -> Iterator[Change]:
+    def _list(self, known: Known, etag: str | None) -> Iterator[Change]:
         newest = self._client.get(self._address, etag)
         if not newest.changed:
             return
-        following = self._client.pages(newest.next) if newest.next else ()
-        found = self._by_locator([self._client.entries(newest), *following])
-        known_ones = known.within(self._container).keys()
-        if newest.next and not known_ones <= found.keys():
-            # One that is deleted between two pages moves another out of sight.
-            found |= self._by_locator(self._client.pages(self._address))
-        self._memory.keep(found.values())
-        yield from map(Tombstone, sorted(known_ones - found.keys()))
-        for said in reversed(found.values()):
-            is_draft = said.metadata["draft"]
-            yield Skip(said.item, SkipReason.EXCLUDED) if is_draft else Upsert(said.item)
+        more = self._client.pages(newest.next) if newest.next else ()
+        releases = self._by_locator([self._client.entries(newest), *more])
+        known_locators = known.within(self._container).keys()
+        if newest.next and not known_locators <= releases.keys():
+            # A deletion between two pages can hide another release.
+            releases |= self._by_locator(self._client.pages(self._address))
+        self._cache.add(releases.values())
+        yield from map(Tombstone, sorted(known_locators - releases.keys()))
+        for entry in reversed(releases.values()):
+            is_draft = entry.metadata["draft"]
+            yield Skip(entry.item, SkipReason.EXCLUDED) if is_draft else Upsert(entry.item)
         yield Checkpoint({self._container: newest.etag or ""})
 
-    def _by_locator(self, pages: Iterable[Sequence[Any]]) -> dict[str, Said]:
-        return {said.item.locator: said for page in pages for said in self._read(page)}
+    def _by_locator(self, pages: Iterable[Sequence[Any]]) -> dict[str, Entry]:
+        return {entry.item.locator: entry for page in pages for entry in self._read(page)}
 
-    def _read(self, page: Sequence[Any]) -> list[Said]:
-        return self._client.said(Kind.RELEASE, self._repository, page)
+    def _read(self, page: Sequence[Any]) -> list[Entry]:
+        return self._client.parse(EntryKind.RELEASE, self._repository, page)

@@ -1,7 +1,7 @@
-"""What the API tells of an issue, a comment or a release, as an item and as the text that becomes its document.
+"""Convert an issue, comment or release from the API into an item and the Markdown text of its document.
 
-The text is a function of what a person wrote, and the version its hash: that somebody commented, closed or labelled an issue
-changes no document. State, labels and milestone are attributes.
+The text contains only what people wrote, and its hash is the version: new comments, labels or a closed state do not
+change the document. State, labels and milestone are attributes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from catchment.model import Item, RawContent
 
 _CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # a terminal's control sequence, whole
-    r"|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)"  # a command to the terminal, whole
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # a complete control sequence
+    r"|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)"  # a complete operating system command
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 _DIRECTION = re.compile(r"[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Marks of writing direction, which make a title read as another one."""
+"""Writing direction marks, which can make a title display as another one."""
 _TITLE_LENGTH = 1_000
 _EARLIEST = 1970
 _TOO_MANY = 2**63
@@ -33,8 +33,8 @@ _NUMBER = re.compile(r"/(?:issues|pulls?)/(\d+)(?:[#/?]|\Z)")
 _ISSUES, _PULLS = "issues", "pulls"
 
 
-class Kind(StrEnum):
-    """What it is that was said; the value is the part of the locator that says so."""
+class EntryKind(StrEnum):
+    """The type of an entry; the value is its part in the locator."""
 
     THREAD = ""
     COMMENT = "comment"
@@ -42,8 +42,8 @@ class Kind(StrEnum):
     RELEASE = "release"
 
 
-class Said(NamedTuple):
-    """One thing that was said: where it lies and what it is, and its text. `updated` is as the API writes it."""
+class Entry(NamedTuple):
+    """An entry of the API: its item and text. `updated` is the time as written by the API."""
 
     item: Item
     text: bytes
@@ -53,16 +53,16 @@ class Said(NamedTuple):
     comments: int = 0
 
     def raw(self, item: Item) -> RawContent:
-        """As the content of this item, which is at least as old."""
+        """Return the content for an item of this entry."""
         name = f"{item.locator.rpartition('/')[2]}.md"
         return RawContent(self.text, name, title=self.title, modified=item.modified, metadata=self.metadata)
 
 
-class CommentPlace(NamedTuple):
-    """What a locator leads to: an issue by its number, one of its comments by its id besides, or a release by its tag."""
+class EntryRef(NamedTuple):
+    """A parsed locator: an issue by number, a comment by number and id, or a release by tag."""
 
     repository: str
-    kind: Kind
+    kind: EntryKind
     number: int = 0
     name: str = ""
 
@@ -70,138 +70,144 @@ class CommentPlace(NamedTuple):
     def locator(self) -> str:
         """`owner/repo#12`, `owner/repo#12/comment/99`, `owner/repo#release/v1.0`."""
         match self.kind:
-            case Kind.THREAD:
+            case EntryKind.THREAD:
                 return f"{self.repository}#{self.number}"
-            case Kind.RELEASE:
+            case EntryKind.RELEASE:
                 return f"{self.repository}#release/{self.name}"
         return f"{self.repository}#{self.number}/{self.kind}/{self.name}"
 
 
-def place(locator: str) -> CommentPlace:
-    """What was made a locator."""
+def parse_locator(locator: str) -> EntryRef:
+    """Parse a locator."""
     repository, _, rest = locator.partition("#")
     number, _, more = rest.partition("/")
     if not number.isdecimal():
-        return CommentPlace(repository, Kind.RELEASE, name=more)
+        return EntryRef(repository, EntryKind.RELEASE, name=more)
     kind, _, name = more.partition("/")
-    return CommentPlace(repository, Kind(kind), int(number), name)
+    return EntryRef(repository, EntryKind(kind), int(number), name)
 
 
-def thread(repository: str, told: Mapping[str, Any]) -> Said:
-    """An issue or a pull request."""
-    is_pull = "pull_request" in told
-    title = _line(told.get("title"))
-    state = "merged" if is_pull and (told["pull_request"] or {}).get("merged_at") else _line(told.get("state"))
+def thread(repository: str, fields: Mapping[str, Any]) -> Entry:
+    """Convert an issue or pull request."""
+    is_pull = "pull_request" in fields
+    title = _line(fields.get("title"))
+    state = "merged" if is_pull and (fields["pull_request"] or {}).get("merged_at") else _line(fields.get("state"))
     attributes = {
         "state": state,
-        "labels": sorted(_name(label) for label in told.get("labels") or ()),
-        **({"milestone": _line(told["milestone"].get("title"))} if told.get("milestone") else {}),
-        **({"draft": True} if told.get("draft") else {}),
+        "labels": sorted(_name(label) for label in fields.get("labels") or ()),
+        **({"milestone": _line(fields["milestone"].get("title"))} if fields.get("milestone") else {}),
+        **({"draft": True} if fields.get("draft") else {}),
     }
-    at = CommentPlace(repository, Kind.THREAD, _counted(told["number"]))
+    ref = EntryRef(repository, EntryKind.THREAD, _checked_number(fields["number"]))
     container = f"{repository}/{_PULLS if is_pull else _ISSUES}"
-    metadata = {"kind": "pull" if is_pull else "issue", "number": at.number}
-    text = _text({}, told, title, repository)
-    found = _said(at, container, told, text, f"{title} #{at.number}", attributes, metadata)
-    return found._replace(comments=int(told.get("comments") or 0))
+    metadata = {"kind": "pull" if is_pull else "issue", "number": ref.number}
+    text = _text({}, fields, title, repository)
+    found = _entry(ref, container, fields, text, f"{title} #{ref.number}", attributes, metadata)
+    return found._replace(comments=int(fields.get("comments") or 0))
 
 
-def comment(repository: str, told: Mapping[str, Any]) -> Said:
-    """A comment on an issue or a pull request."""
-    url = str(told.get("html_url"))
-    number = _number(url, str(told.get("issue_url")))
-    at = CommentPlace(repository, Kind.COMMENT, number, str(_counted(told["id"])))
+def comment(repository: str, fields: Mapping[str, Any]) -> Entry:
+    """Convert a comment on an issue or pull request."""
+    url = str(fields.get("html_url"))
+    number = _number(url, str(fields.get("issue_url")))
+    ref = EntryRef(repository, EntryKind.COMMENT, number, str(_checked_number(fields["id"])))
     container = f"{repository}/{_PULLS if '/pull/' in url else _ISSUES}"
-    text = _text({}, told, "", repository)
-    title = f"Comment by {_author(told)} on {repository}#{number}"
-    return _said(at, container, told, text, title, {}, {"kind": "comment", "number": number})
+    text = _text({}, fields, "", repository)
+    title = f"Comment by {_author(fields)} on {repository}#{number}"
+    return _entry(ref, container, fields, text, title, {}, {"kind": "comment", "number": number})
 
 
-def review(repository: str, told: Mapping[str, Any]) -> Said:
-    """A comment on a line of a pull request."""
-    number = _number(str(told.get("pull_request_url")), str(told.get("html_url")))
-    at = CommentPlace(repository, Kind.REVIEW, number, str(_counted(told["id"])))
-    path = _line(told.get("path"))
-    text = _text({"path": path}, told, "", repository, hunk=str(told.get("diff_hunk") or ""))
-    title = f"Review by {_author(told)} of {path} in {repository}#{number}"
-    return _said(at, f"{repository}/{_PULLS}", told, text, title, {}, {"kind": "review", "number": number})
+def review(repository: str, fields: Mapping[str, Any]) -> Entry:
+    """Convert a comment on a line of a pull request."""
+    number = _number(str(fields.get("pull_request_url")), str(fields.get("html_url")))
+    ref = EntryRef(repository, EntryKind.REVIEW, number, str(_checked_number(fields["id"])))
+    path = _line(fields.get("path"))
+    text = _text({"path": path}, fields, "", repository, hunk=str(fields.get("diff_hunk") or ""))
+    title = f"Review by {_author(fields)} of {path} in {repository}#{number}"
+    return _entry(ref, f"{repository}/{_PULLS}", fields, text, title, {}, {"kind": "review", "number": number})
 
 
-def release(repository: str, told: Mapping[str, Any]) -> Said:
-    """A release; its files by name."""
-    tag = _line(told.get("tag_name"))
-    at = CommentPlace(repository, Kind.RELEASE, name=f"draft-{_counted(told['id'])}" if told.get("draft") else tag)
-    title = _line(told.get("name") or tag)
-    files = "".join(f"- {_line(asset.get('name'))}\n" for asset in told.get("assets") or ())
-    text = _text({"version": _line(tag)}, told, title, repository, files=files)
-    attributes = {"prerelease": True} if told.get("prerelease") else {}
-    if told.get("draft"):
-        told = {**told, "node_id": None}  # What is published is new, and no draft that moved.
-    return _said(
-        at,
+def release(repository: str, fields: Mapping[str, Any]) -> Entry:
+    """Convert a release; its files are listed by name."""
+    tag = _line(fields.get("tag_name"))
+    ref = EntryRef(
+        repository, EntryKind.RELEASE, name=f"draft-{_checked_number(fields['id'])}" if fields.get("draft") else tag
+    )
+    title = _line(fields.get("name") or tag)
+    files = "".join(f"- {_line(asset.get('name'))}\n" for asset in fields.get("assets") or ())
+    text = _text({"version": _line(tag)}, fields, title, repository, files=files)
+    attributes = {"prerelease": True} if fields.get("prerelease") else {}
+    if fields.get("draft"):
+        fields = {**fields, "node_id": None}  # A published release is a new item, not a moved draft.
+    return _entry(
+        ref,
         f"{repository}/releases",
-        told,
+        fields,
         text,
         title,
         attributes,
-        {"kind": "release", "draft": bool(told.get("draft"))},
+        {"kind": "release", "draft": bool(fields.get("draft"))},
     )
 
 
-def moment(text: str) -> datetime:
-    """A moment as the API writes it. Raises ValueError for one that has no zone, or that the host cannot have seen."""
+def parse_time(text: str) -> datetime:
+    """Parse a time of the API. Raises ValueError if it has no time zone or is implausibly early."""
     found = datetime.fromisoformat(text)
     if found.tzinfo is None or found.year < _EARLIEST:
-        raise ValueError("no moment")
+        raise ValueError("not a time")
     return found.astimezone(UTC)
 
 
-READ: Mapping[Kind, Callable[[str, Mapping[str, Any]], Said]] = {
-    Kind.THREAD: thread,
-    Kind.COMMENT: comment,
-    Kind.REVIEW: review,
-    Kind.RELEASE: release,
+PARSERS: Mapping[EntryKind, Callable[[str, Mapping[str, Any]], Entry]] = {
+    EntryKind.THREAD: thread,
+    EntryKind.COMMENT: comment,
+    EntryKind.REVIEW: review,
+    EntryKind.RELEASE: release,
 }
 
 
-def _said(
-    at: CommentPlace,
+def _entry(
+    ref: EntryRef,
     container: str,
-    told: Mapping[str, Any],
+    fields: Mapping[str, Any],
     text: str,
     title: str,
     attributes: Mapping[str, Any],
     metadata: Mapping[str, Any],
-) -> Said:
+) -> Entry:
     data = text.encode("utf-8", "replace")
     version = hashlib.sha256(data).hexdigest()[:16]
-    updated = str(told.get("updated_at") or told.get("published_at") or told.get("created_at"))
-    node = _line(told.get("node_id"))
+    updated = str(fields.get("updated_at") or fields.get("published_at") or fields.get("created_at"))
+    node = _line(fields.get("node_id"))
     item = Item(
-        at.locator,
+        ref.locator,
         container,
         version,
         f"{node}.{version}" if node else None,
         len(data),
-        moment(updated),
+        parse_time(updated),
         attributes,
     )
-    return Said(
-        item, data, title, updated, {**metadata, "repository": at.repository, "url": _line(told.get("html_url"))}
+    return Entry(
+        item, data, title, updated, {**metadata, "repository": ref.repository, "url": _line(fields.get("html_url"))}
     )
 
 
 def _text(
     properties: Mapping[str, str],
-    told: Mapping[str, Any],
+    fields: Mapping[str, Any],
     title: str,
     repository: str,
     *,
     hunk: str = "",
     files: str = "",
 ) -> str:
-    """Properties, a heading, and what was written, with references to issues as links."""
-    head = {"author": _author(told), "created": str(told.get("published_at") or told.get("created_at")), **properties}
+    """Return front matter, a heading, and the body with references to issues as links."""
+    head = {
+        "author": _author(fields),
+        "created": str(fields.get("published_at") or fields.get("created_at")),
+        **properties,
+    }
     lines = ["---", *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()), "---"]
     if title:
         lines += [f"# {title}", ""]
@@ -209,15 +215,15 @@ def _text(
         shown = [line[:_HUNK_WIDTH] for line in _clean(hunk).split("\n")[-_HUNK_LINES:]]
         fence = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", hunk))])
         lines += [f"{fence}diff", *shown, fence, ""]
-    web = _web(_line(told.get("html_url")), repository)
-    lines.append(_linked(_clean(str(told.get("body") or "")), repository, web).strip("\n"))
+    web = _web(_line(fields.get("html_url")), repository)
+    lines.append(_linked(_clean(str(fields.get("body") or "")), repository, web).strip("\n"))
     if files:
         lines += ["", files.rstrip("\n")]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _linked(text: str, repository: str, web: str) -> str:
-    """References to issues (`#12`, `GH-12`, `owner/repo#12`) as links, outside of code."""
+    """Turn references to issues (`#12`, `GH-12`, `owner/repo#12`) into links, except in code."""
 
     def link(found: re.Match[str]) -> str:
         return f"[{found[0]}]({web}/{found[1] or repository}/issues/{found[2]})"
@@ -231,7 +237,7 @@ def _linked(text: str, repository: str, web: str) -> str:
         elif opened is not None:
             fence = opened[1]
         else:
-            # Every second piece is between backticks.
+            # Every second piece is inside backticks.
             pieces = line.split("`")
             line = "`".join(p if n % 2 else _REFERENCE.sub(link, p) for n, p in enumerate(pieces))  # noqa: PLW2901
         lines.append(line)
@@ -239,15 +245,15 @@ def _linked(text: str, repository: str, web: str) -> str:
 
 
 def _web(url: str, repository: str) -> str:
-    """The address under which a browser finds the host's repositories."""
+    """Return the base URL of the host's web pages."""
     return url.partition(f"/{repository}/")[0] if f"/{repository}/" in url else url.split("/", 3)[0]
 
 
-def _counted(value: Any) -> int:
-    """A number that the host gave to something. Raises ValueError for one that no host gives."""
+def _checked_number(value: Any) -> int:
+    """Return a number assigned by the host. Raises ValueError if it is out of range."""
     number = int(value)
     if not 0 < number < _TOO_MANY:
-        raise ValueError("no number")
+        raise ValueError("not a number")
     return number
 
 
@@ -256,9 +262,9 @@ def _number(*addresses: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _author(told: Mapping[str, Any]) -> str:
-    """Whoever said it; GitHub calls those who left `ghost`."""
-    return _line((told.get("user") or told.get("author") or {}).get("login")) or "ghost"
+def _author(fields: Mapping[str, Any]) -> str:
+    """Return the author's login; `ghost` for deleted users, as on GitHub."""
+    return _line((fields.get("user") or fields.get("author") or {}).get("login")) or "ghost"
 
 
 def _name(label: Any) -> str:
@@ -266,10 +272,10 @@ def _name(label: Any) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without what a terminal would obey."""
+    """Remove control sequences of terminals."""
     return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _line(text: Any) -> str:
-    """One line, without what a terminal would obey or what turns its letters round."""
+    """Return the text on one line, without control sequences and writing direction marks."""
     return _DIRECTION.sub("", " ".join(_CONTROL.sub("", str(text or "")).split()))[:_TITLE_LENGTH]

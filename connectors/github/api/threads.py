@@ -1,7 +1,7 @@
-"""What is said in a repository: issues, pull requests, and the comments on them.
+"""Discussions in a repository: issues, pull requests and their comments.
 
-Whether anything happened is asked of the issues alone: whoever comments on one changes it. Once a day the comments are asked
-too, which shows those that were edited, and all are counted, which shows what was deleted.
+Only the issues are checked for changes: a new comment changes its issue. Once a day the comments are checked too, to
+find edited ones, and everything is counted, to find deletions.
 """
 
 from __future__ import annotations
@@ -26,185 +26,192 @@ from catchment.model import (
     Upsert,
 )
 from connectors.github.api.client import PAGE, ApiClient
-from connectors.github.api.errors import AnswerTooLarge, SwitchedOff
-from connectors.github.api.etag_cache import Memory
+from connectors.github.api.entry_cache import EntryCache
+from connectors.github.api.errors import FeatureDisabled, OversizedResponse
 from connectors.github.api.feed import Feed, FeedMark, Page
-from connectors.github.api.render import CommentPlace, Kind, Said, place
+from connectors.github.api.render import Entry, EntryKind, EntryRef, parse_locator
 
 _CLOSED = "closed"
 _CONFIRMED_AT_MOST = 20
-"""Missing things that are asked for one by one; of more than that the guard against mass deletion knows what to think."""
+"""Missing entries that are confirmed one by one. With more, the guard against mass deletion decides."""
 _WORTH_A_PAGE = 3
 
 
 class Threads:
-    """The issues and pull requests of one repository, and what was said on them."""
+    """The issues and pull requests of one repository, with their comments."""
 
-    def __init__(self, client: ApiClient, repository: str, include: Sequence[str], memory: Memory) -> None:
+    def __init__(self, client: ApiClient, repository: str, include: Sequence[str], cache: EntryCache) -> None:
         self._client = client
         self._repository = repository
         self._wanted = [part for part in ("issues", "pulls") if part in include]
-        self._memory = memory
-        self._mine = threading.local()
+        self._cache = cache
+        self._local = threading.local()
 
     def owns(self, name: str) -> bool:
-        """As `Listing.owns`."""
         return name in map(self._container, self._wanted) or name.startswith(self._key(""))
 
     def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        """As `Listing.changes`."""
         try:
-            yield from self._tell(known, deep)
-        except SwitchedOff:
+            yield from self._list(known, deep)
+        except FeatureDisabled:
             return
         except (AccessDenied, Vanished) as error:
             yield Failure(Item(f"{self._repository}#{_CLOSED}", self._key(_CLOSED), _CLOSED), error)
             yield Checkpoint()
 
     def expect(self, items: Sequence[Item]) -> None:
-        """As `Listing.expect`."""
-        expected: Counter[Kind] = Counter(place(item.locator).kind for item in items)
-        self._mine.expected = expected
+        expected: Counter[EntryKind] = Counter(parse_locator(item.locator).kind for item in items)
+        self._local.expected = expected
 
     def fetch(self, item: Item) -> RawContent:
-        """As `Listing.fetch`."""
-        at = place(item.locator)
-        if not at.number:
-            raise FetchFailed("the host refused to list this; see whether the token may read it")
-        said = self._memory.take(item.locator)
-        if said is None or said.item.version != item.version:
-            said = self._ask(at, item)
-        if said.item.version != item.version:
-            raise StillChanging("it was edited since it was listed; the next sync reads it")
-        return said.raw(item)
+        ref = parse_locator(item.locator)
+        if not ref.number:
+            raise FetchFailed("not listed by the host; check the token's permissions")
+        entry = self._cache.pop(item.locator)
+        if entry is None or entry.item.version != item.version:
+            entry = self._fetch(ref, item)
+        if entry.item.version != item.version:
+            raise StillChanging("edited since it was listed; the next sync reads the new version")
+        return entry.raw(item)
 
     def close(self) -> None:
-        """As `Listing.close`."""
-        self._memory.clear()
+        self._cache.clear()
 
-    # Telling
+    # Listing
 
-    def _tell(self, known: Known, deep: bool) -> Iterator[Change]:
+    def _list(self, known: Known, deep: bool) -> Iterator[Change]:
         marks, today = known.marks(), f"{datetime.now(UTC):%Y-%m-%d}"
         threads, *others = (self._feed(kind, marks) for kind in self._kinds)
-        here = _Here(known, [self._container(part) for part in self._wanted])
+        known_entries = _KnownEntries(known, [self._container(part) for part in self._wanted])
         checked = marks.get(self._key("checked"), today) == today
         if deep:
             for feed in (threads, *others):
-                feed.everything()
-        is_new = threads.look()
-        # In a container of its own, for here nothing else need be read where nothing is new.
+                feed.reset()
+        is_new = threads.check_newest()
+        # It has its own container, so that nothing else must be read if nothing is new.
         yield from map(Tombstone, known.within(self._key(_CLOSED)))
         if not is_new and checked:
             return
-        told: set[str] = set()
+        reported: set[str] = set()
         counts: dict[int, int] = {}
         for page in threads.pages():
-            counts |= {place(said.item.locator).number: said.comments for said in page.entries}
-            yield from self._page(threads, page, told)
+            counts |= {parse_locator(entry.item.locator).number: entry.comments for entry in page.entries}
+            yield from self._page(threads, page, reported)
         for feed in others:
-            if feed.look():
+            if feed.check_newest():
                 for page in feed.pages():
-                    yield from self._page(feed, page, told)
+                    yield from self._page(feed, page, reported)
             yield Checkpoint({self._key(feed.kind.name): str(feed.mark)})
         for feed in (threads, *others):
-            yield from self._missing(feed, here)
+            yield from self._deletions(feed, known_entries)
         if others[0].listed is None:
-            yield from self._uncounted(others[0], here, counts, told)
-        if not (deep or checked) and not self._is_complete(here, told, [threads, *others]):
-            yield from self._tell(known, deep=True)
+            yield from self._deleted_comments(others[0], known_entries, counts, reported)
+        if not (deep or checked) and not self._is_complete(known_entries, reported, [threads, *others]):
+            yield from self._list(known, deep=True)
             return
-        # What hangs on the issues was told: only now they need not be told again.
-        yield Checkpoint({self._key(Kind.THREAD.name): str(threads.mark), self._key("checked"): today})
+        # The comments were reported: only now may the issues be marked as done.
+        yield Checkpoint({self._key(EntryKind.THREAD.name): str(threads.mark), self._key("checked"): today})
 
-    def _page(self, feed: Feed, page: Page, told: set[str]) -> Iterator[Change]:
-        new = [said for said in page.new if self._is_wanted(said)]
-        self._memory.keep(new)
-        told.update(said.item.locator for said in new)
-        yield from (Upsert(said.item) for said in new)
+    def _page(self, feed: Feed, page: Page, reported: set[str]) -> Iterator[Change]:
+        new = [entry for entry in page.new if self._is_wanted(entry)]
+        self._cache.add(new)
+        reported.update(entry.item.locator for entry in new)
+        yield from (Upsert(entry.item) for entry in new)
         yield Checkpoint({self._key(feed.kind.name): str(page.mark)})
 
-    # What is gone
+    # Deletions
 
-    def _missing(self, feed: Feed, here: _Here) -> Iterator[Change]:
-        """What is known and not in a listing that was read as a whole."""
+    def _deletions(self, feed: Feed, known_entries: _KnownEntries) -> Iterator[Change]:
+        """Report known entries that are missing from a complete listing."""
         if feed.listed is None:
             return
-        missing = sorted(here.of(feed.kind).keys() - feed.listed)
-        if not feed.is_one_answer and len(missing) <= _CONFIRMED_AT_MOST:
-            missing = [locator for locator in missing if self._is_gone(feed, here.items[locator], locator)]
+        missing = sorted(known_entries.of(feed.kind).keys() - feed.listed)
+        if not feed.is_single_page and len(missing) <= _CONFIRMED_AT_MOST:
+            missing = [locator for locator in missing if self._is_deleted(feed, known_entries.items[locator], locator)]
         yield from map(Tombstone, missing)
 
-    def _is_gone(self, feed: Feed, item: KnownItem, locator: str) -> bool:
-        """A long listing may pass something by that changes meanwhile; what was transferred answers in another place."""
-        at = place(locator)
+    def _is_deleted(self, feed: Feed, item: KnownItem, locator: str) -> bool:
+        """Confirm a deletion: a long listing may miss an entry that changes meanwhile.
+
+        A transferred issue has another id.
+        """
+        ref = parse_locator(locator)
         try:
-            found = feed.one(at.name or str(at.number))
+            fetched = feed.fetch(ref.name or str(ref.number))
         except Vanished:
             return True
-        return _node(found.item.identity) != _node(item.identity)
+        return _node(fetched.item.identity) != _node(item.identity)
 
-    def _uncounted(self, comments: Feed, here: _Here, counts: Mapping[int, int], told: Set[str]) -> Iterator[Change]:
-        """Comments that were deleted: their issue has fewer than are known."""
-        if not here.items:
+    def _deleted_comments(
+        self, comments: Feed, known_entries: _KnownEntries, counts: Mapping[int, int], reported: Set[str]
+    ) -> Iterator[Change]:
+        """Report deleted comments: their issue has fewer comments than are known."""
+        if not known_entries.items:
             return
-        known = here.of(Kind.COMMENT).keys()
-        ours = Counter(place(locator).number for locator in {*known, *(t for t in told if "/comment/" in t)})
-        for number in sorted(number for number, count in counts.items() if ours[number] > count):
-            with suppress(Vanished):  # The issue went meanwhile: the next sync sees it.
-                there = {said.item.locator for said in comments.of_thread(number)}
-                yield from map(Tombstone, sorted(at for at in known - there if place(at).number == number))
+        known = known_entries.of(EntryKind.COMMENT).keys()
+        known_counts = Counter(
+            parse_locator(locator).number for locator in {*known, *(t for t in reported if "/comment/" in t)}
+        )
+        for number in sorted(number for number, count in counts.items() if known_counts[number] > count):
+            with suppress(Vanished):  # The issue was deleted meanwhile; the next sync detects it.
+                existing = {entry.item.locator for entry in comments.comments_on(number)}
+                yield from map(
+                    Tombstone,
+                    sorted(locator for locator in known - existing if parse_locator(locator).number == number),
+                )
 
-    def _is_complete(self, here: _Here, told: Set[str], feeds: Sequence[Feed]) -> bool:
-        """Whether the host has as many as are known by now. What fits on one page is told as a whole anyway."""
+    def _is_complete(self, known_entries: _KnownEntries, reported: Set[str], feeds: Sequence[Feed]) -> bool:
+        """Return whether the host has as many entries as are known. Single pages are complete anyway."""
         if len(self._wanted) < 2:
             return True  # The host counts issues and pull requests together.
         for feed in feeds:
-            known = len(here.of(feed.kind).keys() | {at for at in told if place(at).kind is feed.kind})
+            known = len(
+                known_entries.of(feed.kind).keys() | {at for at in reported if parse_locator(at).kind is feed.kind}
+            )
             if known > PAGE and feed.count() not in (known, None):
                 return False
         return True
 
     # Fetching
 
-    def _ask(self, at: CommentPlace, item: Item) -> Said:
-        """Read again; where more of the kind is expected, with the page that begins with it."""
-        feed = Feed(self._client, self._repository, at.kind, FeedMark())
-        expected: Counter[Kind] = getattr(self._mine, "expected", None) or Counter()
-        if item.modified is not None and expected[at.kind] >= _WORTH_A_PAGE:
-            self._memory.keep(feed.since(item.modified))
-            if (said := self._memory.take(item.locator)) is not None:
-                return said
+    def _fetch(self, ref: EntryRef, item: Item) -> Entry:
+        """Read an entry again; together with the following page if several of its kind are expected."""
+        feed = Feed(self._client, self._repository, ref.kind, FeedMark())
+        expected: Counter[EntryKind] = getattr(self._local, "expected", None) or Counter()
+        if item.modified is not None and expected[ref.kind] >= _WORTH_A_PAGE:
+            self._cache.add(feed.since(item.modified))
+            if (entry := self._cache.pop(item.locator)) is not None:
+                return entry
         try:
-            said = feed.one(at.name or str(at.number))
-        except AnswerTooLarge:
+            entry = feed.fetch(ref.name or str(ref.number))
+        except OversizedResponse:
             raise Skipped(SkipReason.TOO_LARGE) from None
-        if _node(said.item.identity) != _node(item.identity):
-            raise Vanished("it is in another repository now; the next sync decides what that means")
-        return said
+        if _node(entry.item.identity) != _node(item.identity):
+            raise Vanished("transferred to another repository; the next sync checks whether it was moved")
+        return entry
 
     # Names
 
     @property
-    def _kinds(self) -> list[Kind]:
-        return [Kind.THREAD, Kind.COMMENT, *([Kind.REVIEW] if "pulls" in self._wanted else [])]
+    def _kinds(self) -> list[EntryKind]:
+        return [EntryKind.THREAD, EntryKind.COMMENT, *([EntryKind.REVIEW] if "pulls" in self._wanted else [])]
 
-    def _feed(self, kind: Kind, marks: Mapping[str, str]) -> Feed:
+    def _feed(self, kind: EntryKind, marks: Mapping[str, str]) -> Feed:
         return Feed(self._client, self._repository, kind, FeedMark.read(marks.get(self._key(kind.name))))
 
     def _key(self, name: str) -> str:
-        """A mark; others where something else is wanted, so that all of it is told."""
+        """Return the key of a mark. It depends on the selected parts, so that everything is listed if these change."""
         return f"{self._repository}/{'+'.join(self._wanted)} {name.lower()}"
 
     def _container(self, part: str) -> str:
         return f"{self._repository}/{part}"
 
-    def _is_wanted(self, said: Said) -> bool:
-        return said.item.container.rpartition("/")[2] in self._wanted
+    def _is_wanted(self, entry: Entry) -> bool:
+        return entry.item.container.rpartition("/")[2] in self._wanted
 
 
-class _Here:
-    """What is known of the repository, read when it is first needed."""
+class _KnownEntries:
+    """The known items of the repository, read on first use."""
 
     def __init__(self, known: Known, containers: Sequence[str]) -> None:
         self._known = known
@@ -213,18 +220,18 @@ class _Here:
 
     @property
     def items(self) -> dict[str, KnownItem]:
-        """Everything that is known, by locator."""
+        """All known items by locator."""
         if self._items is None:
             self._items = {}
             for container in self._containers:
                 self._items |= self._known.within(container)
         return self._items
 
-    def of(self, kind: Kind) -> dict[str, KnownItem]:
-        """Of one kind."""
-        return {at: item for at, item in self.items.items() if place(at).kind is kind}
+    def of(self, kind: EntryKind) -> dict[str, KnownItem]:
+        """The known items of one kind."""
+        return {locator: item for locator, item in self.items.items() if parse_locator(locator).kind is kind}
 
 
 def _node(identity: str | None) -> str:
-    """The id that GitHub gave it, of its identity."""
+    """Return GitHub's node id in an identity."""
     return (identity or "").rpartition(".")[0]

@@ -47,7 +47,7 @@ def proxy(hub: GitHubServer) -> Iterator[Proxy]:
 def person(person: Person, proxy: Proxy) -> Iterator[Person]:
     """A person who has synced the repository as `weir`."""
     said = person(*adding(proxy, "weir"), "--secret", "token=env:HUB_TOKEN", "--watch").ok()
-    assert "of 5000 requests left in this hour" in said.out
+    assert "of 5000 requests remaining this hour" in said.out
     assert person.sync("weir")["succeeded"] == 4
     yield person
     person("sources", "remove", "weir", "--yes").ok()
@@ -143,14 +143,14 @@ def test_a_revoked_token_holds_the_source_with_the_remedy(person: Person, hub: G
     hub.tokens.clear()
     assert person("sync", "weir", "--wait").code != 0
     assert person.source("weir")["state"] == "held"
-    person("sync", "weir").refused(10, "does not accept the token", "catchment login github")
+    person("sync", "weir").refused(10, "token rejected", "catchment login github")
     hub.tokens[TOKEN] = "ada"
     person("sources", "resume", "weir").ok()
     assert person.sync("weir")["listed"] == 0
 
 
 def test_a_repository_that_cannot_be_seen_is_not_added(person: Person, proxy: Proxy) -> None:
-    person(*adding(proxy, "no")).refused(10, "no ada/weir that may be seen", "give a token")
+    person(*adding(proxy, "no")).refused(10, "ada/weir: not found at", "provide a token")
     person(*adding(proxy, "no"), "--secret", "token=env:NO_SUCH").refused(3, "NO_SUCH is not set")
 
 

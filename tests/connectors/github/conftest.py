@@ -1,4 +1,4 @@
-"""A server of GitHub's API with a proxy before it, and a connector that reads what is said there."""
+"""A GitHub API server behind a proxy, and a connector that reads discussions from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAID = ("issues", "pulls", "releases")
 
 @pytest.fixture
 def repo(hub: GitHubServer) -> Repo:
-    """A repository of five issues and pull requests, five comments and two releases."""
+    """A repository with five issues and pull requests, five comments and two releases."""
     repo = hub.repo("ada/weir")
     for number in range(3):
         issue = repo.open(f"Issue {number}", f"The gauge shows {number}")
@@ -34,13 +34,13 @@ def repo(hub: GitHubServer) -> Repo:
 
 @pytest.fixture
 def proxy(hub_proxy: Proxy) -> Proxy:
-    """The proxy before the server."""
+    """The proxy in front of the server."""
     return hub_proxy
 
 
 @pytest.fixture
 def reading(proxy: Proxy) -> Iterator[Callable[..., GitHub]]:
-    """Makes a connector that reads through the proxy, with these settings besides; closed in the end."""
+    """Create connectors that read through the proxy, with additional settings; closed after the test."""
     made: list[GitHub] = []
 
     def make(*repositories: str, **settings: Any) -> GitHub:

@@ -1,4 +1,4 @@
-"""`emulate`, a stateful server of GitHub's API that others made, from npm: on this machine's own address, behind our proxy."""
+"""`emulate`, a stateful third-party GitHub API server from npm, run on loopback behind our proxy."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ _REPO = "/repos/ada/weir"
 
 
 class Emulator:
-    """The server with the repository `ada/weir`. It has no ETags, which the proxy adds, and tells no comments of a whole
-    repository, which this adds."""
+    """The server with the repository `ada/weir`.
+
+    It lacks ETags, which the proxy adds, and listings of all comments in a repository, which this class adds.
+    """
 
     def __init__(self, port: int, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -34,12 +36,12 @@ class Emulator:
         )
 
     def do(self, method: str, path: str, **what: Any) -> Any:
-        """Ask the server past the proxy."""
+        """Send a request to the server, bypassing the proxy."""
         answer = self._http.request(method, f"{_REPO}{path}", json=what or None).raise_for_status()
         return answer.json() if answer.content else None
 
     def complete(self, exchange: Exchange) -> None:
-        """Answer in the server's place where it cannot: the comments of all issues, and reviews, of which there are none."""
+        """Answer what the server does not support: comments of all issues, and reviews (always empty)."""
         asked = urlsplit(exchange.path)
         if exchange.status != 404 or not asked.path.endswith("/comments"):
             return
@@ -62,7 +64,7 @@ class Emulator:
 
 
 def installed(folder: Path, what: str = "npm") -> Path:
-    """A folder into which one of our lists (`npm`, `contract`) was installed, pinned; no script of it was run."""
+    """Install one of our pinned package lists (`npm`, `contract`) into a folder, without running scripts."""
     for path in Path(__file__).with_name(what).iterdir():
         shutil.copy(path, folder)
     install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
@@ -72,7 +74,7 @@ def installed(folder: Path, what: str = "npm") -> Path:
 
 @contextmanager
 def emulating(folder: Path) -> Iterator[Emulator]:
-    """Install it into a folder, and let it listen."""
+    """Install the server into a folder and run it."""
     installed(folder)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])

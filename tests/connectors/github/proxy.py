@@ -1,5 +1,4 @@
-"""Between a connector and a server of GitHub's API: adds ETags, counts what is asked against a limit, and does harm where a
-test says so."""
+"""A proxy between a connector and a GitHub API server: adds ETags and a rate limit, and injects faults."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _HOP = {"connection", "transfer-encoding", "content-length", "etag", "date", "se
 
 @dataclass
 class Exchange:
-    """One question and the server's answer to it, which harm may change; `number` counts the questions."""
+    """A request and its response, which harm may change; `number` counts requests."""
 
     number: int
     path: str
@@ -35,11 +34,11 @@ class Exchange:
     cut_after: int | None = None
 
     def cut(self, after: int = 0) -> None:
-        """Hang up after so many bytes of the body, or without a word."""
+        """Disconnect after this many bytes of the body; with 0, without a response."""
         self.cut_after = after
 
     def say(self, status: int, body: bytes | dict[str, Any] = b"", **headers: str) -> None:
-        """Answer this in place of the server; underscores in the names of headers are hyphens."""
+        """Replace the response; underscores in header names become hyphens."""
         self.status = status
         self.headers = {"Content-Type": "application/json"} if isinstance(body, dict) else {"Content-Type": "text/html"}
         self.headers |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -51,12 +50,12 @@ Harm = Callable[[Exchange], None]
 
 @dataclass
 class Proxy:
-    """A proxy on a port of its own. `harm` sees every answer before it is passed on; `limit` is what an hour allows."""
+    """A proxy on its own port. `harm` may change every response; `limit` is the number of requests per hour."""
 
     target: int
     prefix: str = ""
     git: int | None = None
-    """The port to which everything goes that is no question of the API."""
+    """The port that receives every request outside the API."""
     harm: Harm | None = None
     limit: int = 5_000
     used: int = 0
@@ -83,12 +82,12 @@ class Proxy:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def forget(self) -> None:
-        """Count anew."""
+        """Reset the counters."""
         self.paths.clear()
         self.free = self.sent = self.used = 0
 
     def handle(self, path: str, asked: dict[str, str]) -> Exchange:
-        """Pass a question on."""
+        """Forward a request."""
         with self._counting:
             number = len(self.paths)
             self.paths.append(path)
@@ -124,7 +123,7 @@ class Proxy:
             headers["ETag"] = f"W/{etag}"
             known = asked.get("if-none-match", "").removeprefix("W/")
             if known == etag:
-                # GitHub writes the ETag of a 304 otherwise than that of the 200.
+                # GitHub formats the ETag of a 304 differently.
                 status, body, headers["ETag"] = 304, b"", etag
         with self._counting:
             self.free += status == 304
@@ -199,12 +198,12 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
         def _hang_up(self) -> None:
             self.close_connection = True
             with suppress(OSError):
-                # A reset, as when a machine on the way forgets the connection.
+                # A reset, as when a device in between drops the connection.
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.wfile.flush()
                 self.connection.close()
 
         def log_message(self, *_: Any) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
     return Handler

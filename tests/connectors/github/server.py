@@ -1,6 +1,6 @@
-"""A server that answers as GitHub's REST API documents it, with a state that tests change.
+"""A server that implements the documented GitHub REST API, with a state that tests can change.
 
-It sends no ETags and counts nothing: that is the proxy's part, which does it for any server.
+It sends no ETags and enforces no limits; the proxy adds both, for any server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOKEN = "ghp_a-token-that-nobody-else-has"
 
 
 class Gone(Exception):
-    """Answered with this status, and this place if it is a redirect."""
+    """Raised to respond with this status, and this location for a redirect."""
 
     def __init__(self, status: int, location: str = "") -> None:
         super().__init__(status)
@@ -32,7 +32,7 @@ class Gone(Exception):
 
 @dataclass
 class Repo:
-    """A repository with all that is said in it, as the API tells it."""
+    """A repository with its discussions, in the API's format."""
 
     name: str
     id: int
@@ -48,7 +48,7 @@ class Repo:
     default_branch: str = "main"
 
     def open(self, title: str = "A title", body: str = "A body", *, by: str = "ada", pull: bool = False) -> int:
-        """A new issue or pull request; its number."""
+        """Open an issue or pull request; return its number."""
         number = max([0, *self.issues, *self.transferred]) + 1
         kind = "pull" if pull else "issues"
         told = self._written(body, by) | {
@@ -68,7 +68,7 @@ class Repo:
         self.issues[number] |= {**what, "updated_at": self.server.tick()}
 
     def comment(self, number: int, body: str = "A comment", *, by: str = "bob") -> int:
-        """Comment on an issue, which changes it; the comment's id."""
+        """Comment on an issue, which changes the issue; return the comment's id."""
         told = self._written(body, by)
         kind = "pull" if "pull_request" in self.issues[number] else "issues"
         self.comments[told["id"]] = told | {
@@ -83,12 +83,12 @@ class Repo:
         self.comments[comment] |= {"body": body, "updated_at": self.server.tick()}
 
     def delete_comment(self, comment: int) -> None:
-        """Delete a comment: its issue counts one less, and is not newer."""
+        """Delete a comment: the comment count of its issue decreases, but not its time of change."""
         issue = int(self.comments.pop(comment)["issue_url"].rpartition("/")[2])
         self.issues[issue]["comments"] -= 1
 
     def review(self, number: int, body: str = "Why?", path: str = "src/a.py", hunk: str = "@@ -1 +1 @@\n-a\n+b") -> int:
-        """Comment on a line of a pull request, which changes it."""
+        """Comment on a line of a pull request, which changes the pull request."""
         told = self._written(body, "bob")
         self.reviews[told["id"]] = told | {
             "path": path,
@@ -100,7 +100,7 @@ class Repo:
         return int(told["id"])
 
     def release(self, tag: str, body: str = "What is new", **more: Any) -> int:
-        """Publish a release; its id."""
+        """Publish a release; return its id."""
         told = self._written(body, "ada")
         told["author"] = told.pop("user")
         url = f"{self.server.web}/{self.name}/releases/tag/{tag}"
@@ -119,7 +119,7 @@ class Repo:
         self.reviews = {k: v for k, v in self.reviews.items() if not v["pull_request_url"].endswith(end)}
 
     def transfer(self, number: int, other: Repo) -> int:
-        """Move an issue to another repository, where it has another number and another id."""
+        """Move an issue to another repository, where it gets another number and id."""
         told = self.issues[number]
         there = other.open(told["title"], told["body"], by=told["user"]["login"])
         self.delete(number)
@@ -127,7 +127,7 @@ class Repo:
         return there
 
     def told(self) -> dict[str, Any]:
-        """As the API tells of it."""
+        """Return the repository in the API's format."""
         return {
             "id": self.id,
             "full_name": self.name,
@@ -152,7 +152,7 @@ class Repo:
 
 
 class GitHubServer:
-    """The server. `step` is how far its clock goes with each write; `page` bounds a page as GitHub's hundred does."""
+    """The server. `step` is how far its clock advances with each write."""
 
     def __init__(self) -> None:
         self.repos: dict[str, Repo] = {}
@@ -176,12 +176,12 @@ class GitHubServer:
         self._http.server_close()
 
     def repo(self, name: str, **more: Any) -> Repo:
-        """A new repository."""
+        """Create a repository."""
         self.repos[name] = Repo(name, self.number(), self, **more)
         return self.repos[name]
 
     def rename(self, old: str, new: str) -> Repo:
-        """Call a repository something else; its old name leads to it."""
+        """Rename a repository; its old name redirects to it."""
         repo = self.repos[new] = self.repos.pop(old)
         repo.name = new
         self.renamed[old] = repo.id
@@ -191,14 +191,14 @@ class GitHubServer:
         return next(self._numbers)
 
     def tick(self) -> str:
-        """The time of a write."""
+        """Advance the clock; return the time."""
         self._now += self.step
         return f"{self._now:%Y-%m-%dT%H:%M:%SZ}"
 
-    # Login by a device
+    # Device login
 
     def post(self, path: str, form: dict[str, str]) -> dict[str, Any]:
-        """What is said to a form; `agreed` is what the person in the browser does, one step for each question."""
+        """Respond to a form. `agreed` contains the outcomes of the user's login, one for each poll."""
         if form.get("client_id") != CLIENT:
             raise Gone(404)
         if path == "/login/device/code":
@@ -208,10 +208,10 @@ class GitHubServer:
         step = self.agreed.pop(0)
         return {"access_token": TOKEN, "token_type": "bearer"} if step == "agreed" else {"error": step}
 
-    # Answers
+    # Responses
 
     def answer(self, path: str, query: dict[str, str], authorization: str | None) -> tuple[Any, str]:
-        """What is said to a question, and the Link header. Raises Gone."""
+        """Return the response to a request and its Link header. Raises Gone."""
         user = self._user(authorization)
         match path.strip("/").split("/"):
             case ["user"]:
@@ -335,7 +335,7 @@ def _handler(server: GitHubServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
     return Handler
 

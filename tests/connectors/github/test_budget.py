@@ -1,4 +1,4 @@
-"""What the host allows in an hour is shared by all sources of one token, and a tenth of it is left to others."""
+"""All sources with the same token share the host's hourly limit, and leave a tenth of it to other programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.connectors.memory_ledger import MemoryLedger
 
 @pytest.fixture
 def paced(tmp_path: Path, reading: Callable[..., GitHub]) -> Iterator[tuple[Callable[..., GitHub], Ledger]]:
-    """Makes connectors whose pace is kept in one ledger."""
+    """Create connectors whose pace is stored in one ledger."""
     made: list[Metered] = []
     with closing(Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")) as ledger:
 
@@ -38,7 +38,7 @@ def paced(tmp_path: Path, reading: Callable[..., GitHub]) -> Iterator[tuple[Call
             pace.close()
 
 
-def test_a_tenth_of_the_hour_is_left_whichever_source_asks(
+def test_a_tenth_of_the_limit_is_left_to_others(
     paced: tuple[Callable[..., GitHub], Ledger],
     hub: GitHubServer,
     proxy: Proxy,
@@ -58,13 +58,13 @@ def test_a_tenth_of_the_hour_is_left_whichever_source_asks(
     asked = len(proxy.paths)
     with pytest.raises(RateLimited):
         make("dam", "ada/dam").probe()
-    assert len(proxy.paths) == asked, "the other source of the same token does not even ask"
+    assert len(proxy.paths) == asked, "the other source with this token makes no request"
     (row,) = ledger.pacing.buckets()
     assert (row.allowed, row.left) == (30, 27 - proxy.used)
     assert "HUB_TOKEN" not in row.key
 
 
-def test_a_free_answer_leaves_the_budget_as_it_was(
+def test_free_responses_do_not_use_the_budget(
     paced: tuple[Callable[..., GitHub], Ledger], repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     make, kept = paced
@@ -79,7 +79,7 @@ def test_a_free_answer_leaves_the_budget_as_it_was(
     assert row.left == 5_000 * 9 // 10 - 5
 
 
-def test_a_revoked_token_opens_the_breaker_of_its_source_and_of_no_other(
+def test_revoked_token_opens_only_its_sources_breaker(
     paced: tuple[Callable[..., GitHub], Ledger], hub: GitHubServer, repo: Repo
 ) -> None:
     make, ledger = paced

@@ -1,4 +1,4 @@
-"""The connector against a server of GitHub's API that others made: what is written there is told, once, with few questions."""
+"""The connector against a third-party GitHub API server: every entry is reported once, with few requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.acceptance
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """Seven issues, five comments and a release."""
+    """A repository with seven issues, five comments and a release."""
     with emulating(tmp_path_factory.mktemp("emulate")) as emulator:
         for number in range(1, 8):
             emulator.do("POST", "/issues", title=f"Trouble {number}", body=f"See #{number}")
@@ -38,7 +38,7 @@ def github(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitH
         yield github
 
 
-def test_all_of_it_is_told_once_and_then_only_what_changes(emulator: Emulator, github: GitHub) -> None:
+def test_emulated_entries_are_reported_once(emulator: Emulator, github: GitHub) -> None:
     ledger = MemoryLedger()
     assert len(ledger.sync(github).fetched) == 13
     emulator.proxy.forget()
@@ -54,7 +54,7 @@ def test_all_of_it_is_told_once_and_then_only_what_changes(emulator: Emulator, g
     assert ledger.sync(github).item_changes == []
 
 
-def test_a_cut_at_every_question_loses_nothing(emulator: Emulator, github: GitHub) -> None:
+def test_connection_lost_at_any_request_is_recovered(emulator: Emulator, github: GitHub) -> None:
     whole = MemoryLedger()
     emulator.proxy.forget()
     whole.sync(github)

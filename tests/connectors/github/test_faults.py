@@ -1,4 +1,4 @@
-"""Connections that are cut, limits, refusals, answers that are none: nothing is lost, nothing twice, and no token gets out."""
+"""Lost connections, limits, refusals and malformed responses: nothing is lost or repeated, and the token stays secret."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUESTIONS = 5
 
 
 def sync_until_done(github: GitHub, ledger: MemoryLedger) -> list[SourceError]:
-    """Sync again and again as a schedule does, until nothing fails; what failed before."""
+    """Sync repeatedly, as a schedule does, until nothing fails; return the earlier errors."""
     failed: list[SourceError] = []
     while len(failed) < 10:
         try:
@@ -53,7 +53,7 @@ def same(ledger: MemoryLedger, other: MemoryLedger) -> None:
 
 @pytest.fixture
 def whole(github: GitHub, repo: Repo, proxy: Proxy) -> MemoryLedger:
-    """What a sync without trouble has."""
+    """A ledger after a sync without faults."""
     ledger = MemoryLedger()
     ledger.sync(github)
     assert len(proxy.paths) == QUESTIONS
@@ -106,7 +106,7 @@ HARMS = [
 
 
 @pytest.mark.parametrize("harm", HARMS, ids=lambda harm: getattr(harm, "__name__", "status"))
-def test_harm_at_every_question_loses_nothing_and_tells_nothing_twice(
+def test_fault_at_any_request_loses_and_repeats_nothing(
     harm: Callable[[Exchange], None], reading: Callable[..., GitHub], proxy: Proxy, whole: MemoryLedger
 ) -> None:
     for at in range(QUESTIONS):
@@ -121,7 +121,7 @@ def test_harm_at_every_question_loses_nothing_and_tells_nothing_twice(
         same(ledger, whole)
 
 
-def test_harm_at_every_question_after_changes_loses_nothing_either(
+def test_fault_at_any_request_after_changes_loses_nothing(
     reading: Callable[..., GitHub], repo: Repo, proxy: Proxy, whole: MemoryLedger
 ) -> None:
     before, after = pickle.dumps(whole), MemoryLedger()
@@ -139,7 +139,7 @@ def test_harm_at_every_question_after_changes_loses_nothing_either(
 
 
 class Heard(Pace):
-    """What the pace hears."""
+    """Records the reports to the pace."""
 
     def __init__(self) -> None:
         self.transfers: list[Transfer] = []
@@ -160,7 +160,7 @@ def limited(github: GitHub, proxy: Proxy, harm: Callable[[Exchange], None]) -> R
 
 
 @pytest.mark.parametrize("code", [403, 429])
-def test_a_used_up_hour_is_waited_out_until_it_is_over(github: GitHub, repo: Repo, proxy: Proxy, code: int) -> None:
+def test_exhausted_limit_waits_until_it_resets(github: GitHub, repo: Repo, proxy: Proxy, code: int) -> None:
     resets = {
         "X_RateLimit_Limit": "5000",
         "X_RateLimit_Remaining": "0",
@@ -173,9 +173,7 @@ def test_a_used_up_hour_is_waited_out_until_it_is_over(github: GitHub, repo: Rep
 
 
 @pytest.mark.parametrize("code", [403, 429])
-def test_a_secondary_limit_is_waited_out_as_long_as_it_says(
-    github: GitHub, repo: Repo, proxy: Proxy, code: int
-) -> None:
+def test_secondary_limit_waits_as_long_as_stated(github: GitHub, repo: Repo, proxy: Proxy, code: int) -> None:
     left = {"X_RateLimit_Limit": "5000", "X_RateLimit_Remaining": "4000", "Retry_After": "17"}
     error = limited(github, proxy, lambda exchange: exchange.say(code, {"message": "slow down"}, **left))
     assert error.retry_after == 17
@@ -187,7 +185,7 @@ def test_secondary_limit_without_a_stated_wait_lasts_15_minutes(github: GitHub, 
     assert limited(github, proxy, lambda exchange: exchange.say(429, {"message": "no"})).retry_after == 900
 
 
-def test_the_hour_of_the_host_ends_a_sync_at_its_checkpoint_and_a_later_one_goes_on(
+def test_exhausted_limit_stops_at_a_checkpoint_and_resumes(
     github: GitHub, repo: Repo, proxy: Proxy, whole: MemoryLedger
 ) -> None:
     proxy.limit = 2
@@ -202,7 +200,7 @@ def test_the_hour_of_the_host_ends_a_sync_at_its_checkpoint_and_a_later_one_goes
     same(ledger, whole)
 
 
-def test_what_an_answer_says_of_the_rate_is_told_to_the_pace_and_a_304_is_free(
+def test_rate_headers_are_reported_and_a_304_is_free(
     github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
@@ -215,11 +213,11 @@ def test_what_an_answer_says_of_the_rate_is_told_to_the_pace_and_a_304_is_free(
     assert all(isinstance(said, RateReport) and said.resets_in for one in heard.transfers for said in one.said)
 
 
-def test_a_token_that_is_revoked_in_the_middle_is_asked_with_once(
+def test_revoked_token_is_used_only_once_more(
     github: GitHub, hub: GitHubServer, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     proxy.harm = lambda exchange: hub.tokens.clear() if exchange.number == 2 else None
-    with pytest.raises(LoginFailed, match="make a new one"):
+    with pytest.raises(LoginFailed, match="create a new one"):
         ledger.sync(github)
     assert len(proxy.paths) == 4
     ledger.sync(github, cut=0)
@@ -230,7 +228,7 @@ def test_a_token_that_is_revoked_in_the_middle_is_asked_with_once(
 
 
 @pytest.mark.parametrize("token", ["two words", "tök", "line\nbreak", "line\r\nX-Other: 1"])
-def test_a_token_that_cannot_be_one_is_refused_without_being_shown(
+def test_malformed_token_is_rejected_without_showing_it(
     token: str, github: GitHub, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HUB_TOKEN", token)
@@ -240,19 +238,19 @@ def test_a_token_that_cannot_be_one_is_refused_without_being_shown(
     assert proxy.paths == []
 
 
-def test_the_token_is_sent_to_no_other_host_and_is_in_no_log_error_or_pickle(
+def test_token_stays_with_its_host_and_out_of_logs_and_errors(
     reading: Callable[..., GitHub], repo: Repo, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     other = Proxy(0)
     try:
-        for place in (
+        for parse_locator in (
             f"{other.address}/steal",
             "https://127.0.0.1:9/",
             "//127.0.0.1:9/",
             f"{proxy.address}@evil.example/",
         ):
-            proxy.harm = lambda exchange, place=place: exchange.say(301, Location=place)  # type: ignore[misc]
+            proxy.harm = lambda exchange, parse_locator=parse_locator: exchange.say(301, Location=parse_locator)  # type: ignore[misc]
             github = reading()
             with pytest.raises(SourceUnavailable, match="another host") as caught:
                 github.probe()
@@ -264,7 +262,7 @@ def test_the_token_is_sent_to_no_other_host_and_is_in_no_log_error_or_pickle(
     assert TOKEN not in caplog.text
 
 
-def test_a_next_page_at_another_host_is_not_asked_for(
+def test_next_page_at_another_host_is_not_requested(
     github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     def lead_away(exchange: Exchange) -> None:
@@ -275,34 +273,34 @@ def test_a_next_page_at_another_host_is_not_asked_for(
         ledger.sync(github)
 
 
-def test_answer_over_the_bound_is_given_up(
+def test_oversized_response_is_aborted(
     github: GitHub, repo: Repo, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.github.api.client._LONGEST", 100)
-    with pytest.raises(SourceUnavailable, match="an answer exceeds 100 bytes; "):
+    with pytest.raises(SourceUnavailable, match="response exceeds 100 bytes; "):
         github.probe()
 
 
-def test_announced_length_over_the_bound_is_not_read(github: GitHub, repo: Repo, proxy: Proxy) -> None:
+def test_oversized_announced_length_is_not_read(github: GitHub, repo: Repo, proxy: Proxy) -> None:
     def harm(exchange: Exchange) -> None:
         exchange.length = 6_000_000_000
 
     proxy.harm = harm
-    with pytest.raises(SourceUnavailable, match="an answer exceeds 64000000 bytes; "):
+    with pytest.raises(SourceUnavailable, match="response exceeds 64000000 bytes; "):
         github.probe()
 
 
-def test_answer_that_is_compressed_twice_is_not_read(github: GitHub, repo: Repo, proxy: Proxy) -> None:
+def test_doubly_compressed_response_is_rejected(github: GitHub, repo: Repo, proxy: Proxy) -> None:
     def harm(exchange: Exchange) -> None:
         body = gzip.compress(gzip.compress(b"0" * 10_000_000))
         exchange.say(200, body, Content_Type="application/json", Content_Encoding="gzip, gzip")
 
     proxy.harm = harm
-    with pytest.raises(SourceUnavailable, match="no answer of its API"):
+    with pytest.raises(SourceUnavailable, match="not a response of the GitHub API"):
         github.probe()
 
 
-def test_one_issue_over_the_bound_is_skipped(github: GitHub, repo: Repo, proxy: Proxy) -> None:
+def test_oversized_issue_is_skipped(github: GitHub, repo: Repo, proxy: Proxy) -> None:
     def harm(exchange: Exchange) -> None:
         if exchange.path.endswith("/issues/1"):
             exchange.length = 6_000_000_000
@@ -315,7 +313,7 @@ def test_one_issue_over_the_bound_is_skipped(github: GitHub, repo: Repo, proxy: 
         github.fetch(ledger.present()["ada/weir#1"].item)
 
 
-def test_errors_say_nothing_of_what_the_server_said(reading: Callable[..., GitHub], repo: Repo, proxy: Proxy) -> None:
+def test_api_errors_do_not_quote_the_server(reading: Callable[..., GitHub], repo: Repo, proxy: Proxy) -> None:
     for code in (400, 401, 403, 404, 409, 410, 418, 422, 451, 500):
         proxy.harm = lambda exchange, code=code: exchange.say(code, {"message": "secret plans"})  # type: ignore[misc]
         with pytest.raises(CatchmentError) as caught:
@@ -333,7 +331,7 @@ def test_errors_say_nothing_of_what_the_server_said(reading: Callable[..., GitHu
         {"id": 1, "number": 2, "user": "ada", "labels": 5, "updated_at": "2026-01-01T00:00:00Z"},
     ],
 )
-def test_entries_that_make_no_sense_are_an_answer_that_is_none(
+def test_malformed_entries_are_a_malformed_response(
     told: dict[str, object], github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     def spoil(exchange: Exchange) -> None:
@@ -341,5 +339,5 @@ def test_entries_that_make_no_sense_are_an_answer_that_is_none(
             exchange.body = json.dumps([told]).encode()
 
     proxy.harm = spoil
-    with pytest.raises(SourceUnavailable, match="no answer of its API"):
+    with pytest.raises(SourceUnavailable, match="not a response of the GitHub API"):
         ledger.sync(github)

@@ -130,7 +130,7 @@ READ: dict[str, dict[str, Any]] = {f"only {part} are read": {"include": (part,)}
 
 @pytest.mark.parametrize("what", THERE)
 @pytest.mark.parametrize("whose", ["ada/weir", "ada/*"])
-def test_what_is_there_only_while_a_listing_is_cut_short_changes_nothing(
+def test_temporary_discussions_leave_no_trace_after_an_interruption(
     hub: GitHubServer, repo: Repo, reading: Callable[..., GitHub], what: str, whose: str
 ) -> None:
     AWAY.clear()
@@ -140,8 +140,6 @@ def test_what_is_there_only_while_a_listing_is_cut_short_changes_nothing(
 
 
 @pytest.mark.parametrize("what", READ)
-def test_what_is_read_only_while_a_listing_is_cut_short_changes_nothing(
-    repo: Repo, reading: Callable[..., GitHub], what: str
-) -> None:
+def test_temporary_api_settings_leave_no_trace(repo: Repo, reading: Callable[..., GitHub], what: str) -> None:
     assert repo.issues
     check_no_trace(reading(), lambda: None, lambda: None, reading(**READ[what]))

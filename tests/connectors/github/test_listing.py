@@ -1,4 +1,4 @@
-"""What is said in repositories, told with few questions: what is new, what was edited, what is gone."""
+"""Listings of discussions with few requests: new, edited and deleted entries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.connectors.memory_ledger import MemoryLedger, Report
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Pages of ten, so that a listing is long soon."""
+    """Use pages of ten entries, so that listings span several pages."""
     for module in ("client", "feed", "threads", "releases"):
         monkeypatch.setattr(f"connectors.github.api.{module}.PAGE", 10)
     return 10
@@ -25,7 +25,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.fixture
 def large(hub: GitHubServer, small_pages: int) -> Repo:
-    """Forty issues, the first five of which have three comments each, and the last one too."""
+    """Forty issues; the first five and the last one have three comments each."""
     repo = hub.repo("ada/weir")
     for number in range(1, 41):
         repo.open(f"Issue {number}")
@@ -35,7 +35,7 @@ def large(hub: GitHubServer, small_pages: int) -> Repo:
 
 
 def locators(repo: Repo) -> set[str]:
-    """What there is in a repository."""
+    """Return the locators in a repository."""
     return {
         *(f"{repo.name}#{number}" for number in repo.issues),
         *(f"{repo.name}#{c['issue_url'].rpartition('/')[2]}/comment/{number}" for number, c in repo.comments.items()),
@@ -45,7 +45,7 @@ def locators(repo: Repo) -> set[str]:
 
 
 def next_day(ledger: MemoryLedger, repository: str = "ada/weir") -> None:
-    """Let the last look at everything be of another day."""
+    """Pretend that the last daily check was on another day."""
     assert f"{repository}/issues+pulls checked" in ledger.marks
     ledger.marks[f"{repository}/issues+pulls checked"] = "2026-01-01"
 
@@ -54,7 +54,7 @@ def figures(report: Report) -> tuple[int, int, int]:
     return len(report.new), len(report.changed), len(report.deleted)
 
 
-def test_all_that_is_said_is_told_with_a_question_for_each_listing(
+def test_first_listing_makes_one_request_per_feed(
     github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
@@ -65,7 +65,7 @@ def test_all_that_is_said_is_told_with_a_question_for_each_listing(
     )
 
 
-def test_no_change_is_three_questions_that_cost_nothing(
+def test_unchanged_repository_costs_three_free_requests(
     github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
@@ -74,7 +74,7 @@ def test_no_change_is_three_questions_that_cost_nothing(
     assert (len(proxy.paths), proxy.free, proxy.sent) == (3, 3, 0)
 
 
-def test_a_new_comment_is_one_document_and_its_issue_none(
+def test_new_comment_does_not_change_its_issues_document(
     github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
@@ -83,12 +83,10 @@ def test_a_new_comment_is_one_document_and_its_issue_none(
     report = ledger.sync(github)
     assert report.new == report.fetched == {f"ada/weir#2/comment/{number}"}
     assert (report.changed, report.deleted) == (set(), set())
-    assert (len(proxy.paths), proxy.used) == (5, 2), "issues and comments; all else is the same"
+    assert (len(proxy.paths), proxy.used) == (5, 2), "issues and comments; everything else is unchanged"
 
 
-def test_an_edited_issue_is_read_again_and_a_label_is_only_noted(
-    github: GitHub, repo: Repo, ledger: MemoryLedger
-) -> None:
+def test_edited_issue_is_read_again_and_a_label_only_recorded(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     repo.edit(1, body="The gauge is broken")
     repo.edit(2, labels=[{"name": "bug"}, {"name": "a first one"}], milestone={"title": "Spring"})
@@ -100,9 +98,7 @@ def test_an_edited_issue_is_read_again_and_a_label_is_only_noted(
     assert attributes[4]["state"] == "merged"
 
 
-def test_what_is_deleted_in_a_small_repository_is_gone_at_once(
-    github: GitHub, repo: Repo, ledger: MemoryLedger
-) -> None:
+def test_deletions_in_a_small_repository_are_found_at_once(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     comment, review = min(repo.comments), min(repo.reviews)
     repo.delete_comment(comment)
@@ -115,9 +111,7 @@ def test_what_is_deleted_in_a_small_repository_is_gone_at_once(
     assert set(ledger.documents()) == locators(repo)
 
 
-def test_a_long_listing_is_told_in_parts_and_goes_on_where_it_was_cut(
-    github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger
-) -> None:
+def test_interrupted_long_listing_resumes(github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger) -> None:
     length = len(list(github.changes(ledger.known())))
     for cut in range(0, length, 7):
         ledger.sync(github, cut=cut)
@@ -131,7 +125,7 @@ def test_a_long_listing_is_told_in_parts_and_goes_on_where_it_was_cut(
     assert proxy.free == len(proxy.paths) == 3
 
 
-def test_a_hundred_changes_in_the_same_second_are_all_told(
+def test_many_changes_in_the_same_second_are_all_reported(
     github: GitHub, hub: GitHubServer, small_pages: int, ledger: MemoryLedger
 ) -> None:
     repo = hub.repo("ada/weir")
@@ -146,10 +140,10 @@ def test_a_hundred_changes_in_the_same_second_are_all_told(
     assert set(ledger.documents()) == locators(repo)
 
 
-def test_what_changes_while_it_is_listed_is_not_passed_by(
+def test_changes_during_the_listing_are_not_missed(
     github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
-    """An issue that changes moves to the end of the listing, and all after it one place up."""
+    """A changed issue moves to the end of the listing, and later issues move up one place."""
 
     def edit(exchange: Exchange) -> None:
         if "/issues?" in exchange.path and exchange.number < 12:
@@ -165,7 +159,7 @@ def test_what_changes_while_it_is_listed_is_not_passed_by(
     assert set(ledger.documents()) == locators(large)
 
 
-def test_a_comment_deleted_on_a_new_issue_is_found_by_its_count(
+def test_deleted_comment_is_found_by_the_comment_count(
     github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
@@ -177,14 +171,14 @@ def test_a_comment_deleted_on_a_new_issue_is_found_by_its_count(
 
 
 @pytest.mark.parametrize("deep", [True, False])
-def test_what_was_deleted_long_after_is_found_the_next_day_or_by_a_deep_listing(
+def test_old_deletions_are_found_daily_or_by_a_deep_listing(
     github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger, deep: bool
 ) -> None:
     ledger.sync(github)
     oldest = min(large.comments)
     large.delete_comment(oldest)
     large.delete(3)
-    assert figures(ledger.sync(github)) == (0, 0, 0), "nothing tells of it: the issue is not newer"
+    assert figures(ledger.sync(github)) == (0, 0, 0), "not detectable: the issue's time is unchanged"
     if not deep:
         next_day(ledger)
     ledger.sync(github, deep=deep)
@@ -194,7 +188,7 @@ def test_what_was_deleted_long_after_is_found_the_next_day_or_by_a_deep_listing(
     assert len(proxy.paths) == 3
 
 
-def test_what_was_missed_is_found_the_next_day(github: GitHub, large: Repo, ledger: MemoryLedger) -> None:
+def test_missed_entries_are_found_the_next_day(github: GitHub, large: Repo, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     for missed in ("ada/weir#3", f"ada/weir#1/comment/{min(large.comments)}"):
         del ledger.rows[missed]
@@ -204,17 +198,17 @@ def test_what_was_missed_is_found_the_next_day(github: GitHub, large: Repo, ledg
     assert set(ledger.documents()) == locators(large)
 
 
-def test_the_next_day_nothing_gone_costs_no_more_than_counting(
+def test_daily_check_without_deletions_only_counts(
     github: GitHub, large: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
     next_day(ledger)
     proxy.forget()
     assert ledger.sync(github).item_changes == []
-    assert (len(proxy.paths), proxy.used) == (7, 2), "issues and comments are counted; the rest is the same"
+    assert (len(proxy.paths), proxy.used) == (7, 2), "issues and comments are counted; the rest is unchanged"
 
 
-def test_a_transferred_issue_leaves_and_is_found_where_it_went(
+def test_transferred_issue_is_found_in_its_new_repository(
     reading: Callable[..., GitHub], hub: GitHubServer, large: Repo, ledger: MemoryLedger
 ) -> None:
     other = hub.repo("ada/dam")
@@ -226,9 +220,7 @@ def test_a_transferred_issue_leaves_and_is_found_where_it_went(
     assert "ada/dam#1" in ledger.documents()
 
 
-def test_an_edited_comment_shows_with_the_next_change_of_any_issue_or_the_next_day(
-    github: GitHub, repo: Repo, ledger: MemoryLedger
-) -> None:
+def test_edited_comment_is_found_with_the_next_change_or_day(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     first, second, *_ = sorted(repo.comments)
     repo.edit_comment(first, "Edited")
@@ -240,7 +232,7 @@ def test_an_edited_comment_shows_with_the_next_change_of_any_issue_or_the_next_d
     assert ledger.sync(github).changed == {f"ada/weir#2/comment/{second}"}
 
 
-def test_a_renamed_repository_is_followed_and_nothing_is_read_again(
+def test_renamed_repository_is_followed_without_reading(
     github: GitHub, hub: GitHubServer, repo: Repo, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
@@ -249,10 +241,10 @@ def test_a_renamed_repository_is_followed_and_nothing_is_read_again(
     repo.comment(1, "After it")
     assert len(ledger.sync(github).fetched) == 1
     assert len(ledger.documents()) == 14
-    assert "ada/weir is called ada/lock now" in github.probe()
+    assert "ada/weir was renamed to ada/lock" in github.probe()
 
 
-def test_all_repositories_of_an_owner_are_read_and_a_renamed_one_is_moved(
+def test_owners_repositories_are_read_and_renames_are_moves(
     reading: Callable[..., GitHub], hub: GitHubServer, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     hub.repo("ada/dam").open("Another")
@@ -263,14 +255,14 @@ def test_all_repositories_of_an_owner_are_read_and_a_renamed_one_is_moved(
     assert {locator.partition("#")[0] for locator in ledger.documents()} == {"ada/weir", "ada/dam", "ada/secret"}
     proxy.forget()
     assert ledger.sync(github).item_changes == []
-    assert (len(proxy.paths), proxy.free) == (8, 8), "the owner, a page of repositories, and two for each"
+    assert (len(proxy.paths), proxy.free) == (8, 8), "the owner, a page of repositories, and two for each repository"
     hub.rename("ada/dam", "ada/lock")
     report = ledger.sync(github)
     assert report.moved == {"ada/dam#1": "ada/lock#1"}
     assert (report.fetched, report.deleted) == (set(), set())
 
 
-def test_a_repository_that_comes_after_a_full_page_is_found(
+def test_repository_after_a_full_page_is_found(
     reading: Callable[..., GitHub], hub: GitHubServer, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("connectors.github.api.host.PAGE", 2)
@@ -282,7 +274,7 @@ def test_a_repository_that_comes_after_a_full_page_is_found(
         assert {locator.partition("#")[0] for locator in ledger.documents()} == set(hub.repos)
 
 
-def test_a_repository_made_anew_under_its_name_is_another_root(
+def test_recreated_repository_is_a_different_root(
     github: GitHub, hub: GitHubServer, repo: Repo, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
@@ -293,7 +285,7 @@ def test_a_repository_made_anew_under_its_name_is_another_root(
     assert ledger.root != before
 
 
-def test_what_is_not_wanted_any_more_leaves_as_excluded_and_comes_back(
+def test_deselected_parts_are_excluded_and_can_return(
     reading: Callable[..., GitHub], repo: Repo, ledger: MemoryLedger
 ) -> None:
     ledger.sync(reading())
@@ -305,25 +297,21 @@ def test_what_is_not_wanted_any_more_leaves_as_excluded_and_comes_back(
     assert set(ledger.documents()) == locators(repo)
 
 
-def test_looking_again_whether_it_can_be_read_costs_nothing(
-    reading: Callable[..., GitHub], repo: Repo, proxy: Proxy
-) -> None:
+def test_repeated_probe_is_free(reading: Callable[..., GitHub], repo: Repo, proxy: Proxy) -> None:
     first = reading().probe()
     proxy.forget()
     assert reading().probe().partition(";")[0] == first.partition(";")[0]
-    assert (len(proxy.paths), proxy.used) == (2, 0), "the repository, and what is left of the hour"
+    assert (len(proxy.paths), proxy.used) == (2, 0), "the repository, and the remaining requests"
 
 
-def test_drafts_of_releases_are_left_out_until_they_are_published(
-    github: GitHub, repo: Repo, ledger: MemoryLedger
-) -> None:
+def test_draft_releases_are_excluded_until_published(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
     draft = repo.release("v2.0", draft=True)
     assert ledger.sync(github).skipped == {f"ada/weir#release/draft-{draft}": SkipReason.EXCLUDED}
     repo.releases[draft] |= {"draft": False}
     assert ledger.sync(github).new == {"ada/weir#release/v2.0"}
 
 
-def test_a_release_that_another_one_moves_out_of_sight_while_they_are_listed_is_not_gone(
+def test_release_hidden_by_a_deletion_between_pages_is_kept(
     github: GitHub, hub: GitHubServer, proxy: Proxy, small_pages: int, ledger: MemoryLedger
 ) -> None:
     repo = hub.repo("ada/weir")
@@ -345,31 +333,31 @@ def test_a_release_that_another_one_moves_out_of_sight_while_they_are_listed_is_
     assert ledger.documents() == before
 
 
-def test_a_download_of_a_release_changes_nothing(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
+def test_release_download_is_not_a_change(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
     ledger.sync(github)
     next(iter(repo.releases.values()))["assets"][0]["download_count"] += 1
     assert figures(ledger.sync(github)) == (0, 0, 0)
 
 
-def test_a_private_repository_without_a_token_is_not_there_and_a_public_one_needs_none(
+def test_private_repository_requires_a_token(
     reading: Callable[..., GitHub], hub: GitHubServer, repo: Repo, ledger: MemoryLedger
 ) -> None:
     ledger.sync(reading(token=None))
     assert len(ledger.documents()) == 13
     repo.private = True
     for ask in (GitHub.probe, ledger.sync):
-        with pytest.raises(SourceUnavailable, match="give a token"):
+        with pytest.raises(SourceUnavailable, match="provide a token"):
             ask(reading(token=None))
     assert len(ledger.documents()) == 13
 
 
-def test_a_repository_without_issues_is_no_trouble(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
+def test_repository_with_disabled_issues_syncs(github: GitHub, repo: Repo, ledger: MemoryLedger) -> None:
     repo.has_issues = False
     assert ledger.sync(github).failed == {}
     assert len(ledger.documents()) == 2
 
 
-def test_what_the_token_may_not_see_is_one_failed_item_until_it_may(
+def test_missing_permission_is_one_failing_item_until_granted(
     github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
@@ -389,7 +377,7 @@ def test_what_the_token_may_not_see_is_one_failed_item_until_it_may(
 
 
 @pytest.mark.parametrize(("part", "entry"), [("/issues", "ada/weir#closed"), ("/releases", "ada/weir#release/")])
-def test_what_the_token_may_see_again_is_no_failed_item_also_where_nothing_is_new(
+def test_granted_permission_clears_the_failure_without_changes(
     part: str, entry: str, github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     ledger.sync(github)
@@ -402,7 +390,7 @@ def test_what_the_token_may_see_again_is_no_failed_item_also_where_nothing_is_ne
     assert len(ledger.documents()) == count
 
 
-def test_what_was_listed_before_is_read_again_by_the_page(
+def test_uncached_entries_are_fetched_by_page(
     reading: Callable[..., GitHub], large: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     ledger.sync(reading(), fetch=False)

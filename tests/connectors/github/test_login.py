@@ -1,4 +1,4 @@
-"""A login by a code typed into a browser, and the token kept where only its owner can read it."""
+"""Login with a code typed into a browser; the token is stored where only its owner can read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from console.main import main
 from tests.connectors.github.server import CLIENT, TOKEN, GitHubServer, Repo
 
 
-def test_the_host_is_asked_as_often_as_it_wants_until_the_person_agrees(hub: GitHubServer) -> None:
+def test_login_polls_at_the_requested_interval(hub: GitHubServer) -> None:
     hub.agreed = ["authorization_pending", "slow_down", "authorization_pending", "agreed"]
     code = device.begin(hub.web, CLIENT, "repo")
     assert (code.user, code.address) == ("WDJB-MJHT", f"{hub.web}/login/device")
@@ -30,29 +30,29 @@ def test_the_host_is_asked_as_often_as_it_wants_until_the_person_agrees(hub: Git
 
 @pytest.mark.parametrize(
     ("steps", "remedy"),
-    [(["access_denied"], "refused in the browser"), (["expired_token"], "begin again"), (["what"], "docs/github.md")],
+    [(["access_denied"], "refused in the browser"), (["expired_token"], "start again"), (["what"], "docs/github.md")],
 )
-def test_a_login_that_nobody_agrees_to_fails_with_the_remedy(hub: GitHubServer, steps: list[str], remedy: str) -> None:
+def test_refused_login_fails_with_the_remedy(hub: GitHubServer, steps: list[str], remedy: str) -> None:
     hub.agreed = steps
     with pytest.raises(LoginFailed, match=remedy):
         device.wait(hub.web, CLIENT, device.begin(hub.web, CLIENT, ""), lambda _: None)
 
 
-def test_a_code_that_nobody_types_is_given_up_in_the_end(hub: GitHubServer) -> None:
+def test_login_expires_without_the_code(hub: GitHubServer) -> None:
     hub.agreed = ["authorization_pending"] * 1_000
-    with pytest.raises(LoginFailed, match="in time"):
+    with pytest.raises(LoginFailed, match="code not entered"):
         device.wait(hub.web, CLIENT, device.begin(hub.web, CLIENT, ""), lambda _: None)
     assert len(hub.agreed) == 1_000 - 12
 
 
-def test_an_unknown_app_and_a_host_that_is_down_are_told_apart(hub: GitHubServer) -> None:
+def test_unknown_app_differs_from_an_unreachable_host(hub: GitHubServer) -> None:
     with pytest.raises(LoginFailed, match="--client-id"):
         device.begin(hub.web, "another", "repo")
     with pytest.raises(SourceUnavailable, match="; "):
         device.begin("http://127.0.0.1:9", CLIENT, "repo")
 
 
-def test_the_command_keeps_the_token_where_a_source_finds_it_and_shows_it_to_nobody(
+def test_login_command_stores_the_token_without_showing_it(
     hub: GitHubServer,
     repo: Repo,
     home: Home,
@@ -72,9 +72,9 @@ def test_the_command_keeps_the_token_where_a_source_finds_it_and_shows_it_to_nob
     assert (stat.S_IMODE(kept.stat().st_mode), stat.S_IMODE(kept.parent.stat().st_mode)) == (0o600, 0o700)
     assert secret_references.resolve(reference) == TOKEN
     repo.private = True
-    assert "requests left" in reading(token=reference).probe()
+    assert "requests remaining" in reading(token=reference).probe()
 
 
-def test_a_place_that_keeps_nothing_is_refused_before_anybody_is_asked(hub: GitHubServer, home: Home) -> None:
+def test_read_only_secret_reference_is_rejected_before_login(hub: GitHubServer, home: Home) -> None:
     assert main(["login", "github", "--client-id", CLIENT, "--address", hub.web, "--keep", "env:TOKEN"]) == 2
     assert main(["login", "github", "--client-id", CLIENT, "--address", "http://github.example.org"]) == 2

@@ -1,4 +1,4 @@
-"""Whatever the connector asks is in the contract that GitHub publishes (OpenAPI), and so is what it reads of the answers."""
+"""All requests, and all fields read from responses, are in GitHub's published contract (OpenAPI)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.acceptance
 
 
 class Contract:
-    """What one host's API promises."""
+    """The API of one host."""
 
     def __init__(self, file: Path) -> None:
         self._told = orjson.loads(file.read_bytes())
@@ -31,10 +31,10 @@ class Contract:
         }
 
     def wrong(self, question: str) -> list[str]:
-        """What of a question is not in the contract."""
+        """Return how a request violates the contract."""
         asked = urlsplit(question)
         found = [path for pattern, path in self._paths.items() if pattern.match(asked.path)]
-        # One that is spelled out comes before one with a variable in its place.
+        # Literal paths take precedence over paths with variables.
         operation = self._told["paths"][min(found, key=lambda path: path.count("{"))].get("get") if found else None
         if operation is None:
             return [f"GET {asked.path} is not there"]
@@ -46,7 +46,7 @@ class Contract:
         ]
 
     def properties(self, schema: str) -> set[str]:
-        """What an answer has."""
+        """Return the fields of a response."""
         return set(self._at(self._told["components"]["schemas"][schema])["properties"])
 
     def _at(self, one: dict[str, Any]) -> dict[str, Any]:
@@ -65,11 +65,11 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["api.github.com", "ghes-3.17"])
 def contract(request: pytest.FixtureRequest, generated: Path) -> Contract:
-    """That of github.com, and that of an Enterprise server."""
+    """The contracts of github.com and of an Enterprise server."""
     return Contract(generated / f"{request.param}.json")
 
 
-def test_every_question_is_in_the_contract(
+def test_every_request_is_in_the_contract(
     contract: Contract,
     reading: Callable[..., GitHub],
     hub: GitHubServer,
@@ -98,8 +98,8 @@ def test_every_question_is_in_the_contract(
     assert contract.wrong("/repos/ada/weir/issues?sort=whatever&nonsense=1&per_page=5") != []
 
 
-def test_what_is_read_of_an_answer_is_in_the_contract(contract: Contract) -> None:
-    read = set(re.findall(r'told(?:\.get\()?\[?"(\w+)"', Path(render.__file__).read_text()))
+def test_every_field_read_is_in_the_contract(contract: Contract) -> None:
+    read = set(re.findall(r'fields(?:\.get\()?\[?"(\w+)"', Path(render.__file__).read_text()))
     assert {"number", "title", "body", "user", "node_id"} <= read
     known = {
         *contract.properties("issue"),

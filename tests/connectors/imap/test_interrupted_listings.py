@@ -72,9 +72,7 @@ def person(server: Dovecot) -> Any:
 
 
 @pytest.mark.parametrize("what", MEANWHILE)
-def test_what_is_so_only_while_a_listing_is_cut_short_changes_nothing(
-    mail: Imap, person: IMAPClient, what: str
-) -> None:
+def test_temporary_changes_leave_no_trace_after_an_interruption(mail: Imap, person: IMAPClient, what: str) -> None:
     begin, undo = MEANWHILE[what]
     check_no_trace(mail, lambda: begin(person), lambda: undo(person))
 

@@ -1,4 +1,4 @@
-"""What becomes of an issue, a comment, a release: the text that is searched, its title, and what is only noted."""
+"""Documents made from issues, comments and releases: text, title and attributes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from catchment.content.extract import extract
 from catchment.content.normalize import normalize
-from connectors.github.api.render import CommentPlace, Kind, comment, place, release, review, thread
+from connectors.github.api.render import EntryKind, EntryRef, comment, parse_locator, release, review, thread
 
 WEB = "https://github.com"
 
@@ -22,11 +22,11 @@ def issue(**more: Any) -> dict[str, Any]:
 
 
 def body(text: str) -> str:
-    """What becomes of a body."""
+    """Return the text for a body."""
     return thread("ada/weir", issue(body=text)).text.decode().partition("# The gauge\n\n")[2].rstrip("\n")
 
 
-def test_an_issue_is_its_title_and_what_was_written_with_who_and_when() -> None:
+def test_issue_has_title_body_author_and_time() -> None:
     said = thread("ada/weir", issue())
     assert said.text.decode() == (
         '---\nauthor: "ada"\ncreated: "2026-01-01T00:00:00Z"\n---\n# The gauge\n\nIt sticks\n'
@@ -41,13 +41,13 @@ def test_an_issue_is_its_title_and_what_was_written_with_who_and_when() -> None:
     assert document.created is not None
 
 
-def test_who_left_is_a_ghost_and_nothing_written_is_no_trouble() -> None:
+def test_deleted_user_is_a_ghost_and_empty_body_is_valid() -> None:
     said = thread("ada/weir", issue(user=None, body=None, title=None, labels=None))
     assert 'author: "ghost"' in said.text.decode()
     assert normalize(said.raw(said.item)).author == "ghost"
 
 
-def test_closing_labelling_and_commenting_change_no_version() -> None:
+def test_state_labels_and_comments_do_not_change_the_version() -> None:
     before = thread("ada/weir", issue())
     after = thread(
         "ada/weir", issue(state="closed", labels=[{"name": "bug"}], comments=3, updated_at="2026-02-02T00:00:00Z")
@@ -76,7 +76,7 @@ def test_closing_labelling_and_commenting_change_no_version() -> None:
         ("red \x1b[31malert\x07\x9b2J\x00", "red alert2J"),
     ],
 )  # fmt: skip
-def test_references_become_links_outside_of_code(written: str, becomes: str) -> None:
+def test_references_become_links_except_in_code(written: str, becomes: str) -> None:
     assert body(written) == becomes
 
 
@@ -86,7 +86,7 @@ def test_references_are_links_of_the_document() -> None:
     assert [link.target for link in links] == ["https://github.com/bob/mill/issues/3"]
 
 
-def test_no_title_can_reach_the_terminal_or_the_properties() -> None:
+def test_titles_cannot_inject_control_codes_or_properties() -> None:
     hostile = "\x1b]0;owned\x07 a\u202etxt.exe\n---\nauthor: mallory\n---\n# b \x9b31m"
     said = thread("ada/weir", issue(title=hostile, user={"login": 'x"\nauthor: y'}, labels=[{"name": hostile}]))
     texts = [said.title, str(said.metadata), *said.item.attributes["labels"]]
@@ -99,11 +99,11 @@ def test_no_title_can_reach_the_terminal_or_the_properties() -> None:
 @pytest.mark.parametrize(
     "hostile", ["#1" * 30_000, "`" * 60_000, "a/" * 30_000, "a-" * 30_000 + "#1", "~~~\n" * 15_000, "[" * 60_000]
 )
-def test_a_hostile_body_takes_no_time_to_speak_of(hostile: str) -> None:
+def test_hostile_body_is_rendered_quickly(hostile: str) -> None:
     assert body(hostile)
 
 
-def test_a_comment_is_a_document_that_names_its_issue() -> None:
+def test_comment_names_its_issue() -> None:
     told = issue(
         id=99, html_url=f"{WEB}/ada/weir/pull/12#issuecomment-99", issue_url="https://api/x/issues/12", body="Yes, #3"
     )
@@ -113,7 +113,7 @@ def test_a_comment_is_a_document_that_names_its_issue() -> None:
     assert said.text.decode().endswith("---\nYes, [#3](https://github.com/ada/weir/issues/3)\n")
 
 
-def test_a_review_shows_the_lines_it_is_about_whatever_fence_they_hold() -> None:
+def test_review_quotes_its_lines_in_a_safe_fence() -> None:
     hunk = "\n".join(["@@ -1,20 +1,20 @@", *(f" line {n}" for n in range(20)), "+```", "+x = 1"])
     told = issue(id=5, path="docs/a.md", diff_hunk=hunk, pull_request_url="https://api/repos/ada/weir/pulls/12")
     said = review("ada/weir", told | {"html_url": f"{WEB}/ada/weir/pull/12#discussion_r5"})
@@ -124,7 +124,7 @@ def test_a_review_shows_the_lines_it_is_about_whatever_fence_they_hold() -> None
     assert "+x = 1\n````\n\nIt sticks\n" in text
 
 
-def test_a_release_is_found_by_its_tag_and_its_files() -> None:
+def test_release_contains_its_tag_and_files() -> None:
     told = issue(tag_name="v1.0/β", name=None, assets=[{"name": "weir.tar.gz"}], published_at="2026-03-01T00:00:00Z")
     said = release("ada/weir", told)
     assert said.item.locator == "ada/weir#release/v1.0/β"
@@ -136,11 +136,11 @@ def test_a_release_is_found_by_its_tag_and_its_files() -> None:
 @pytest.mark.parametrize(
     "at",
     [
-        CommentPlace("a/b", Kind.THREAD, 12),
-        CommentPlace("a/b", Kind.COMMENT, 12, "99"),
-        CommentPlace("a/b", Kind.REVIEW, 12, "99"),
-        CommentPlace("a/b", Kind.RELEASE, name="v1#2/3"),
+        EntryRef("a/b", EntryKind.THREAD, 12),
+        EntryRef("a/b", EntryKind.COMMENT, 12, "99"),
+        EntryRef("a/b", EntryKind.REVIEW, 12, "99"),
+        EntryRef("a/b", EntryKind.RELEASE, name="v1#2/3"),
     ],
 )
-def test_a_locator_leads_back_to_what_it_was_made_of(at: CommentPlace) -> None:
-    assert place(at.locator) == at
+def test_api_locators_are_reversible(at: EntryRef) -> None:
+    assert parse_locator(at.locator) == at

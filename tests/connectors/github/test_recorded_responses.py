@@ -1,4 +1,4 @@
-"""The connector against answers that GitHub itself gave and others recorded (`@octokit/fixtures`, from npm)."""
+"""The connector against recorded responses of GitHub (`@octokit/fixtures`, from npm)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _HOST = "https://api.github.com"
 
 
 class Replay(Proxy):
-    """Answers what was recorded of a question; of a listing that is asked for otherwise the first page, else nothing."""
+    """Replays recorded responses. For a listing with other parameters it returns the first page; otherwise nothing."""
 
     recorded: list[dict[str, Any]]
 
     @property
     def repository(self) -> str:
-        """The repository that was recorded."""
+        """The recorded repository."""
         made = next(one for one in self.recorded if one["method"] == "post" and one["path"].endswith("/repos"))
         return str(made["response"]["full_name"])
 
@@ -74,7 +74,7 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def replay(scenarios: Path) -> Iterator[Callable[[str], Replay]]:
-    """Makes a server that answers as was recorded in a scenario."""
+    """Create a server that replays a scenario."""
     made: list[Replay] = []
 
     def make(scenario: str) -> Replay:
@@ -91,29 +91,29 @@ def reading(replay: Replay) -> GitHub:
     return GitHub(GitHubSettings(repositories=(replay.repository,), address=replay.address, include=("issues",)))
 
 
-def test_pages_of_issues_lead_from_one_to_the_next_and_all_are_told(replay: Callable[[str], Replay]) -> None:
+def test_recorded_pages_of_issues_are_followed(replay: Callable[[str], Replay]) -> None:
     recorded = replay("paginate-issues")
     ledger = MemoryLedger()
     with closing(reading(recorded)) as github:
         ledger.sync(github)
     numbers = {at.partition("#")[2] for at in ledger.documents()}
     assert numbers == {str(number) for number in range(1, 14)}
-    assert any("/repositories/" in path for path in recorded.paths), "GitHub's own links go by the repository's id"
+    assert any("/repositories/" in path for path in recorded.paths), "GitHub's links contain the repository's id"
     assert all(row.item.modified and row.item.modified.year == 2022 for row in ledger.rows.values())
 
 
-def test_a_renamed_repository_is_followed_by_its_id(replay: Callable[[str], Replay]) -> None:
+def test_recorded_rename_is_followed_by_id(replay: Callable[[str], Replay]) -> None:
     recorded = replay("rename-repository")
     with closing(reading(recorded)) as github:
         recorded.recorded = [
             one for one in recorded.recorded if one["method"] == "get" or one["path"].endswith("/repos")
         ]
         said = github.probe()
-    assert f"{recorded.repository} is called " in said
+    assert f"{recorded.repository} was renamed to " in said
     assert "/repositories/" in recorded.paths[1]
 
 
-def test_a_release_is_read(scenarios: Path) -> None:
+def test_recorded_release_is_read(scenarios: Path) -> None:
     recorded = json.loads((scenarios / "release-assets" / "raw-fixture.json").read_text())
     told = next(one["response"] for one in recorded if one["path"].endswith("/releases/tags/v1.0.0"))
     said = release("octokit-fixture-org/release-assets", told)
