@@ -1,1 +1,1 @@
-"""The life of one sync: discover, claim, process, finish; and plan, prove and revoke beside it."""
+"""The stages of a sync: discover, claim, process, finish. Also plan, prove and revoke."""

@@ -1,4 +1,4 @@
-"""When a failed item is tried again: a policy, a failure class and a number of attempts give a moment, or never."""
+"""Retry delays, computed from the retry policy, the failure class and the number of attempts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from catchment.model import FailureClass
 from catchment.settings import RetryPolicy
 
 IN_RUN_SECONDS = 5.0
-"""A wait up to this long happens inside the run; a longer one is left to a later sync, so that no run sits and sleeps."""
+"""Maximum delay spent inside a run. Longer delays are left to a later sync, so that no run idles."""
 
 
 def delay(policy: RetryPolicy, failure_class: FailureClass, attempt: int, random: Callable[[], float]) -> float | None:
-    """Seconds to wait after failed attempt number `attempt` (from 1), or None when it shall not be tried again.
+    """Return the seconds to wait after attempt number `attempt` (from 1), or None if the item must not be retried.
 
-    `random` gives numbers in [0, 1).
+    `random` returns numbers in [0, 1).
     """
     if failure_class is FailureClass.PERMANENT or attempt >= policy.attempts:
         return None

@@ -1,4 +1,4 @@
-"""A claimed batch on its way into the library: read, parsed, taken apart, handed over; what fails leaves it alone."""
+"""A claimed batch on its way to the library: fetch, parse, extract and deliver. Failing items leave the batch individually."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from catchment.sync.progress import Progress, Trouble
 
 _WORTH_HASHING_FIRST = 64 * 1024
 _FETCHED_AHEAD = 16 * 1024 * 1024
-"""Bytes that wait in this process for the parsers, where only this process can fetch them."""
+"""Maximum bytes buffered for the parsers when only this process can fetch."""
 _PATIENCE = 5
-"""So many times as long as an item may stall, a run that reads only this machine's files may get nowhere."""
+"""Multiple of an item's stall limit after which a run that reads only local files counts as stuck."""
 _PATIENCE_WITH_HOSTS = 3_600.0
-"""Seconds that a host, or the pace that it asks for, may keep a run waiting."""
+"""Seconds that a host or its rate limit may delay a run."""
 _KEPT_AT_HAND = 32 * 1024
-"""A larger document waits in the cache's file for its delivery, not in memory."""
+"""Larger documents stay in the cache file until delivery instead of in memory."""
 
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ Figures = dict[str, int]
 
 
 class Bench:
-    """What the batches of one sync share. `progress` and `troubles` may be changed by several threads."""
+    """Resources shared by the batches of one sync. Threads may update `progress` and `troubles` concurrently."""
 
     def __init__(
         self,
@@ -73,14 +73,14 @@ class Bench:
         self._counting = threading.Lock()
 
     def add(self, **figures: int) -> None:
-        """Count on."""
+        """Increase the named figures. Counts as a heartbeat."""
         self.pulse.beat()
         with self._counting:
             for name, n in figures.items():
                 setattr(self.progress, name, getattr(self.progress, name) + n)
 
     def parsed(self, function: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[tuple[int, bytes | Failed]]:
-        """What the parser pool makes of each task. The pool stops tasks that stall, so a long silence means a stuck run."""
+        """Yield the parser pool's outcome for each task. The pool stops stalled tasks, so long silence means a stuck run."""
         limits = self.policy.limits
         with self.pulse.patient(_PATIENCE * limits.stall_seconds + STARTING_SECONDS):
             for outcome in self.pool.run(function, tasks, limits, self.pulse.beat):
@@ -88,15 +88,15 @@ class Bench:
                 self.permit.check()
 
     def report(self, trouble: Trouble) -> None:
-        """Note an item that left its batch."""
+        """Record an item that left its batch."""
         with self._counting:
             self.troubles[trouble.job_id] = trouble
 
 
 class OpenBatch:
-    """Each step does the steps before it that are not done, and is safe to repeat; none reads or parses anything twice.
+    """A batch in progress. Each step first completes the steps before it. Steps are idempotent and repeat no fetch or parse.
 
-    An error that an item causes, in whatever step, ends in a retry or in quarantine of that item alone.
+    An error caused by an item, in any step, results in a retry or quarantine of that item alone.
     """
 
     def __init__(self, bench: Bench, batch: Batch) -> None:
@@ -108,46 +108,46 @@ class OpenBatch:
         self._extractions: dict[Content, bytes] = {}
         self._failed: set[int] = set()
         self.seconds_each: float | None = None
-        """What reading and parsing took for each job that was not known yet."""
+        """Seconds of fetching and parsing per job that was not cached."""
         self._stopped: SourceError | None = None
-        """Why no more of the batch can be fetched now; what was fetched before is delivered all the same."""
+        """Error that stopped fetching. Items fetched before it are still delivered."""
 
     @property
     def fingerprint(self) -> str:
-        """A key for the content of the batch: the same item versions give the same key, in any run."""
+        """A key for the content of the batch. Equal item versions produce equal keys in every run."""
         versions = "\n".join(f"{job.item_id}:{job.item.version}" for job in self.jobs)
         return hashlib.sha256(versions.encode()).hexdigest()
 
     def normalize(self) -> Figures:
-        """Read and parse what was not; what an earlier run has parsed is found again."""
+        """Fetch and parse the items that earlier runs have not parsed yet."""
         return self._guarded(OpenBatch._normalize)
 
     def extract(self) -> Figures:
-        """Take the documents apart."""
+        """Extract chunks, links and entities from the documents."""
         return self._guarded(OpenBatch._extract)
 
     def deliver(self) -> Figures:
-        """Put the batch into the library and acknowledge its jobs, all in one transaction of the ledger.
+        """Store the batch in the library and acknowledge its jobs, in one ledger transaction.
 
-        Raises SourceError when not all of it could be fetched; the rest is still claimed then.
+        Raises SourceError if some items could not be fetched; their jobs remain claimed.
         """
         return self._guarded(OpenBatch._deliver)
 
-    # The steps
+    # Steps
 
     def _guarded(self, step: Callable[[OpenBatch], Figures]) -> Figures:
-        """Do a step. If it raises because of one of the items, do it for each job alone: only that item fails then.
+        """Run a step. If an item makes it fail, run it for each job separately, so that only that item fails.
 
-        Raises CatchmentError where the source as a whole, the ledger or our own files are to blame.
+        Raises CatchmentError if the cause is the source as a whole, the ledger or Catchment's own files.
         """
         try:
             return step(self)
         except CatchmentError as error:
             if not isinstance(error, ItemError) and type(error) is not LedgerError:
                 raise
-            # The ledger is well, and refuses what one of the items brings.
+            # The ledger works, but rejects the data of one item.
             cause: Exception = error
-        except Exception as error:  # noqa: BLE001 - a defect that shows on an item must not stop its neighbours
+        except Exception as error:  # noqa: BLE001 - a defect triggered by one item must not stop the others
             cause = error
         if len(self.jobs) == 1:
             told = cause if isinstance(cause, ItemError) else Unexpected.of(cause)
@@ -181,7 +181,7 @@ class OpenBatch:
         begun = time.monotonic()
         for portion in self._portions(todo):
             self._parse(portion)
-        # What could not be fetched any more is not read.
+        # Items that could no longer be fetched are not counted.
         done = len(todo) - len(self._unread())
         if done:
             self.seconds_each = (time.monotonic() - begun) / done
@@ -225,7 +225,7 @@ class OpenBatch:
         return [job for job in self.jobs if job.id not in self._reads and job.id not in self._failed]
 
     def _cached(self, jobs: Sequence[int]) -> dict[int, Read]:
-        """What the cache has of these jobs; an entry that does not decode counts as absent."""
+        """Return the cached results of these jobs. An entry that does not decode counts as absent."""
         entries = self._bench.cache.get(self._keys[job_id] for job_id in jobs)
         found = {}
         for job_id in jobs:
@@ -235,7 +235,7 @@ class OpenBatch:
         return found
 
     def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
-        """What is read at a time: all where parsers read for themselves, else as much as may wait for them in memory."""
+        """Split the jobs: one portion if parsers fetch themselves, else portions that fit into the fetch buffer."""
         if self._bench.connector.fetch_in_parser:
             yield jobs
             return
@@ -249,7 +249,7 @@ class OpenBatch:
         yield portion
 
     def _parse(self, jobs: Sequence[ClaimedJob]) -> None:
-        """A large item is hashed first, to be parsed only if its content is new."""
+        """Fetch and parse the jobs. Large items are hashed first and parsed only if their content is new."""
         tasks = list(self._tasks(jobs))
         large = [(job, task) for job, task in tasks if (job.item.size or 0) > _WORTH_HASHING_FIRST]
         reads = self._known_content(dict(self._run(digest, large)))
@@ -285,7 +285,7 @@ class OpenBatch:
     def _run(
         self, function: Callable[[ReadTask], bytes], tasks: Sequence[tuple[ClaimedJob, ReadTask]]
     ) -> Iterator[tuple[int, Read]]:
-        """What the parser pool made of each task, kept in the cache; a job that failed leaves the batch."""
+        """Yield the pool's results and cache them. Jobs that fail leave the batch."""
         entries: dict[str, bytes] = {}
         bench = self._bench
         try:
@@ -293,7 +293,7 @@ class OpenBatch:
                 job = tasks[index][0]
                 if isinstance(outcome, Failed):
                     if isinstance(outcome.error, SourceError):
-                        # Its root is gone: that is no failure of the item.
+                        # The root is missing, which is not a failure of the item.
                         self._stopped = self._stopped or outcome.error
                     else:
                         self._fail(job, outcome)
@@ -303,11 +303,11 @@ class OpenBatch:
                     entries[self._keys[job.id]] = outcome
                 yield job.id, reading
         finally:
-            # Also of a sync that was stopped: the next one finds what was parsed.
+            # Even if the sync is stopped, so that the next one finds the parsed items.
             bench.cache.put(entries)
 
     def _known_content(self, hashed: Mapping[int, Read]) -> dict[int, Read]:
-        """Of the items that were only hashed, those that need no parsing, with what a parser would say of them."""
+        """Return the hashed items whose content is unchanged or already stored, with the metadata that a parse would yield."""
         by_normalizer: defaultdict[str, set[str]] = defaultdict(set)
         for reading in hashed.values():
             by_normalizer[reading.normalizer].add(reading.content_hash)
@@ -323,10 +323,10 @@ class OpenBatch:
         }
         return known | {job_id: reading for job_id, reading in hashed.items() if reading.fate == "unchanged"}
 
-    # Handing over
+    # Delivery
 
     def _documents(self) -> Iterator[tuple[Read, bytes]]:
-        """The encoded documents that the batch brings; what the cache has lost is parsed again."""
+        """Yield the encoded documents of the batch. Documents missing from the cache are parsed again."""
         parsed = {job_id: reading for job_id, reading in self._reads.items() if reading.fate == "parsed"}
         aside = [job_id for job_id, reading in parsed.items() if reading.document is None]
         cached = self._cached(aside)
@@ -336,7 +336,7 @@ class OpenBatch:
         yield from ((r, r.document) for r in parsed.values() if r.document is not None)
 
     def _outcomes(self) -> list[Delivered | SkippedOutcome]:
-        """Of several jobs with the same content the first brings the document."""
+        """Build the outcome of each job. If several jobs have the same content, the first one carries the document."""
         documents = {reading.content: document for reading, document in self._documents()}
         outcomes: list[Delivered | SkippedOutcome] = []
         for job_id, reading in self._reads.items():
@@ -359,13 +359,13 @@ class OpenBatch:
         return outcomes
 
     def _fail(self, job: ClaimedJob, failed: Failed) -> None:
-        """Take a job out of the batch: skipped, to be retried, or quarantined."""
-        # The next attempt reads the item anew: what the cache has may be the reason.
+        """Remove a job from the batch: skipped, scheduled for a retry, or quarantined."""
+        # The next attempt must read the item anew, because the cached entry may be the cause.
         self._bench.cache.drop([self._keys[job.id]])
-        # Who has lost the job meanwhile, as to the removal of its source, has nothing to say of it.
+        # The lease may be lost, for example if the source was removed. The failure is then irrelevant.
         with suppress(StaleLease):
             self._say_failed(job, failed)
-        # Not before: where the ledger was busy the step is done again.
+        # Only now: if the ledger was busy, the whole step is repeated.
         self._reads.pop(job.id, None)
         self._failed.add(job.id)
 
@@ -390,20 +390,20 @@ class OpenBatch:
 
 
 def _key(job: ClaimedJob) -> str:
-    """Not the job's number alone: a ledger that was brought back, or is another one now, gives it to another item."""
+    """Return the cache key of a job. It includes the item, because a restored or new ledger may reuse job numbers."""
     item = hashlib.blake2b(f"{job.item.locator}\n{job.item.version}".encode(errors="surrogatepass"), digest_size=12)
     return f"{job.id}:{item.hexdigest()}:{FORMAT}:{NORMALIZER}"
 
 
 def forget_done(cache: Cache, ledger: Ledger) -> int:
-    """Drop what the cache has for jobs that nobody will work on any more; how many entries.
+    """Delete cache entries of jobs that no sync will work on, and return their number.
 
-    A run drops what it has delivered, unless it is killed in between; and a job may end before it is read again.
+    A run deletes the entries that it delivered, unless it is killed first. A job may also end before it is read again.
     """
     keys = cache.keys()
     jobs = {key: int(number) for key in keys if (number := key.partition(":")[0]).isdecimal() and len(number) < 19}
     wanted = set(ledger.queue.unfinished(set(jobs.values())))
-    # No job is known of a key that a power cut has altered.
+    # A key altered by a power cut matches no job.
     done = [key for key in keys if jobs.get(key) not in wanted]
     cache.drop(done)
     return len(done)

@@ -1,4 +1,4 @@
-"""Finding out what is different at a source, and recording it as jobs, moves and deletions."""
+"""Discovery: list a source and record the differences as jobs, moves and deletions."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ class Discovery:
         follows_whole: bool,
     ) -> None:
         self.through: Callable[[Iterator[Change]], Iterator[Change]] | None = None
-        """What the changes of a listing pass through on their way into the ledger: a plan that is made, or followed."""
+        """Filter between the connector and the ledger: records the changes for a plan, or applies a plan."""
         self.changed: frozenset[str] | None = None
-        """The paths that changed since the sync before this one; None: compare everything. So does a sync that follows one
-        which was cut short, whatever is set here."""
+        """Paths changed since the previous sync, or None to compare everything. Ignored if the previous sync was incomplete."""
         self._bench = bench
         self._intake = bench.ledger.intake
         self._sync = sync
@@ -42,14 +41,14 @@ class Discovery:
         self._root_changed = False
 
     def is_first(self) -> bool:
-        """Whether no item of the source is known yet."""
+        """Return whether the ledger contains no items of this source yet."""
         return self._intake.known(self._sync.source_id).is_empty()
 
     def run(self, *, deep: bool) -> None:
-        """List the source and record what is different, as long as the permit holds.
+        """List the source and record the differences, as long as the permit is valid.
 
-        What was recorded up to a checkpoint stays recorded when this raises SourceError or Stopped; it is listed quickly the
-        next time.
+        If this raises SourceError or Stopped, everything up to the last checkpoint remains recorded, and the next listing skips
+        it quickly.
         """
         if not self._permit.holds():
             return
@@ -79,14 +78,14 @@ class Discovery:
         self.settle()
 
     def settle(self) -> None:
-        """Delete what is missing, or hold the deletions; may be called again, when more was found under other names."""
+        """Delete missing items, or hold the deletions. May be called again after more moves were detected."""
         settled = self._intake.settle(self._sync.id, root_changed=self._root_changed)
         self._bench.add(deleted=settled.deleted, held=settled.held - self._bench.progress.held)
 
     def _changes(self, known: Known, deep: bool) -> Iterator[Change]:
         connector = self._bench.connector
         paths = self.changed if self.through is None and self._follows_whole else None
-        # If this listing fails and is repeated, the repetition compares everything.
+        # If this listing fails, the retry compares everything.
         self._follows_whole = False
         if paths is not None and isinstance(connector, Watchable):
             yield from connector.changes_at(known, paths)
@@ -96,7 +95,7 @@ class Discovery:
             yield from changes if self.through is None else self.through(changes)
 
     def _split(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
-        """Changes to record now, and those that may turn out to be moves once the whole listing is known."""
+        """Separate changes to record now from possible moves, which need the whole listing."""
         changes = list(changes)
         identities = {c.item.identity for c in changes if isinstance(c, Upsert) and c.item.identity}
         known = self._intake.known_identities(self._sync.source_id, identities) if identities else set()
@@ -108,7 +107,7 @@ class Discovery:
         ]
 
     def _record(self, changes: Sequence[Change], marks: Mapping[str, str | None]) -> None:
-        """The marks go with the last part; those that are taken back go with the first."""
+        """Record changes in parts. New marks are stored with the last part; invalidated marks are removed with the first."""
         parts = list(recordable(changes))
         for number, part in enumerate(parts, 1):
             with self._share.step(self._bench.pulse):
@@ -120,12 +119,14 @@ class Discovery:
 
 
 def recordable(changes: Iterable[Change]) -> Iterator[Sequence[Upsert | Tombstone | Skip | Failure]]:
-    """The changes that the ledger records, in parts that bound the memory and the time of one transaction."""
+    """Yield the changes that the ledger records, in parts that bound the memory and duration of a transaction."""
     return in_parts((c for c in changes if isinstance(c, (Upsert, Tombstone, Skip, Failure))), _FLUSH)
 
 
 def taken_back(marks: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The marks that are no more: they promise nothing, so they may go at once. They have to, for a folder that is missed and
-    then comes back as it was would be passed over if its mark were still there.
+    """Return the removals among the marks. They can be recorded at any time.
+
+    They must be recorded even if items are pending: a folder that disappears and returns unchanged would be skipped if its mark
+    still existed.
     """
     return {key: None for key, value in marks.items() if value is None}

@@ -1,4 +1,4 @@
-"""When a source will be up to date: what is left, at the pace that was measured, within what its host allows in an hour."""
+"""ETA of a source: remaining jobs at the measured pace, within the hourly budget of its host."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _DONE = ("succeeded", "unchanged", "skipped", "retrying", "quarantined")
 _HOUR = timedelta(hours=1)
 _LEARNED_FROM = 10
 _STEADIED_BY = 100
-"""What earlier syncs did counts as so many jobs of the one that runs: its first hundred say less, the rest says more."""
+"""Maximum weight of earlier syncs, in jobs. After its first hundred jobs, the current sync dominates the average."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPace:
-    """What was measured: the seconds and the requests that one job took, all in all, and over how many jobs."""
+    """Mean seconds and requests per job, and the number of jobs measured."""
 
     seconds: float
     requests: float
@@ -26,11 +26,11 @@ class MeasuredPace:
 
     @classmethod
     def of(cls, jobs: int, seconds: float, requests: int) -> MeasuredPace | None:
-        """The mean; None where nothing was done yet."""
+        """Return the mean, or None without any job."""
         return cls(seconds / jobs, requests / jobs, jobs) if jobs else None
 
     def after(self, earlier: MeasuredPace | None) -> MeasuredPace:
-        """This pace, where a sync has just begun steadied by what earlier ones have taught."""
+        """Return the mean of this pace and an earlier one, weighted by jobs, to smooth the start of a sync."""
         if earlier is None:
             return self
         weight = min(earlier.jobs, _STEADIED_BY)
@@ -40,7 +40,7 @@ class MeasuredPace:
 
 
 def learned(ledger: Ledger, source: Source) -> MeasuredPace | None:
-    """The pace of the last syncs of a source, by all that they did together; None when none of them did anything."""
+    """Return the mean pace of a source's recent syncs, or None if they processed nothing."""
     jobs, seconds, requests = 0, 0.0, 0
     for one in ledger.syncs.recent(source.id, _LEARNED_FROM):
         done = sum(one.summary.get(what, 0) for what in _DONE)
@@ -52,12 +52,12 @@ def learned(ledger: Ledger, source: Source) -> MeasuredPace | None:
 
 
 def budget_of(ledger: Ledger, limits: HostLimits | None) -> BucketRow | None:
-    """What a host says that it allows; None where no host is asked, or it has not been asked yet."""
+    """Return the budget reported by the host, or None without a host or a report."""
     return next((row for row in ledger.pacing.buckets() if limits and row.key == limits.key), None)
 
 
 def done_at(now: datetime, jobs: int, pace: MeasuredPace, budget: BucketRow | None) -> datetime:
-    """The moment when so many jobs are done: as fast as before, and not before the host's hours allow the requests."""
+    """Return the completion time of `jobs` jobs at this pace, within the host's hourly budget."""
     moment = now + timedelta(seconds=jobs * pace.seconds)
     if budget is None:
         return moment
@@ -80,10 +80,12 @@ def forecast(
     so_far: MeasuredPace | None = None,
     at_work: int = 0,
 ) -> datetime | None:
-    """When what is ready at a source will be done; None when nothing is, or nothing is known of its pace yet.
+    """Return the ETA of a source, or None if no job is ready or no pace is known.
 
-    `limits` are its connector's, None where it asks no host; `so_far` is the pace of the sync that runs, and `at_work` the
-    jobs that it is at.
+    Args:
+        limits: The host's limits, or None if the connector uses no host.
+        so_far: Pace of the current sync.
+        at_work: Number of jobs it is processing.
     """
     jobs = ledger.queue.waiting(source.id).ready + at_work
     earlier = learned(ledger, source)

@@ -138,7 +138,7 @@ class FairQueue:
             self._waiting.remove(share)
         share.at_work += 1
         share.holds_until = now + STUCK_SECONDS
-        # Other threads of this sync may go on, and the others may have to wait longer.
+        # Other threads of this sync may proceed, and other syncs may have to wait longer.
         self._changed.notify_all()
         return True
 

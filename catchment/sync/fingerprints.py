@@ -1,7 +1,7 @@
-"""Under which circumstances a sync works: the program, the source's settings, its login.
+"""Fingerprints of the conditions of a sync: program, source settings and login.
 
-`catchment.ledger.jobs.circumstances` says which of them matter to a failure. Of each only a
-fingerprint is kept. That of a secret has 16 bits: enough to see that it is another one, and too few to find out which.
+`catchment.ledger.jobs.circumstances` defines which of them affect which failures. Secrets are reduced to 16 bits: enough to
+detect a change, too few to recover the secret.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _REFERENCE = re.compile(r"(env|file|keyring|block):.+")
 _PARSERS = ("xberg", "selectolax", "chardet")
-"""Libraries that read what people keep; another version may read what this one cannot."""
+"""Parsing libraries. A different version may read files that this one cannot."""
 
 
 def circumstances(settings: SourceSettings) -> Circumstances:
-    """Those of a sync with these settings, here and now. Reads the secrets that the settings refer to."""
-    # Only a sync asks for them; whoever looks into the quarantine need not load the parsers.
+    """Return the fingerprints for these settings. Reads the secrets that they refer to."""
+    # Imported here so that inspecting the quarantine does not load the parsers.
     from catchment.content.extract import EXTRACTOR
     from catchment.content.normalize import NORMALIZER
 
@@ -58,5 +58,5 @@ def _fingerprint(reference: str) -> str:
         secret = resolve(reference)
     except LoginFailed:
         return "none"
-    # Slow on purpose (8 ms): whoever has the ledger could otherwise try many likely passwords.
+    # Slow on purpose (8 ms), to hinder guessing passwords from a copy of the ledger.
     return hashlib.scrypt(secret.encode(), salt=reference.encode(), n=4096, r=8, p=1, dklen=2).hex()

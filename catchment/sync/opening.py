@@ -1,4 +1,4 @@
-"""How a sync begins: what it passes, what a dead process left, and its row in the ledger."""
+"""Start of a sync: preflight checks, recovery of jobs from dead processes, and the sync's row in the ledger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catchment.sync.preflight import Permit, admitted, consented
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A sync that has begun, what it may read, and the sync of its source before it."""
+    """A started sync, its permit, and the previous sync of its source."""
 
     source: Source
     sync: Sync
@@ -35,10 +35,10 @@ def begin(
     run: str | None,
     now: Circumstances | None,
 ) -> Begun:
-    """Let a sync of a source begin. Raises NoConsent, NotNow, TryAgain when another one of it is running.
+    """Start a sync. Raises NoConsent, NotNow, or TryAgain if another sync of the source is running.
 
-    Jobs that a dead process held are taken back, and what was given up under other circumstances is tried again. The caller
-    has made sure that this process has no other sync of the source open: an open one of ours could not be closed.
+    Recovers jobs held by dead processes, and retries items that failed under other conditions. The caller ensures that this
+    process has no other open sync of the source, since it could not be closed here.
     """
     source = ledger.sources.put(name, connector.kind, priority)
     permit = consented(ledger, source, connector)
@@ -47,8 +47,8 @@ def begin(
     admitted(home, ledger, source, connector)
     before = ledger.syncs.last(source.id)
     if before is None or before.outcome is not None or not _runs_elsewhere(before.owner):
-        # First, for closing a crashed sync lets all its jobs wait again, and asks none how often it was tried. One that
-        # lives keeps its jobs, though its leases seem to have ended when the clock was set.
+        # Before closing a crashed sync, because closing it returns all jobs without checking their attempts. A live sync keeps
+        # its jobs even if a clock change makes its leases look expired.
         ledger.queue.recover(source.id, _runs_elsewhere, policy.retry.attempts)
     sync = ledger.syncs.begin(
         source.id, run=run, owner=process.identity(), code_version=__version__, alive=_runs_elsewhere, circumstances=now
@@ -64,7 +64,7 @@ def _runs_elsewhere(owner: str) -> bool:
 
 
 def _released(ledger: Ledger, source: Source, now: Circumstances) -> Source:
-    """The source, which is not held any more if its login or its settings are others than when it failed."""
+    """Resume a held source if its login or settings have changed since the failure."""
     before = ledger.syncs.circumstances(source.id) if source.state == "held" else {}
     if changed(Reason.PERMISSION_DENIED, before, now) is None:
         return source

@@ -1,7 +1,7 @@
-"""Plans: what a sync of a source would do, found out by a rehearsal, and a sync that does just that.
+"""Plans: a dry run records the changes that a sync would make; a later sync can apply exactly those.
 
-A rehearsal lists the source and records what it says in a scratch ledger; it reads no content and changes nothing. A plan
-remembers what the source said of each item, so that a sync that follows it leaves whatever is different by then.
+The dry run lists the source into a scratch ledger. It reads no content and changes nothing. A plan stores the source's report
+on each item, so that the sync skips items that have changed since.
 """
 
 from __future__ import annotations
@@ -37,16 +37,19 @@ from catchment.sync.session import SourceSync
 _FORMAT = 1
 
 Said = tuple[str, str, str]
-"""What a source said of an item: the kind of change, the locator, and the version."""
+"""A source's report on an item: kind of change, locator, version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a sync of a source would do.
+    """The changes that a sync would make.
 
-    `said` is what it follows, `steps` what that comes to, `waiting` the jobs of earlier syncs that it would do as well.
-    `seconds` and `requests` are estimates from earlier syncs, None where there is nothing to learn from, and `requests` also
-    where no host is asked; `done` is the moment that the host's budget allows, were it begun at once.
+    Attributes:
+        said: The reports that a sync applying this plan accepts.
+        steps: The resulting actions.
+        waiting: Jobs of earlier syncs, which the sync would process too.
+        seconds, requests: Estimates from earlier syncs; None if unknown. `requests` is also None without a host.
+        done: ETA of a sync started now, within the host's budget.
     """
 
     source: str
@@ -59,22 +62,22 @@ class Plan:
     requests: int | None = None
     done: datetime | None = None
     changes: tuple[Change, ...] = field(default=(), compare=False, repr=False)
-    """What was said, as it was said; only in the process that made the plan."""
+    """The reported changes; set only in the process that made the plan."""
     marks: Mapping[str, str | None] = field(default_factory=dict, compare=False, repr=False)
-    """The cursor that goes with what was said; there, too."""
+    """The matching cursor; set only in the process that made the plan."""
 
     @property
     def totals(self) -> dict[PlannedAction, tuple[int, int]]:
-        """Items and bytes to be read, by deed."""
+        """Number of items and bytes to read, by action."""
         return total(self.steps)
 
     @property
     def reads(self) -> int:
-        """How many items would be read."""
+        """Number of items to read."""
         return sum(step.reads for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan for scripts, and for a file to be followed."""
+        """Return the plan as JSON-compatible data, for scripts and for applying it later."""
         return {
             "catchment_plan": _FORMAT,
             "source": self.source,
@@ -91,7 +94,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
-        """What was written by `to_json`, as far as a sync needs it. Raises BadInput when it is no plan."""
+        """Parse the fields that a sync needs from the output of `to_json`. Raises BadInput if it is not a plan."""
         wrong = BadInput("this is no plan of this version of Catchment; make one with `catchment plan NAME --out FILE`")
         try:
             fields = orjson.loads(data)
@@ -105,7 +108,7 @@ class Plan:
 
 
 class Followed:
-    """Lets through what a plan foresaw, and keeps a list of the items that are different by now."""
+    """Filter that passes the planned changes and counts the items that differ from the plan."""
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self._unsaid = set(plan.said)
@@ -114,7 +117,7 @@ class Followed:
         self._different: set[str] = set()
 
     def __call__(self, changes: Iterator[Change]) -> Iterator[Change]:
-        """The changes that were planned. A mark is kept only while nothing was left, or the rest would not be seen again."""
+        """Yield the planned changes. After a difference, new marks are dropped; otherwise the next sync would miss the item."""
         for change in changes:
             said = _said(change)
             if self._different and isinstance(change, Checkpoint):
@@ -132,7 +135,7 @@ class Followed:
 
 
 class _Heard:
-    """Remembers what is said while it passes."""
+    """Filter that records all changes passing through it."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -150,9 +153,9 @@ class _Heard:
 def make_plan(
     home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy, *, deep: bool = False
 ) -> Plan:
-    """Find out what a sync of the source would do now.
+    """Determine the changes that a sync of the source would make now.
 
-    Raises NoConsent when nobody has agreed to it, NotNow when a gate is closed, SourceError, TryAgain.
+    Raises NoConsent, NotNow if a preflight check fails, SourceError or TryAgain.
     """
     permit = consented(ledger, source, connector)
     admitted(home, ledger, source, connector)
@@ -204,7 +207,7 @@ def _rehearsed(
 
 @contextmanager
 def _scratch(home: Home) -> Iterator[Path]:
-    """A private folder, which is gone afterwards; that of a process that is killed goes with the next plan."""
+    """Yield a temporary private folder. If the process is killed, the next plan removes it."""
     folder = atomic_files.unfinished(home.make().run / "plan")
     folder.mkdir(mode=0o700)
     try:
@@ -214,7 +217,7 @@ def _scratch(home: Home) -> Iterator[Path]:
 
 
 def keep(home: Home, data: bytes) -> str:
-    """Put a plan where the run of a sync finds it; the name that it has there. May be called again."""
+    """Save a plan for a sync run and return its ID. Idempotent."""
     Plan.from_json(data)
     name = hashlib.sha256(data).hexdigest()[:16]
     home.plans.mkdir(mode=0o700, exist_ok=True)
@@ -224,7 +227,7 @@ def keep(home: Home, data: bytes) -> str:
 
 
 def kept(home: Home, name: str, source: str) -> Plan:
-    """The plan of this name. Raises NotFound, or BadInput when it is one for another source."""
+    """Return a saved plan. Raises NotFound, or BadInput if it belongs to another source."""
     try:
         plan = Plan.from_json((home.plans / f"{name}.json").read_bytes())
     except FileNotFoundError:

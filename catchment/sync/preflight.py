@@ -1,6 +1,6 @@
-"""What a sync passes before it begins, and its pace then.
+"""Preflight checks of a sync and the pace of its connector.
 
-Consent, the state of its source, rules, breakers, what its host said.
+Checks consent, the state of the source, rules, circuit breakers and pauses requested by the host.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from catchment.runtime import process
 from catchment.settings import Home
 
 _FULL_QUEUE = 10_000
-"""Jobs that wait at a source, at which more need not be looked for in a hurry: a slice of batches."""
+"""Number of waiting jobs at which discovery slows down."""
 
 
 WHOLE = "content"
-"""The scope of a source whose kind knows no parts."""
+"""The only scope of a source without scopes of its own."""
 
 
 def scopes_of(connector: Connector) -> Mapping[str, str]:
-    """What a person has to agree to, in words, by scope; empty where adding the source is the consent."""
+    """Return the scopes that need consent, with descriptions. Empty if adding the source is the consent."""
     if isinstance(connector, Guarded):
         return connector.scopes()
     return {WHOLE: "everything that it is set to read"} if isinstance(connector, Paced) else {}
 
 
 class Permit:
-    """Consent to all that a source is set to read. It may end at any time, so the sync checks it again as it reads.
+    """Consent to everything that a source is set to read. Rechecked during the sync, because consent can end at any time.
 
-    It ends with the `sync` that it is for, once there is one: a source that was removed closes that. `stop` ends it too.
+    Also ends when `sync` is closed, as on removal of the source, or when `stop` is called.
     """
 
     def __init__(self, ledger: Ledger, source: Source, scopes: frozenset[str]) -> None:
         self.ended = False
-        """Whether nothing more may be read."""
+        """True if nothing more may be read."""
         self.reason = ""
-        """Why, once it has ended."""
+        """Reason for the end."""
         self.sync: int | None = None
         self._stopped = threading.Event()
         self._ledger = ledger
@@ -51,29 +51,29 @@ class Permit:
         self._scopes = scopes
 
     def holds(self) -> bool:
-        """Whether a person still agrees; once it has ended, it has for good."""
+        """Return whether the consent is still valid. An ended permit stays ended."""
         if not self.ended and not self._stands():
             self.ended, self.reason = True, "consent expired or was withdrawn; reading stopped"
         return not self.ended
 
     def stop(self, reason: str) -> None:
-        """Ask the sync to stop as soon as it can. Any thread may call this, more than once."""
+        """Request the sync to stop. Thread-safe and idempotent."""
         if not self._stopped.is_set():
             self.ended, self.reason = True, reason
             self._stopped.set()
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the sync was asked to stop."""
+        """True if the sync was requested to stop."""
         return self._stopped.is_set()
 
     def check(self) -> None:
-        """Raise Stopped if the sync was asked to stop. Cheap: called between changes, items and requests."""
+        """Raise Stopped if the sync was requested to stop. Cheap: called between changes, items and requests."""
         if self._stopped.is_set():
             raise Stopped(self.reason)
 
     def sleep(self, seconds: float) -> None:
-        """Wait, as between two requests to a host. Raises Stopped as soon as the sync is asked to stop."""
+        """Wait between two requests to a host. Raises Stopped immediately when the sync is requested to stop."""
         self._stopped.wait(seconds)
         self.check()
 
@@ -84,10 +84,10 @@ class Permit:
 
 
 def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
-    """The permit to read a source now.
+    """Return the permit to read a source now.
 
-    Of this machine's own files, who wrote the source down has agreed, which is recorded here. Raises NoConsent when a scope
-    may not be read; it is remembered as asked for.
+    For local files, adding the source is the consent, which is recorded here. Raises NoConsent if a scope lacks consent, and
+    records the scope as requested.
     """
     asked = scopes_of(connector)
     needed = frozenset(asked or {WHOLE})
@@ -104,8 +104,8 @@ def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
 
 
 def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
-    """Why a source is not read, of the first scope that keeps it from being so."""
-    # Should none do so any more, it has ended just now.
+    """Describe the first scope without valid consent."""
+    # If all scopes are given by now, the consent expired in between.
     found = ((scope, state) for scope, state in states.items() if state is not ConsentState.GIVEN)
     scope, state = next(found, (next(iter(states)), ConsentState.EXPIRED))
     what = name if scope == WHOLE else f"{name} ({scope})"
@@ -120,12 +120,12 @@ def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
 
 
 def limits_of(connector: Connector) -> HostLimits | None:
-    """How the connector means to treat its host; None where it asks none."""
+    """Return the limits of the connector's host, or None without a host."""
     return connector.limits() if isinstance(connector, Paced) else None
 
 
 def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector) -> None:
-    """Let the connector at a source that a person has agreed to, and show it the place of its copies. Raises NotNow."""
+    """Check that the source may be synced now, and set the folder of its local copy. Raises NotNow."""
     if (reason := gate(ledger, source, limits_of(connector))) is not None:
         raise reason
     if isinstance(connector, Mirrored):
@@ -133,9 +133,9 @@ def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector) -
 
 
 def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> NotNow | None:
-    """Why a sync of this source may not begin now, with the moment when it may where that is known; None when it may.
+    """Return why a sync may not start now, with the end of the pause if known; None if it may.
 
-    May be asked again. Of a breaker that lets one process try, this process becomes the one.
+    Idempotent. If a circuit breaker is half open, this process becomes the one that probes.
     """
     name = source.name
     if source.state != "active":
@@ -154,7 +154,7 @@ def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> NotNow | 
 def paced(
     connector: Connector, ledger: Ledger, source: Source, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[None]:
-    """Give a connector that asks a host its pace, and take back what it holds: of the pace, and of connections.
+    """Set a metered pace on a connector that uses a host. On exit, release its slots and connections.
 
     `sleep` waits between two requests.
     """

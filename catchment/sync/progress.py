@@ -1,4 +1,4 @@
-"""What a sync has done so far, and what went wrong with its items."""
+"""Progress of a sync and the failures of its items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catchment.ledger import FailureInfo
 
 @dataclass
 class Progress:
-    """What a sync has done so far; every figure only grows."""
+    """Counters of a sync; they only increase."""
 
     listed: int = 0
     moved: int = 0
@@ -26,28 +26,28 @@ class Progress:
     retrying: int = 0
     quarantined: int = 0
     left: int = 0
-    """Items that are not as they were planned, and were left to the next sync."""
+    """Items that differ from the plan and were left to the next sync."""
     masked: int = 0
-    """New documents in which secrets were masked."""
+    """New documents with masked secrets."""
     caches_thrown_away: int = 0
-    """Damaged files of the cache that were replaced by an empty one; what was in them is read again."""
+    """Damaged cache files that were replaced. Their content is read again."""
     requests: int = 0
-    """Those that a host was asked, for sources that ask one."""
+    """Requests to the source's host, if it has one."""
 
     def summary(self) -> dict[str, int]:
-        """The figures by name."""
+        """Return the figures by name."""
         return dict(vars(self))
 
     def done(self) -> int:
-        """Jobs that came to an end, good or bad, or are left to a later sync."""
+        """Return the number of jobs that ended or were left to a later sync."""
         return self.succeeded + self.unchanged + self.skipped + self.retrying + self.quarantined
 
     def share(self) -> float:
-        """How much of the jobs found so far is done, from 0 to 1."""
+        """Return the completed fraction of the jobs found so far, 0 to 1."""
         return min(1.0, self.done() / self.jobs) if self.jobs else 0.0
 
     def sentence(self) -> str:
-        """What the sync did, in a few words for a person."""
+        """Describe the result in a short phrase for display."""
         figures = {
             "added or updated": self.succeeded,
             "moved": self.moved,
@@ -66,7 +66,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """An item that left its batch: why, and when it may be tried again (None: it is in quarantine)."""
+    """A failed item, removed from its batch. `retry_at` is None if it is quarantined."""
 
     job_id: int
     attempt: int
@@ -74,7 +74,7 @@ class Trouble:
     retry_at: datetime | None
 
     def waits(self, at_most: float) -> float | None:
-        """Seconds until it may be tried again, if that is no more than `at_most`; None when it is longer, or never."""
+        """Return the seconds until the retry, or None if there is no retry within `at_most` seconds."""
         if self.retry_at is None:
             return None
         seconds = max(0.0, (self.retry_at - datetime.now(UTC)).total_seconds())

@@ -1,8 +1,8 @@
-"""Proving a source: what it has, what the ledger says, and what the library holds, compared item by item; and mending it.
+"""Verification of a source: compares source, ledger and library item by item, and repairs differences.
 
-A rehearsal that compares contents (`catchment.sync.plan`) checks the source, `catchment.ledger.admin.proof` the ledger, and a
-second extraction the passages of each content. A deep proof also parses a sample of the items afresh and compares
-their texts: the text of a content may be altered while its hash, which is that of the bytes at the source, is not.
+A dry run that compares contents (`catchment.sync.plan`) checks the source, `catchment.ledger.admin.proof` the ledger, and a
+second extraction the chunks. A deep proof also parses a random sample again and compares the text, because the stored hash
+covers the bytes at the source, not the text derived from them.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from catchment.sync.plan import Plan, make_plan
 from catchment.sync.preflight import paced
 
 _PRESENT = f"{NORMALIZER}.{EXTRACTOR} "
-"""How the normalizer of a content begins that the present code has made."""
+"""Prefix of the `normalizer` of contents made by the present code."""
 
 
 class Flaw(StrEnum):
-    """In what the library is not what the source is."""
+    """A way in which the library differs from the source."""
 
     MISSING = "missing"
     STALE = "stale"
@@ -71,12 +71,12 @@ _WHY_DAMAGED = "its passages are not those of its text"
 _WHY_ALTERED = "its text is not that of a fresh parse"
 _SAMPLE = 200
 _SAMPLE_AT_ONCE = 20
-"""Items whose texts and bytes are in memory together."""
+"""Number of items whose text and bytes are in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofFinding:
-    """One item that is not in the library as it is at the source, and why."""
+    """An item whose state in the library differs from the source, and the reason."""
 
     flaw: Flaw
     item: str
@@ -85,10 +85,11 @@ class ProofFinding:
 
 @dataclass(frozen=True, slots=True)
 class FolderProof:
-    """One folder, mailbox or repository: how many items it has at the source, in the ledger, in the library, and its flaws.
+    """Item counts of one folder, mailbox or repository: at the source, in the ledger and in the library, with its flaws.
 
-    `set_apart` are items that are rightly no documents, or were kept by a person's decision. `digest` is a hash over the places
-    and contents that ledger and library agree on; None where they differ.
+    Attributes:
+        set_apart: Items that intentionally have no document, or were kept by a user's decision.
+        digest: Hash of the locations and contents if ledger and library agree, else None.
     """
 
     name: str
@@ -102,7 +103,7 @@ class FolderProof:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """What was compared and found. `index` tells in sentences what search does not find."""
+    """Result of a proof. `index` lists problems of the search index as sentences."""
 
     source: str
     folders: tuple[FolderProof, ...]
@@ -110,24 +111,27 @@ class Proven:
     index: tuple[str, ...]
     plan: Plan
     unsound: frozenset[int]
-    """The items that have to be read again."""
+    """Items that must be read again."""
     damaged: frozenset[int]
-    """The contents whose passages are not those of their text, or whose text is not that of a fresh parse."""
+    """Contents whose chunks do not match their text, or whose text differs from a new parse."""
     texts: int = 0
-    """How many texts were compared with a fresh parse."""
+    """Number of texts compared with a new parse."""
 
     @property
     def holds(self) -> bool:
-        """Whether the library has all that the source has, as it is, and nothing else."""
+        """True if the library matches the source completely."""
         return not self.findings and not self.index
 
 
 def prove(
     home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy, *, deep: bool = False
 ) -> Proven:
-    """Compare a source with the ledger and the library. Reads all of it, changes nothing. Raises as `make_plan`.
+    """Compare a source with the ledger and the library. Reads the whole source and changes nothing.
 
-    `deep`: also parse a random sample of up to 200 items afresh, and compare their texts.
+    Raises the exceptions of `make_plan`.
+
+    Args:
+        deep: Also parse a random sample of up to 200 items again and compare the text.
     """
     plan = make_plan(home, ledger, source, connector, policy, deep=True)
     stored = ledger.proof.items(source.id)
@@ -160,9 +164,9 @@ def prove(
 
 
 def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
-    """Put what is missing, stale, lost or damaged into the queue, and let go of ghosts, under the guard against mass deletion.
+    """Queue missing, stale, lost and damaged items, and delete ghosts under the guard against mass deletion.
 
-    Makes the index anew where it lacks something. How many deletions are held. Raises TryAgain while a sync runs.
+    Rebuilds an incomplete search index. Returns the number of held deletions. Raises TryAgain while a sync is running.
     """
     sync = ledger.syncs.begin(
         source.id, run=None, owner=process.identity(), code_version=__version__, alive=process.alive
@@ -173,11 +177,11 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
         ledger.proof.read_again(proven.unsound, proven.damaged, actor)
         roots = [change.identity for change in proven.plan.changes if isinstance(change, Root)]
         root_changed = any(ledger.sources.root_changed(source.id, identity) for identity in roots)
-        # A mark is of another time than what is recorded now: what it promised is looked at again.
+        # Marks that have changed since are outdated; invalidate them, so that their folders are listed again.
         marks = ledger.intake.known(source.id).marks()
         outdated = {key: None for key, value in proven.plan.marks.items() if marks.get(key) != value}
         ledger.intake.record(sync.id, (), outdated)
-        # What is gone comes first, for that is what moved things are known by.
+        # Deletions first, because moves are recognized by them.
         for part in recordable(sorted(proven.plan.changes, key=lambda change: not isinstance(change, Tombstone))):
             ledger.intake.record(sync.id, part, {})
         settled = ledger.intake.settle(sync.id, root_changed=root_changed)
@@ -198,9 +202,9 @@ def _different(step: Step, waiting: Collection[str]) -> ProofFinding:
 def _parsed_afresh(
     ledger: Ledger, source: Source, connector: Connector, policy: Policy, item_ids: Sequence[int]
 ) -> tuple[int, frozenset[int]]:
-    """Parse items afresh; return how many texts were compared, and the contents whose text is another one.
+    """Parse items again. Return the number of texts compared, and the contents whose text differs.
 
-    An item that cannot be read now, or has other bytes now, is not compared: a sync finds that by itself.
+    Items that cannot be read now or have changed are not compared; a sync detects them.
     """
     compared, altered = 0, set()
     pickled = pickle.dumps(connector)
@@ -233,9 +237,9 @@ def _fetched(connector: Connector, pickled: bytes, samples: Sequence[Sample]) ->
 
 
 def _is_sound(kept: Kept) -> bool:
-    """Whether a content has the passages of its text, and no others."""
+    """Return whether a content has exactly the chunks of its text."""
     document = kept.document
-    # Of text that could not be kept letter by letter, and by other code, only the bounds can be looked at.
+    # For text that was not stored verbatim, or made by other code, only the bounds can be checked.
     if not kept.normalizer.startswith(_PRESENT) or "\ufffd" in document.text:
         return all(0 <= chunk.start <= chunk.end <= len(document.text) for chunk in kept.chunks)
     return extract(document).chunks == kept.chunks
@@ -274,7 +278,7 @@ _APART = frozenset({ItemStatus.SKIPPED, ItemStatus.QUARANTINED, ItemStatus.SET_A
 
 
 def _at_source(stored: Sequence[Stored], steps: Iterable[Step]) -> dict[str, int]:
-    """How many items each folder has at the source: those of the ledger, as the listing alters them."""
+    """Return the number of items per folder at the source: the ledger's items, updated by the listing."""
     there = {item.locator: item.container for item in stored if item.at_source}
     for step in steps:
         if step.was is not None:

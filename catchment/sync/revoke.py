@@ -1,7 +1,8 @@
-"""Taking consent back: what came from a source is deleted from all that Catchment keeps, and it is shown that nothing is left.
+"""Withdrawal of consent: delete everything that came from a source, and verify that nothing is left.
 
-The order matters. Consent is withdrawn first, so that nothing new comes; a sync that is at work ends; then rows, caches and
-copies go, then the bytes; and only when nothing was found any more it is noted as done. After a kill it is done again.
+The order matters. Consent is withdrawn first, so that nothing new arrives, and a running sync ends. Then rows, caches and
+copies are deleted, and freed pages are erased. The purge is recorded as complete only after the verification. After a kill, it
+can be repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from catchment.runtime import process
 from catchment.settings import Home
 
 _SYNC_ENDS_SECONDS = 120.0
-"""A sync ends between two batches; one of them may wait for a host."""
+"""A sync ends between two batches, and a batch may be waiting for a host."""
 _LOOK_SECONDS = 0.1
 _PASSAGES = 10
 _AT_ONCE = 8 << 20
@@ -32,7 +33,7 @@ _AT_ONCE = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What of a source is purged: these scopes, and the items that `covers` says by their locators."""
+    """The extent of a purge: these scopes, and the items whose locator satisfies `covers`."""
 
     scopes: frozenset[str]
     covers: Callable[[str], bool]
@@ -41,13 +42,17 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class PurgeProof:
-    """What was deleted, and what was found when it was looked for afterwards.
+    """The amounts deleted, and the result of the search for leftovers.
 
-    `left`: rows by table. `documents`, `chunks` and `cached` are how many documents, chunks that only this source had, and
-    entries of the cache there were; `still` is how many of each there are, by the same names. `passages`: how many passages
-    were looked for that only this source had, none where all texts are short; `found` are those that a search finds,
-    `in_files` those whose bytes are in the files of the ledger and the cache. `copies` are other files of the home, as paths
-    below it, that have a passage or are a ledger with items of the source: backups that a person made.
+    Attributes:
+        left: Remaining rows by table.
+        documents, chunks, cached: Amounts before the purge: documents and chunks exclusive to the source, and cache entries.
+        still: The same amounts after the purge, by the same names.
+        passages: Number of sample passages, exclusive to the source; 0 if all texts are short.
+        found: Passages that a search still finds.
+        in_files: Passages whose bytes are still in the files of the ledger or the cache.
+        copies: Other files in the home folder (relative paths) that contain a passage or are a ledger with items of the
+            source, such as a backup.
     """
 
     items: int
@@ -63,13 +68,13 @@ class PurgeProof:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is left."""
+        """True if nothing is left."""
         return not (any(self.left.values()) or any(self.still.values()) or self.found or self.in_files)
 
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What there was before the purge, to be looked for afterwards; how many items it deleted, and which entries it left."""
+    """State before the purge, for comparison: deleted items, holdings, cache entries and sample passages."""
 
     items: int
     holdings: Holdings
@@ -81,9 +86,9 @@ class _Before:
 def revoke(
     home: Home, ledger: Ledger, source: Source, extent: Extent, actor: str, told: Callable[[int], None]
 ) -> PurgeProof:
-    """Withdraw consent, delete what came from there, and look whether anything is left; may be called again, to finish.
+    """Withdraw consent, delete the data, and verify the deletion. May be repeated to finish an interrupted purge.
 
-    `told` is called with the number of items deleted so far. Raises TryAgain when a sync does not end, LedgerUnavailable.
+    `told` is called with the number of items deleted so far. Raises TryAgain if a sync does not end, or LedgerUnavailable.
     """
     purging = ledger.purging
     ledger.consents.withdraw(source.id, extent.scopes, actor)
@@ -96,11 +101,11 @@ def revoke(
         told(items)
     if extent.whole:
         purging.rest(source.id)
-    # Nobody has to know whose an entry is, and it is only a cache.
+    # The cache can be rebuilt, so all entries are deleted, whichever source they belong to.
     with closing(Cache(home.cache)) as cache:
         cached = set(cache.keys())
         cache.clear()
-        # Another source's sync may have put other entries there by now.
+        # Another source's sync may have added entries since.
         still_cached = len(cached.intersection(cache.keys()))
     forget_files(home, source.name)
     purging.erase()
@@ -124,7 +129,7 @@ def _wait_for_sync(ledger: Ledger, source: Source) -> None:
 
 
 def forget_files(home: Home, source: str) -> None:
-    """Remove what is kept of a source beside the ledger and the cache: copies and plans."""
+    """Remove a source's files outside the ledger and the cache: copies and plans."""
     shutil.rmtree(home.copies(source), ignore_errors=True)
     for file in home.plans.glob("*.json"):
         if _planned(file) in (source, None):
@@ -132,7 +137,7 @@ def forget_files(home: Home, source: str) -> None:
 
 
 def _planned(file: Path) -> str | None:
-    """The source that a plan is for; None where nobody can follow it any more."""
+    """Return the source of a saved plan, or None if the plan is unusable."""
     try:
         return str(orjson.loads(file.read_bytes())["source"])
     except (ValueError, KeyError, TypeError):
@@ -164,20 +169,20 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         {"documents": documents, "chunks": chunks, "cached": before.still_cached},
         len(passages),
         sum(map(is_there, passages)),
-        # Another source may say the same in a content of its own.
+        # Another source may have the same passage in its own content.
         sum(not ledger.purging.said_elsewhere(passage) for passage in in_files),
         tuple(sorted(copies)),
     )
 
 
 def _is_copy(file: Path, source: Source, extent: Extent) -> bool:
-    """Whether a file is a ledger, as a backup is, that has items of the source."""
+    """Return whether a file is a ledger, such as a backup, with items of the source."""
     try:
         return items_in_copy(file, source.name, extent.covers) > 0
     except FileNotFoundError:
         return False
     except (OSError, sqlite3.DatabaseError):
-        # A damaged backup may still be read by other means. Other databases of the home are in use and no copies.
+        # A damaged backup may still be readable by other means. The other databases of the home are in use and are not copies.
         return file.parent.name == "backups"
 
 
@@ -186,7 +191,7 @@ def _with_log(file: Path) -> list[Path]:
 
 
 def _in_file(file: Path, passages: Collection[str]) -> set[str]:
-    """Those of the passages whose bytes are in a file. It is read, not mapped: others may cut it short meanwhile."""
+    """Return the passages whose bytes are in the file. Not memory-mapped, because others may truncate it meanwhile."""
     wanted = {passage.encode(): passage for passage in passages}
     overlap = max(map(len, wanted), default=0)
     found: set[str] = set()

@@ -1,7 +1,7 @@
-"""Bringing one source up to date: its discovery, and then each job's way from its source into the library.
+"""One sync of one source, from discovery to delivery.
 
-`SourceSync` is the deep module that tasks, tests and benchmarks call. It knows no scheduler: its caller decides the order, the
-concurrency and the waits. Its steps may be called from several threads; each is safe to repeat.
+`SourceSync` is the interface for tasks, tests and benchmarks. It is independent of any scheduler: the caller decides order,
+concurrency and waits. Its steps are thread-safe and idempotent.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from catchment.sync.shared import Renewals, only_sync, shared_ledger, shared_poo
 
 LEASE = timedelta(minutes=5)
 _UNTOLD_SECONDS = 600.0
-"""A host that asks to wait and does not say how long is left alone for so many seconds."""
+"""Seconds to pause if a host requests it without a duration."""
 HELD_AFTER = 5
-"""A source is held after this many failed syncs in a row."""
+"""Consecutive failed syncs after which a source is held."""
 
 _SHARED_BATCH = 250
-"""Jobs of a batch while other sources work too: a slot is given up between two steps of a batch."""
+"""Batch size while other sources are being synced: the slot is released between two steps of a batch."""
 _LEAST_BATCH = 20
 _BATCH_SECONDS = 2.0
-"""How long a batch should be read and parsed: other sources wait meanwhile."""
+"""Target duration of fetching and parsing a batch, during which other sources wait."""
 _BATCH_BYTES = 4 * 1024 * 1024
-"""A batch that has so much to read takes no more: all of it is in memory at its delivery."""
+"""Target size of a batch: its content is in memory during delivery."""
 
 _renewals = Renewals(LEASE.total_seconds() / 3)
 
 
 class SourceSync:
-    """One sync of one source: `discover`, then `claim`, `normalize` and `process` until no job waits, then `finish`."""
+    """One sync of one source: `discover`; then `claim`, `normalize` and `process` until no job is ready; then `finish`."""
 
     def __init__(self, bench: Bench, source: Source, sync: Sync, before: SyncRow | None) -> None:
         self.source = source
         self.sync = sync
         self.outcome: Outcome | None = None
-        """How the sync ended; None while it is open."""
+        """Outcome of the sync; None while it is open."""
         self.permit = bench.permit
-        """When it has `ended`, no more is read, and the sync is to be finished as cancelled."""
+        """Once it has `ended`, the caller must finish the sync as cancelled."""
         self._begun = time.monotonic()
         self._working_since: float | None = None
         self._in_two_seconds = sys.maxsize
@@ -80,25 +80,26 @@ class SourceSync:
 
     @property
     def progress(self) -> Progress:
-        """What the sync has done so far."""
+        """Progress so far."""
         return self._bench.progress
 
     @property
     def troubles(self) -> dict[int, Trouble]:
-        """The items that left their batch, by job."""
+        """Failed items, by job."""
         return self._bench.troubles
 
     def discover(self, *, deep: bool = False) -> Progress:
-        """See `Discovery.run`."""
+        """List the source and record the differences. Raises SourceError or Stopped."""
         self.discovery.run(deep=deep)
         return self.progress
 
-    # Work
+    # Processing
 
     def claim(self, limit: int) -> int | None:
-        """Claim a batch of jobs that did not fail and have not died with every run so far; None when none waits.
+        """Claim a batch of new jobs and return its token, or None if no job is ready.
 
-        A smaller one while other sources work too.
+        Excludes jobs that failed before or that several runs did not survive. The batch is smaller while other sources are
+        being synced.
         """
         limit = min(limit, self._in_two_seconds, self.policy.batch)
         if not self._share.is_alone():
@@ -107,30 +108,30 @@ class SourceSync:
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
 
     def fingerprint(self, token: int) -> str:
-        """See `OpenBatch.fingerprint`."""
+        """Return the fingerprint of a batch (`OpenBatch.fingerprint`)."""
         return self._open[token].fingerprint
 
     def normalize(self, token: int) -> dict[str, int]:
-        """See `OpenBatch.normalize`."""
+        """Fetch and parse a batch."""
         with self._share.step(self._bench.pulse):
             return self._open[token].normalize()
 
     def process(self, token: int) -> dict[str, int]:
-        """Do the remaining steps of a batch, up to its delivery; the batch is done then."""
+        """Run the remaining steps of a batch, including its delivery, and close it."""
         batch = self._open[token]
         with self._share.step(self._bench.pulse):
             done = batch.deliver()
         del self._open[token]
         if len(batch.jobs) > 1 and batch.seconds_each:
-            # By the latest batch, and without what each batch costs however small it is: else one that was slow, because of
-            # others, made the next one small, and that one slower for each job.
+            # Based on the latest batch and without its fixed costs: otherwise a batch slowed by other sources would make the
+            # next one smaller, and a smaller batch costs more per job.
             self._in_two_seconds = max(_LEAST_BATCH, int(_BATCH_SECONDS / batch.seconds_each))
         return done
 
     def process_alone(self, job_id: int) -> Trouble | None:
-        """Work on one job apart from all others, as a new attempt; its trouble, if any. Does nothing if it is not ready.
+        """Process one job separately, as a new attempt, and return its failure, if any. Does nothing if the job is not ready.
 
-        Where it raised it may be called again, to go on with that attempt.
+        If this raises, call it again to resume the same attempt.
         """
         token = next(
             (token for token, opened in self._open.items() if [job.id for job in opened.jobs] == [job_id]), None
@@ -142,18 +143,15 @@ class SourceSync:
         return self.troubles.get(job_id)
 
     def is_left(self, job_id: int) -> bool:
-        """Whether a job is not done, and a later sync may work on it."""
+        """Return whether a later sync may work on the job."""
         return bool(self._ledger.queue.unfinished([job_id]))
 
     def tried_before(self, limit: int) -> list[int]:
-        """Jobs that failed before and whose time has come, or that no run has survived; each is to be processed alone."""
+        """Return jobs to be processed separately: due retries, and jobs that several runs did not survive."""
         return self._ledger.queue.apart(self.source.id, limit, self.policy.retry.attempts)
 
     def foretell(self) -> datetime | None:
-        """Forecast the end of the waiting jobs, at the pace of this sync or of earlier ones; None if unknown.
-
-        The ledger shows it with the source from then on.
-        """
+        """Estimate the completion time of the waiting jobs and record it in the ledger. None if unknown."""
         so_far = MeasuredPace.of(
             self.progress.done(), time.monotonic() - (self._working_since or self._begun), self._requests()
         )
@@ -163,7 +161,7 @@ class SourceSync:
         return moment
 
     def rule(self) -> str:
-        """What an operator ruled for this source, in words; empty where nothing is."""
+        """Return the operator's rule for this source as text, or ""."""
         rule = self._ledger.throttles.of(self.source.name)
         return str(rule) if rule.as_json() else ""
 
@@ -172,9 +170,9 @@ class SourceSync:
         return connector.pace.requests if isinstance(connector, Paced) else 0
 
     def next_retry(self) -> datetime | None:
-        """When there is more to do: a job may be tried again, a quota lets more begin, the host may be asked; None if never.
+        """Return when more work is possible (a retry, a quota or the host permits it), or None.
 
-        At once, where more could be tried again now than one sync does, and nothing forbids it.
+        Returns the present time if more retries are due than one sync processes.
         """
         waiting = self._ledger.queue.waiting(self.source.id)
         quota = self._ledger.throttles.next_allowed(self.source.id) if waiting.ready else None
@@ -183,7 +181,7 @@ class SourceSync:
         now = self._ledger.now() if waiting.ready and not forbidden and self.tried_before(1) else None
         return min(filter(None, (now, waiting.next_at, quota, room, self._asked_back)), default=None)
 
-    # Parts of the work
+    # Internals
 
     def _claim(
         self,
@@ -196,7 +194,7 @@ class SourceSync:
         if not self.permit.holds():
             return None
         if self._limits is not None and (left := self._ledger.pacing.room(self._limits)[0]) is not None:
-            # What cannot be fetched now is not claimed: it would count an attempt for nothing.
+            # Claiming a job that cannot be fetched now would waste an attempt.
             limit = min(limit, left)
         batch = self._ledger.queue.claim(
             self.source.id,
@@ -213,24 +211,24 @@ class SourceSync:
         self._open[batch.token] = OpenBatch(self._bench, batch)
         return batch.token
 
-    # The end
+    # Completion
 
     def stop(self, reason: str) -> None:
-        """Ask the sync to stop: its steps raise Stopped or StaleLease soon; its caller finishes it as cancelled.
+        """Request the sync to stop: its steps soon raise Stopped or StaleLease, and the caller finishes it as cancelled.
 
-        Any thread may call this, more than once; it never waits.
+        Thread-safe and idempotent; never blocks.
         """
         self.permit.stop(reason)
         self._share.close()
 
     def finish(self, outcome: Outcome, error: CatchmentError | None = None) -> dict[str, int]:
-        """Close the sync with its outcome; return the figures of what it did. `self.outcome` is the one in the ledger.
+        """Close the sync and return its figures. `self.outcome` is the recorded outcome.
 
-        A sync that failed because its host asked to wait has yielded, and `next_retry` says when the next one is due; one
-        that failed too often, or whose login was refused, is quarantined, and its source is held.
+        A sync that failed because its host requested a pause is recorded as yielded, and `next_retry` returns the end of the
+        pause. After a refused login or too many failures it is recorded as quarantined, and its source is held.
         """
         if outcome == "completed" and self.progress.held and self.progress.succeeded:
-            # Some of what was missing may have been found under another name meanwhile.
+            # Missing items may have been found under another name since.
             self.discovery.settle()
         if outcome == "failed":
             outcome = self._judged(error)
@@ -242,7 +240,7 @@ class SourceSync:
         self.progress.requests = self._requests()
         self.progress.caches_thrown_away = self._bench.cache.thrown_away
         summary = self.progress.summary()
-        # The removal of a source closes its sync.
+        # Removing a source closes its sync.
         with suppress(IllegalTransition):
             self._ledger.syncs.end(self.sync.id, outcome, summary, message)
         self.outcome = outcome
@@ -258,13 +256,13 @@ class SourceSync:
             self._asked_back = self._ledger.now() + timedelta(seconds=wait)
             return "yielded"
         held = isinstance(error, LoginFailed) or self.source.failures + 1 >= HELD_AFTER
-        # Of a source that was removed meanwhile another may have the name by now.
+        # After removal of the source, another source may have taken its name.
         return "quarantined" if held and self.permit.holds() else "failed"
 
     def close(self) -> None:
-        """Hand back what is still claimed; an unfinished sync counts as cancelled. May be called again."""
+        """Release the remaining claims and close an unfinished sync as cancelled. Idempotent."""
         self._share.close()
-        # When the ledger cannot be written, the next sync sees that this one is not open, and takes everything back.
+        # If the ledger cannot be written, the next sync detects that this one has ended and recovers its jobs.
         with suppress(LedgerUnavailable):
             for token in list(self._open):
                 self._ledger.queue.release(token)
@@ -274,11 +272,11 @@ class SourceSync:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the sync has made no progress within its time limit."""
+        """True if the sync has made no progress within its time limit."""
         return self._bench.pulse.is_overdue()
 
     def renew(self) -> None:
-        """Keep the leases of the batches at hand, unless nothing gets on any more."""
+        """Renew the leases of the open batches, unless the sync is overdue."""
         if self.is_overdue:
             return
         for token, opened in list(self._open.items()):
@@ -298,12 +296,13 @@ def open_sync(
     ledger: Ledger | None = None,
     pool: ParserPool | None = None,
 ) -> Iterator[SourceSync]:
-    """Begin a sync of a source and close afterwards what it opened; its caller finishes it.
+    """Start a sync of a source; on exit, close it and everything opened for it. The caller finishes the sync.
 
-    Jobs of a dead process are taken back first. Items that were given up under other circumstances than `now` are tried again,
-    as far as the difference matters to them. `ledger` and `pool` are used if they are given, and left open; by default the
-    syncs of a process share one ledger, and the pool of `use_pool` if there is one. Raises NoConsent without consent, NotNow
-    when a gate is closed (see `preflight`), TryAgain when another sync of it is running.
+    Recovers jobs of dead processes first. Retries quarantined items if the conditions that affect them differ from `now`.
+    `ledger` and `pool` are left open if given; by default, the syncs of a process share one ledger, and the pool set by
+    `use_pool`, if any.
+
+    Raises NoConsent without consent, NotNow if a preflight check fails, TryAgain if another sync of the source is running.
     """
     with ExitStack() as stack:
         stack.enter_context(only_sync(home.database_url, name))
@@ -321,10 +320,10 @@ def open_sync(
 
 
 def _left_nothing(before: SyncRow) -> bool:
-    """Whether a sync saw all that had changed by then: it was no undo, which looks at no source, and left nothing out."""
+    """Return whether a sync recorded all changes up to its time: not an undo, which lists no source, and without leftovers."""
     return before.outcome == "completed" and not before.is_undo and not before.summary.get("left")
 
 
 def _modules(connector: Connector) -> tuple[str, ...]:
-    """The modules that parser processes need for the items of a connector."""
+    """Return the modules that parser processes need for the connector's items."""
     return ("catchment.content.parsing", type(connector).__module__)

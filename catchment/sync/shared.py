@@ -1,4 +1,4 @@
-"""Resources that all syncs of one process share: a ledger for each database, a thread that renews leases, GC thresholds."""
+"""Resources shared by all syncs of one process: a ledger per database, the lease renewal thread, and GC thresholds."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _pool: ParserPool | None = None
 
 
 def configure_gc() -> None:
-    """Look for cycles less often: a batch makes 100 000 tuples and no cycle (8 % less CPU over 10 000 notes).
+    """Run the cyclic GC less often: a batch creates 100,000 tuples and no cycles (8 % less CPU over 10,000 notes).
 
-    Called once in each process that runs syncs.
+    Call once in each process that runs syncs.
     """
     gc.set_threshold(50_000, 20, 50)
 
 
 @contextmanager
 def shared_ledger(url: str) -> Iterator[Ledger]:
-    """Use the process's one ledger at this URL: opened by its first user, closed by its last. Raises as `Ledger.open`."""
+    """Yield the process's ledger for this URL: opened by its first user, closed by its last. Raises like `Ledger.open`."""
     with _lock:
         ledger, users = _ledgers.get(url) or (Ledger.open(url), 0)
         _ledgers[url] = ledger, users + 1
@@ -49,9 +49,10 @@ def shared_ledger(url: str) -> Iterator[Ledger]:
 
 @contextmanager
 def only_sync(url: str, source: str) -> Iterator[None]:
-    """Hold the one place for a sync of a source in this process. Raises TryAgain when it is held.
+    """Allow one sync per source in this process. Raises TryAgain if one is open.
 
-    The ledger identifies a sync by its process: one that could not be closed (a full disk) looks alive as long as that.
+    The ledger identifies a sync by its process, so a sync that could not be closed (disk full) looks alive until the process
+    exits.
     """
     with _lock:
         if (url, source) in _syncing:
@@ -65,13 +66,13 @@ def only_sync(url: str, source: str) -> Iterator[None]:
 
 
 def use_pool(pool: ParserPool | None) -> None:
-    """Have all further syncs of this process parse in this pool; with None, each makes a pool of its own."""
+    """Set the parser pool of all further syncs in this process. With None, each sync creates its own."""
     global _pool  # noqa: PLW0603 - one for the process, as the ledgers
     _pool = pool
 
 
 def shared_pool() -> ParserPool | None:
-    """The pool that `use_pool` named."""
+    """Return the pool set by `use_pool`."""
     return _pool
 
 
@@ -114,6 +115,6 @@ class Renewals:
             with self._lock:
                 renewing = list(self._renewing)
             for renew in renewing:
-                # A ledger that is busy now is tried again before the leases end.
+                # If the ledger is busy, the next renewal still precedes the end of the leases.
                 with suppress(LedgerUnavailable):
                     renew()
