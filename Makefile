@@ -51,8 +51,9 @@ check: setup     ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup     ## speed and memory beside a bare loop, and from a save to a search (ARGS=--quick)
+bench: setup     ## speed and memory beside a bare loop, what search finds, and from a save to a search (ARGS=--quick)
 	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks.relevance
 	$(BIN)/python -m benchmarks.latency
 	$(BIN)/python -m benchmarks.imap
 	$(BIN)/python -m benchmarks.github_files

@@ -26,13 +26,13 @@ _LETTERS = 500
 """Messages that answer nothing; each later one is in the thread of one of them."""
 
 
-def corpus(count: int) -> list[bytes]:
+def corpus(count: int, vocabulary: Sequence[str] = tuple(_SENTENCE.split())) -> list[bytes]:
     """That many messages, always the same, some 6 KB each without their files."""
     chance = random.Random(7)
-    return [_message(chance, number) for number in range(count)]
+    return [_message(chance, number, vocabulary) for number in range(count)]
 
 
-def _message(chance: random.Random, number: int) -> bytes:
+def _message(chance: random.Random, number: int, vocabulary: Sequence[str]) -> bytes:
     earlier = range(number % _LETTERS, number, _LETTERS)
     message = EmailMessage()
     for hop in range(chance.randint(2, 6)):
@@ -48,7 +48,6 @@ def _message(chance: random.Random, number: int) -> bytes:
     message["Message-ID"] = f"<{number}@example.org>"
     if earlier:
         message["References"] = " ".join(f"<{one}@example.org>" for one in earlier[-5:])
-    vocabulary = _SENTENCE.split()
     said = [" ".join(chance.choices(vocabulary, k=60)) for _ in range(chance.randint(2, 12))]
     quoted = "\n".join(f"> {line}" for line in said[1:])
     message.set_content(f"{said[0]}\n\nOn Thu, 29 Feb 2024, Ada wrote:\n\n{quoted}\n\n-- \nAda\n")
@@ -63,7 +62,7 @@ def _message(chance: random.Random, number: int) -> bytes:
 
 def _page(text: str, picture: bytes) -> bytes:
     """A PDF of one page with a line of text, and with the bytes of a picture that it does not show."""
-    said = b"BT /F1 9 Tf 40 800 Td (%s) Tj ET" % text.encode("latin-1")
+    said = b"BT /F1 9 Tf 40 800 Td (%s) Tj ET" % text.encode("latin-1", "replace")
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",

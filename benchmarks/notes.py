@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _MEDIAN_CHARACTERS = 1_900
 _SPREAD = 0.85
 _PER_FOLDER = 100
 
-_WORDS = {
+_TEXTS = {
     "en": "the river valley after rain a low bridge where boats wait and nobody counts hours keeper lamp map garden north "
     "meeting plan budget letter answer question harvest winter engine signal paper window morning train report",
     "de": "der Fluss nach dem Regen eine Brücke wo Boote warten und niemand zählt die Stunden Wärter Lampe Karte Garten "
@@ -24,11 +24,13 @@ _WORDS = {
     "письмо ответ вопрос урожай зима машина сигнал бумага окно утро поезд отчёт",
     "ja": "雨の後 川 低い橋 船 待つ 時間 数えない 灯台 地図 庭 会議 計画 手紙 返事 質問 収穫 冬 機械 信号 紙 窓 朝 列車 報告",
 }
+WORDS: Mapping[str, Sequence[str]] = {language: text.split() for language, text in _TEXTS.items()}
+"""By language the words of a note."""
 _LANGUAGES = ("en",) * 6 + ("de", "de", "fr", "es", "ru", "ja")
 _TAGS = ("project/river", "project/bridge", "reading", "meeting", "idea", "person", "recipe", "todo", "archive/old")
 
 
-def generate(folder: Path, count: int, seed: int = 1) -> int:
+def generate(folder: Path, count: int, seed: int = 1, words: Mapping[str, Sequence[str]] = WORDS) -> int:
     """Write `count` notes into folders of about a hundred below `folder`, and return their size in bytes together."""
     (folder / ".obsidian").mkdir(parents=True)
     (folder / ".obsidian" / "app.json").write_text("{}\n")
@@ -36,7 +38,7 @@ def generate(folder: Path, count: int, seed: int = 1) -> int:
     for number in range(count):
         path = folder / _path(number)
         path.parent.mkdir(exist_ok=True)
-        total += path.write_bytes(_note(random.Random(f"{seed}/{number}"), number, count).encode())
+        total += path.write_bytes(_note(random.Random(f"{seed}/{number}"), number, count, words).encode())
     return total
 
 
@@ -63,8 +65,8 @@ def _path(number: int) -> Path:
     return Path(f"Folder {number // _PER_FOLDER:04d}") / f"{_title(number)}.md"
 
 
-def _note(chance: random.Random, number: int, count: int) -> str:
-    words = _WORDS[chance.choice(_LANGUAGES)].split()
+def _note(chance: random.Random, number: int, count: int, vocabulary: Mapping[str, Sequence[str]]) -> str:
+    words = vocabulary[chance.choice(_LANGUAGES)]
     wanted = min(max(chance.lognormvariate(math.log(_MEDIAN_CHARACTERS), _SPREAD), 150), 60_000)
     parts = [_frontmatter(chance, number)] if chance.random() < 0.8 else []
     parts.append(f"# {_sentence(chance, words, 4)}\n")
@@ -76,7 +78,7 @@ def _note(chance: random.Random, number: int, count: int) -> str:
     return "\n".join(parts)
 
 
-def _choose(chance: random.Random) -> Callable[[random.Random, list[str], int], str]:
+def _choose(chance: random.Random) -> Callable[[random.Random, Sequence[str], int], str]:
     parts = (_paragraph, _heading, _list, _tasks, _table, _code, _callout)
     return chance.choices(parts, weights=(60, 12, 10, 6, 5, 4, 3))[0]
 
@@ -88,11 +90,11 @@ def _frontmatter(chance: random.Random, number: int) -> str:
     return f"---\ncreated: {day}\ntags: [{tags}]\n{alias}rating: {chance.randint(1, 5)}\n---"
 
 
-def _sentence(chance: random.Random, words: list[str], length: int) -> str:
+def _sentence(chance: random.Random, words: Sequence[str], length: int) -> str:
     return " ".join(chance.choices(words, k=length)).capitalize()
 
 
-def _paragraph(chance: random.Random, words: list[str], count: int) -> str:
+def _paragraph(chance: random.Random, words: Sequence[str], count: int) -> str:
     sentences = [_sentence(chance, words, chance.randint(6, 18)) for _ in range(chance.randint(2, 6))]
     if chance.random() < 0.7:
         target = _title(chance.randrange(count))
@@ -105,31 +107,31 @@ def _paragraph(chance: random.Random, words: list[str], count: int) -> str:
     return ". ".join(sentences) + ".\n"
 
 
-def _heading(chance: random.Random, words: list[str], _count: int) -> str:
+def _heading(chance: random.Random, words: Sequence[str], _count: int) -> str:
     return f"{'#' * chance.randint(2, 4)} {_sentence(chance, words, 3)}\n"
 
 
-def _list(chance: random.Random, words: list[str], _count: int) -> str:
+def _list(chance: random.Random, words: Sequence[str], _count: int) -> str:
     return "".join(f"- {_sentence(chance, words, 5)}\n" for _ in range(chance.randint(3, 7)))
 
 
-def _tasks(chance: random.Random, words: list[str], _count: int) -> str:
+def _tasks(chance: random.Random, words: Sequence[str], _count: int) -> str:
     return "".join(f"- [{chance.choice(' x')}] {_sentence(chance, words, 5)}\n" for _ in range(chance.randint(2, 5)))
 
 
-def _table(chance: random.Random, words: list[str], _count: int) -> str:
+def _table(chance: random.Random, words: Sequence[str], _count: int) -> str:
     rows = "".join(
         f"| {_sentence(chance, words, 2)} | {chance.randint(1, 999)} |\n" for _ in range(chance.randint(2, 8))
     )
     return f"| What | How many |\n|---|---:|\n{rows}"
 
 
-def _code(chance: random.Random, words: list[str], _count: int) -> str:
+def _code(chance: random.Random, words: Sequence[str], _count: int) -> str:
     lines = "".join(
         f"    total += {chance.randint(1, 99)}  # {chance.choice(words)}\n" for _ in range(chance.randint(2, 8))
     )
     return f"```python\ndef count(total):\n{lines}    return total\n```\n"
 
 
-def _callout(chance: random.Random, words: list[str], _count: int) -> str:
+def _callout(chance: random.Random, words: Sequence[str], _count: int) -> str:
     return f"> [!note] {_sentence(chance, words, 3)}\n> {_sentence(chance, words, 12)}\n"

@@ -1,0 +1,90 @@
+"""What answers the queries: the search of Catchment, plain FTS5 over the same texts, ripgrep or grep over the same files."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from benchmarks.relevance.scores import Engine
+from catchment.ledger import Ledger
+from catchment.search.search import search
+from catchment.settings import Home
+
+_LIMIT = 20
+_TEXTS = """
+SELECT sources.name, items.locator, contents.title, contents.text FROM items
+JOIN sources ON sources.id = items.source_id JOIN documents ON documents.item_id = items.id
+JOIN contents ON contents.id = documents.content_id
+"""
+
+
+def ours(ledger: Ledger) -> Engine:
+    """The search of the ledger, as the command asks it."""
+    now = datetime(2026, 6, 1, 12).astimezone()
+
+    def find(text: str) -> list[str]:
+        hits = search(ledger, text, now, limit=_LIMIT).hits
+        return [_path(source, item) for hit in hits for source, item in hit.places]
+
+    return find
+
+
+@contextmanager
+def plain_fts5(home: Home) -> Iterator[Engine]:
+    """All words as they are typed in an FTS5 table of path, title and text, with its default tokenizer and ranking."""
+    with closing(sqlite3.connect(":memory:")) as index:
+        with closing(sqlite3.connect(home.path / "ledger.db")) as ledger:
+            rows = [(_path(source, item), title, text) for source, item, title, text in ledger.execute(_TEXTS)]
+        index.execute("CREATE VIRTUAL TABLE texts USING fts5(path, title, text)")
+        index.executemany("INSERT INTO texts VALUES (?, ?, ?)", rows)
+
+        def find(text: str) -> list[str]:
+            match = " ".join(f'"{word}"' for word in _words(text))
+            found = index.execute("SELECT path FROM texts WHERE texts MATCH ? ORDER BY rank LIMIT ?", (match, _LIMIT))
+            return [path for (path,) in found]
+
+        yield find
+
+
+def grep(folders: Mapping[str, Path]) -> tuple[str, Engine]:
+    """The name of a tool, and the files that have all words in any case, those with the most lines that have one first."""
+    ripgrep = shutil.which("rg")
+    command = [ripgrep, "-ciF", "--hidden", "-uu"] if ripgrep else ["grep", "-rciF"]
+
+    def count(word: str) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for source, folder in folders.items():
+            said = subprocess.run([*command, "--", word, "."], cwd=folder, capture_output=True, check=False).stdout
+            for line in said.decode("utf-8", "replace").splitlines():
+                path, _, lines = line.rpartition(":")
+                if int(lines):
+                    found[_path(source, path.removeprefix("./"))] = int(lines)
+        return found
+
+    def find(text: str) -> list[str]:
+        counts = [count(word) for word in _words(text)]
+        shared = set.intersection(*map(set, counts)) if counts else set()
+        return sorted(shared, key=lambda path: (-sum(found[path] for found in counts), path))[:_LIMIT]
+
+    return "ripgrep" if ripgrep else "grep", find
+
+
+def _words(text: str) -> list[str]:
+    """The words, and what is quoted as one."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return re.findall(r'[^\s"]+', text)
+
+
+def _path(source: str, item: str) -> str:
+    return unicodedata.normalize("NFC", f"{source}/{item}" if source == "vault" else item)
