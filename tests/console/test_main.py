@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -48,6 +50,29 @@ def test_every_command_and_every_option_says_what_it_is_for(path: tuple[str, ...
     assert len(first) <= 64 or not path, "the list of commands would cut it off at 80 columns"
     for parameter in command.params:
         assert parameter.help, f"{parameter.name} has no help"
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if path not in (("show",), ("related",))], ids=" ".join)
+def test_help_page_has_an_example_that_parses(path: tuple[str, ...]) -> None:
+    examples = re.findall(r"^ *Examples?: (catchment .+)$", ALL[path].help, re.MULTILINE)
+    assert examples
+    for example in examples:
+        words = shlex.split(example)[1:]
+        assert tuple(words[: len(path)]) == path
+        depth = max(len(leaf) for leaf in ALL if leaf == tuple(words[: len(leaf)]))
+        ALL[tuple(words[:depth])].make_context("catchment", words[depth:])
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_help_page_shows_no_type_names(path: tuple[str, ...]) -> None:
+    with ALL[path].make_context("catchment", [], resilient_parsing=True) as context:
+        page = context.get_help()
+    assert re.findall(r"<[a-z ]+>|\{[A-Z]+\}|x[<>]=|\x1b", page) == []
+
+
+def test_commands_are_listed_in_sections(cli: Cli) -> None:
+    sections = re.findall(r"^(\S.*):$", cli("--help").out, re.MULTILINE)
+    assert sections == ["Start and stop", "Sources", "Library", "Trouble", "Operate", "Data", "Options"]
 
 
 def test_the_commands_are_those_that_are_promised() -> None:

@@ -224,17 +224,22 @@ def _is_list(one: Any) -> bool:
 
 def commands() -> dict[str, Any]:
     """Return every visible command with its arguments in order and its visible options by their longest spelling."""
-    return dict(_walk(typer.main.get_command(application()), "catchment"))
+    return {path: _describe(command) for path, command in walk(typer.main.get_command(application()), "catchment")}
 
 
-def _walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+def walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Return a command and all visible commands below it, by their paths."""
+    yield path, command
+    for name, part in getattr(command, "commands", {}).items():
+        if not part.hidden:
+            yield from walk(part, f"{path} {name}")
+
+
+def _describe(command: Any) -> dict[str, Any]:
     shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
     arguments = [_parameter(one) for one in shown if one.param_type_name == "argument"]
     options = {max(one.opts, key=len): _parameter(one) for one in shown if one.param_type_name == "option"}
-    yield path, {"arguments": arguments, "options": options}
-    for name, part in getattr(command, "commands", {}).items():
-        if not part.hidden:
-            yield from _walk(part, f"{path} {name}")
+    return {"arguments": arguments, "options": options}
 
 
 def _parameter(parameter: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.messages import MESSAGES, collect
 from tests.golden.record import CALLS, COMMANDS, SHAPES, commands, differences, run, shape_of_output
 
 RENEW = "if this was on purpose, run: python -m tests.golden"
@@ -72,6 +73,12 @@ EXIT_CODES = {
 
 def test_commands_and_options_are_as_recorded() -> None:
     _assert_same(json.loads(COMMANDS.read_text(encoding="utf-8")), commands())
+
+
+def test_messages_are_as_recorded() -> None:
+    """The file is read as a whole before a release; a difference needs a look, not a reason."""
+    if collect() != MESSAGES.read_text(encoding="utf-8"):
+        pytest.fail("texts changed; run: python -m tests.golden.messages, and read the diff", pytrace=False)
 
 
 @pytest.mark.parametrize("call", EXIT_CODES)
