@@ -1,4 +1,4 @@
-"""The ledger: what is known of every source, item and job, and the library of documents; the one place that speaks SQL.
+"""The ledger: the records of sources, items and jobs, and the library of documents. All SQL is in this package.
 
 ledger = Ledger.open("sqlite:////home/me/ledger.db")
 source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
@@ -66,14 +66,14 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """One ledger, for all threads of one process. Made by `open` or `inspect`; open it after a fork, not before."""
+    """A ledger, shared by all threads of a process. Create it with `open` or `inspect`, after any fork."""
 
     def __init__(
         self, store: Store, steady: Callable[[], Steady] = steady, led_forward: LedForward | None = None
     ) -> None:
         self._store = store
         self.led_forward = led_forward
-        """That it was older than the program when it was opened, and what was kept of it."""
+        """The migration performed when opening, or None."""
         timeline = self._timeline = Timeline(steady)
         self.sources = Sources(store)
         self.syncs = Syncs(store)
@@ -90,18 +90,21 @@ class Ledger:
 
     @classmethod
     def open(cls, url: str, *, clock: Callable[[], float] = time.time, steady: Callable[[], Steady] = steady) -> Ledger:
-        """Open a ledger to work with it: made when there is none, led forward (after a backup) when it is older.
+        """Open a ledger for use: created if missing, migrated (after a backup) if older than the program.
 
-        `clock` gives seconds since 1970, `steady` is one that nobody can set. Raises LedgerCorrupt (the file is left as it
-        is), SchemaMismatch (the ledger is newer than the program), LedgerUnavailable, BadInput.
+        Args:
+            clock: Returns seconds since 1970.
+            steady: Returns the monotonic clock.
+
+        Raises LedgerCorrupt (the file is left unchanged), SchemaMismatch (the ledger is newer), LedgerUnavailable or BadInput.
         """
         return cls._opened(url, clock, opening.prepare, steady)
 
     @classmethod
     def inspect(cls, url: str, *, clock: Callable[[], float] = time.time, fixed: bool = False) -> Ledger:
-        """Open a ledger to look at it: as `open`, but nothing is made or changed. Raises NotFound when there is none.
+        """Open a ledger for reading. Creates and changes nothing. Raises like `open`, and NotFound if it does not exist.
 
-        `fixed`: for a moment in which nobody can write to its disk, as one that is full; SQLite would need room to read.
+        `fixed`: no process can write to the disk, for example because it is full. SQLite would otherwise need space to read.
         """
         return cls._opened(url, clock, opening.require_current, fixed=fixed)
 
@@ -123,58 +126,58 @@ class Ledger:
         return cls(store, steady, led_forward)
 
     def close(self) -> None:
-        """Close every connection; may be called twice."""
+        """Close all connections. Idempotent."""
         self._store.close()
 
     def now(self) -> datetime:
-        """The moment, by the clock that the ledger goes by."""
+        """Return the current time of the ledger's clock."""
         return from_micros(self._store.now())
 
     def check(self, deep: bool = False) -> list[str]:
-        """Prove the invariants: a sentence for each that does not hold, naming its first row; empty when all hold.
+        """Check the invariants. Return one sentence per violated invariant, naming the first row.
 
-        `deep` reads every page and every indexed word too, and waits for a moment in which nobody writes.
+        `deep` also reads every page and every indexed word, and waits for other writers.
         """
         return check(self._store, deep)
 
     def is_damaged(self) -> bool:
-        """Whether the pages of the file contradict one another; all of it is read."""
+        """Return whether the pages of the file are inconsistent. Reads the whole file."""
         return bool(pages(self._store))
 
     def back_up(self, target: Path, files: Mapping[str, bytes]) -> list[str]:
-        """See `catchment.ledger.admin.backup`."""
+        """Write a backup; see `catchment.ledger.admin.backup`."""
         from catchment.ledger.admin import backup
 
         return backup.back_up(self._store, target, files)
 
     def scratch(self, source_id: int, file: Path) -> Ledger:
-        """A new ledger in this file that knows one source as this one does; see `catchment.ledger.admin.plan`."""
+        """Create a ledger in `file` with the records of one source, for a dry run."""
         from catchment.ledger.admin.plan import scratch
 
         return Ledger(scratch(self._store, source_id, file))
 
     def steps(self, sync_id: int) -> list[Step]:
-        """What a listing did to the items of a scratch ledger; see `catchment.ledger.admin.plan`."""
+        """Return the effects of a listing on the items of a scratch ledger."""
         from catchment.ledger.admin.plan import steps
 
         return steps(self._store, sync_id)
 
     @property
     def undo(self) -> Undo:
-        """Undoing what a sync did to the library; see `catchment.ledger.items.undo`."""
+        """Undo of syncs."""
         from catchment.ledger.items.undo import Undo
 
         return Undo(self._store, self._timeline)
 
     @property
     def proof(self) -> Proof:
-        """What the ledger and the library say of a source, item by item; see `catchment.ledger.admin.proof`."""
+        """Consistency of ledger and library for one source, item by item."""
         from catchment.ledger.admin.proof import Proof
 
         return Proof(self._store)
 
     def vacuum(self, alive: Callable[[str], bool]) -> tuple[int, int]:
-        """See `catchment.ledger.db.vacuum`."""
+        """Compact the database. Return its size in bytes before and after."""
         from catchment.ledger.db.vacuum import vacuum
 
         return vacuum(self._store, alive)

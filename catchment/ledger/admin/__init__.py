@@ -1,1 +1,1 @@
-"""Care of the ledger: opening, backup, check, purge, vacuum, proof."""
+"""Administration of the ledger: opening, migrations, backup, checks, proof and dry runs."""

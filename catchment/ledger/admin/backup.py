@@ -1,7 +1,6 @@
-"""Backups: a copy of the ledger in one file, with small files of the home in it, and how one is brought back.
+"""Backup and restore. A backup is a single SQLite file: a copy of the ledger plus small files of the home folder.
 
-A backup is a ledger itself: any SQLite can read it. What else it holds is in a table of its own, which a restored ledger
-does not have. A ledger on PostgreSQL is backed up by what PostgreSQL has for it.
+The files are in a separate table, which is dropped on restore. A ledger on PostgreSQL is backed up with PostgreSQL's own tools.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What came of a restore: the files that were in the backup, the folder with what it replaced, broken invariants."""
+    """Result of a restore: the files in the backup, the folder with the replaced ledger, and violated invariants."""
 
     files: Mapping[str, bytes]
     aside: Path | None
@@ -38,11 +37,10 @@ class Restored:
 
 
 def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Write a copy of the ledger as it is at this moment, and prove it; the invariants that its copy breaks.
+    """Write a consistent copy of the ledger, check it, and return the violated invariants.
 
-    Nobody has to wait meanwhile. There is no file until it is whole. Raises Refused on PostgreSQL, BadInput where there is
-    a file already, LedgerCorrupt where the ledger cannot be copied, HomeUnavailable or LedgerUnavailable where the disk
-    refuses.
+    Does not block other processes. The target appears only when complete. Raises Refused on PostgreSQL, BadInput if the target
+    exists, LedgerCorrupt if the ledger cannot be copied, and HomeUnavailable or LedgerUnavailable on disk errors.
     """
     if store.file is None:
         raise Refused(
@@ -60,12 +58,12 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
                 copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
             broken = _proved(unfinished)
             with store.translated(), closing(sqlite3.connect(unfinished)) as copy:
-                # One file, which can also be read where nothing may be written.
+                # A single file that is readable on a read-only disk too.
                 copy.execute("PRAGMA journal_mode = DELETE")
-            # Another backup may have taken the name meanwhile.
+            # Another backup may have created the target since.
             _require_free(target)
     except BaseException:
-        # It may have its name, and it is not known whether the disk knows it.
+        # The file may already have been renamed, but not flushed.
         if made and target.exists() and os.path.samestat(made, target.stat()):
             target.unlink()
         raise
@@ -78,12 +76,13 @@ def _require_free(target: Path) -> None:
 
 
 def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restored:
-    """Put a backup in the place of the ledger `target`, which may be damaged or missing; what was there is kept aside.
+    """Replace the ledger `target`, which may be damaged or missing, with a backup. The replaced files are kept.
 
-    `outdated` are databases that mean nothing beside another ledger: they are removed. Nothing is changed unless the backup is
-    whole. May be called again after a kill. Raises NotFound, BadInput where the file is no ledger, SchemaMismatch where it is
-    of a newer program, LedgerCorrupt where it is damaged, TryAgain where another process uses the ledger, HomeUnavailable or
-    LedgerUnavailable where the disk refuses.
+    `outdated` are databases that are invalid with another ledger; they are deleted. Changes nothing unless the backup is
+    intact. May be repeated after a kill.
+
+    Raises NotFound, BadInput if the file is not a backup, SchemaMismatch if it is newer than the program, LedgerCorrupt if it
+    is damaged, TryAgain if another process uses the ledger, and HomeUnavailable or LedgerUnavailable on disk errors.
     """
     if not backup.is_file():
         raise NotFound(f"There is no file {backup.name}; name a file that `catchment backup` wrote")
@@ -99,8 +98,8 @@ def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restor
 
 
 def _proved(file: Path) -> list[str]:
-    """Which invariants a copy breaks. Raises LedgerCorrupt where its pages are damaged."""
-    # At this moment of the clock no lease has ended: those of running jobs go on in the ledger that was copied.
+    """Return the invariants that a copy violates. Raises LedgerCorrupt if its pages are damaged."""
+    # With the clock at 0, no lease has expired: the copy contains the leases of running jobs.
     store = Store(URL.create("sqlite", database=str(file)), lambda: 0.0)
     try:
         with store.translated(), store.read() as reading:
@@ -112,7 +111,7 @@ def _proved(file: Path) -> list[str]:
 
 
 def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
-    """Make a ledger of this program's revision of a backup; the files that were in it."""
+    """Copy a backup to `fresh`, migrate it to this program's revision, and return the files in it."""
     strange = BadInput(f"{backup.name} is no backup of Catchment; name a file that `catchment backup` wrote")
     damaged = LedgerCorrupt(f"The backup {backup.name} is damaged, and nothing was changed; take an older one")
     store = Store(URL.create("sqlite", database=str(fresh)), lambda: 0.0)
@@ -153,7 +152,7 @@ def _is_no_database(error: BaseException | None) -> bool:
 
 
 def _taken_out(copy: sqlite3.Connection) -> dict[str, bytes]:
-    """The files in a backup; a copy that a migration made has none."""
+    """Remove and return the files in a backup. A copy made before a migration has none."""
     if copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'backup'").fetchone() is None:
         return {}
     with copy:
@@ -164,7 +163,7 @@ def _taken_out(copy: sqlite3.Connection) -> dict[str, bytes]:
 
 @contextmanager
 def _alone(file: Path) -> Iterator[None]:
-    """Let no other process have the ledger, if there is one that can be opened; afterwards it has no log beside it."""
+    """Lock out other processes from the ledger, if it exists and can be opened, and remove its log."""
     if not file.exists():
         yield
         return
@@ -177,20 +176,20 @@ def _alone(file: Path) -> Iterator[None]:
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise TryAgain("Another process uses the ledger; wait until it has ended, and try again") from error
-            # A damaged one has to go in any case.
+            # A damaged ledger is replaced in any case.
         yield
 
 
 def _put_aside(file: Path) -> Path | None:
-    """Keep the ledger in a folder beside it, without a moment in which there is none."""
+    """Keep the ledger in a folder beside it. The original stays in place until it is replaced."""
     logs = [log for ending in WITH_LEDGER if (log := file.with_name(file.name + ending)).exists()]
     if not logs and not file.exists():
         return None
-    # One for each try: a restore may be killed and done again within a second.
+    # Unique per attempt: a killed restore may be repeated within a second.
     aside = file.with_name(f"replaced-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}")
     aside.mkdir(mode=0o700)
     for log in logs:
-        # What one ledger has yet to do or to undo must never be found beside another, which it would be done to.
+        # SQLite would apply the log of one ledger to another.
         log.rename(aside / log.name)
     if file.exists():
         kept = aside / file.name

@@ -1,4 +1,4 @@
-"""The invariants of the ledger, each a query for the rows that break it."""
+"""The invariants of the ledger, each as a query for violating rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _JSON = {
     "syncs": ("summary", "circumstances"),
     "throttles": ("rule",),
 }
-"""The columns whose text is JSON."""
+"""Columns that contain JSON."""
 
 _FINISHED = "('succeeded', 'quarantined', 'skipped', 'cancelled', 'superseded')"
 
@@ -126,14 +126,14 @@ _ATTEMPTS_FALL = (
 
 
 def check(store: Store, deep: bool) -> list[str]:
-    """See `Ledger.check`."""
+    """Implement `Ledger.check`."""
     if not deep:
         return _shallow(store, _INVARIANTS)
     if damaged := pages(store):
-        # What else is said of such a file is by chance.
+        # Further findings in a damaged file would be meaningless.
         return damaged
     with ThreadPoolExecutor(1) as beside:
-        # Half of the time goes into the words, and SQLite lets Python go on meanwhile.
+        # The word index takes half of the time, and SQLite releases the GIL meanwhile.
         words = beside.submit(check_words, store)
         found = [*_references(store), *_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_texts(store)]
         return [*found, *words.result()]
@@ -154,7 +154,7 @@ def _with_id(query: str) -> str:
 
 
 def _counters(reading: Reading) -> list[str]:
-    """The first counter that would hand out again what it has handed out before."""
+    """Return a finding for the first counter that would reuse an ID."""
     values = as_map(reading.execute(select(counters.c.name, counters.c.value)))
     for name in COUNTED:
         table = metadata.tables.get(name)
@@ -172,7 +172,7 @@ def _references(store: Store) -> list[str]:
 
 
 def _texts(store: Store) -> list[str]:
-    """What is not a text, or not in the indexes as it is; every text is read, for no page can tell."""
+    """Find values that are not valid text or are indexed wrongly. Reads all texts, because a page check cannot detect this."""
     with store.read() as reading:
         for table in metadata.sorted_tables:
             try:
@@ -183,7 +183,7 @@ def _texts(store: Store) -> list[str]:
 
 
 def _read_texts(reading: Reading, table: Table) -> None:
-    """Raise LedgerCorrupt where a value cannot be read as what its column holds."""
+    """Raise LedgerCorrupt if a value does not have the type of its column."""
     names = [column.name for column in table.columns if isinstance(column.type, Text)]
     told = [number for number, name in enumerate(names) if name in _JSON.get(table.name, ())]
     rows = select(*(table.c[name] for name in names)).execution_options(yield_per=2_000)
@@ -194,20 +194,20 @@ def _read_texts(reading: Reading, table: Table) -> None:
 
 
 def pages(store: Store) -> list[str]:
-    """What is wrong with the pages of the SQLite file, or with what they say of its tables; all of it is read."""
+    """Return findings about the SQLite file's pages and schema. Reads the whole file."""
     if store.file is None:
         return []
     with store.read() as reading:
         is_well = reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() == "ok"
         is_ours = is_well and opening.is_as_made(reading)
-    # Afterwards: nobody may have a second connection to a ledger whose disk is full.
+    # Only now, because a ledger on a full disk permits no second connection.
     if not is_well or is_cut(store):
         return [f"The file is damaged; {_RESTORE}"]
     return [] if is_ours else [f"The tables are not those of this program; {_RESTORE}"]
 
 
 def check_words(store: Store) -> list[str]:
-    """Whether the index of words says what the texts say; a sentence if not. Waits for a moment in which nobody writes."""
+    """Check the word index against the texts. Waits for other writers."""
     if store.file is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Opening a ledger: making a new one, leading an older one forward after a backup, and refusing a damaged one."""
+"""Opening a ledger: create a new one, migrate an older one after a backup, and refuse a damaged one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from catchment.ledger.admin.migrations import LedForward
 
 _CHECKED_WHOLE = 16 * 1024 * 1024
-"""Up to this size, in bytes, every page of a SQLite file is looked at when it is opened."""
+"""Maximum size in bytes of a SQLite file that is checked completely on opening."""
 
 
 def prepare(store: Store) -> LedForward | None:
-    """Make sure that there is a ledger of this program's revision: made when missing, led forward when older.
+    """Create a missing ledger or migrate an older one to this program's revision.
 
-    Raises SchemaMismatch when it is newer.
+    Raises SchemaMismatch if the ledger is newer.
     """
     if store.file is not None and not store.file.exists():
         make_file(store.file)
@@ -37,7 +37,7 @@ def prepare(store: Store) -> LedForward | None:
         with store.write() as writing:
             if revision_of(writing) is None:
                 make(writing.connection)
-        # Or a log that is damaged later would leave a file in which there never was a ledger.
+        # Otherwise, damage to the log would leave a file that never contained a ledger.
         store.settle()
     elif is_older(found):
         from catchment.ledger.admin import migrations
@@ -47,7 +47,7 @@ def prepare(store: Store) -> LedForward | None:
 
 
 def require_current(store: Store) -> None:
-    """Raise NotFound when there is no ledger yet, SchemaMismatch when it is of another revision."""
+    """Raise NotFound if there is no ledger, SchemaMismatch if it has another revision."""
     found = None
     if store.file is None or (store.file.exists() and store.file.stat().st_size):
         require_undamaged(store)
@@ -63,7 +63,7 @@ def require_current(store: Store) -> None:
 
 
 def is_older(found: str) -> bool:
-    """Whether a ledger of this revision has to be led forward. Raises SchemaMismatch when it is newer than the program."""
+    """Return whether a ledger of this revision needs a migration. Raises SchemaMismatch if it is newer than the program."""
     if found > schema.REVISION:
         raise SchemaMismatch(
             f"The ledger is of revision {found}, which this program does not know; install a newer one, "
@@ -73,7 +73,7 @@ def is_older(found: str) -> bool:
 
 
 def make(connection: Connection) -> None:
-    """Make all tables, the index and the guards in an empty database."""
+    """Create all tables, indexes and triggers in an empty database."""
     metadata.create_all(connection)
     word_index.create(connection)
     history.create(connection)
@@ -83,28 +83,28 @@ def make(connection: Connection) -> None:
 
 
 def is_as_made(reading: Reading) -> bool:
-    """Whether a SQLite file of this program's revision has each table, index, view and guard as they are made."""
+    """Return whether a SQLite file of the current revision has all tables, indexes, views and triggers as created."""
     return revision_of(reading) != schema.REVISION or _new_structure() <= _structure(reading.connection)
 
 
 @cache
 def _new_structure() -> set[tuple[str, ...]]:
-    # Without a pool the database is closed with its connection, and not by the garbage collector.
+    # NullPool, so that the database is closed with the connection instead of by the garbage collector.
     with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
         make(connection)
         return _structure(connection)
 
 
 def _structure(connection: Connection) -> set[tuple[str, ...]]:
-    # Without the order in which constraints were written: a migration adds to the end.
+    # Ignore the order of constraints: a migration appends them.
     rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     return {(*what, *sorted(re.findall(r'[^\s,"]+', sql))) for *what, sql in rows}
 
 
 def revision_of(reading: Reading) -> str | None:
-    """The revision of the tables; None where there is no ledger.
+    """Return the revision of the tables, or None if there is no ledger.
 
-    Raises LedgerCorrupt where a SQLite file has other tables: in a ledger's place another database must not become one.
+    Raises LedgerCorrupt if a SQLite file has other tables, so that an unrelated database is never turned into a ledger.
     """
     tables = inspect(reading.connection).get_table_names()
     if "revision" not in tables:
@@ -116,7 +116,7 @@ def revision_of(reading: Reading) -> str | None:
 
 
 def require_whole(store: Store) -> None:
-    """Raise LedgerCorrupt when the SQLite file is damaged. A large one is only looked into; `check` reads it all."""
+    """Raise LedgerCorrupt if the SQLite file is damaged. Large files are only sampled; `check` reads them completely."""
     if store.file is None:
         return
     size = store.file.stat().st_size

@@ -1,6 +1,6 @@
-"""Rehearsals: a scratch ledger that knows one source as the real one does, and what a listing did to it.
+"""Dry runs: a scratch ledger with the records of one source, and the effects of a listing on it.
 
-A plan is made by the very rules that a sync follows, where they can change nothing.
+A plan follows exactly the rules of a sync, without affecting the real ledger.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 5_000
 
 
 class PlannedAction(StrEnum):
-    """What a sync would do about an item."""
+    """The action of a sync on an item."""
 
     ADD = "add"
     CHANGE = "change"
@@ -39,10 +39,12 @@ class PlannedAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One item that a sync would do something about.
+    """A planned action on one item.
 
-    `was` is where a moved one was; `reads` whether its content is read, of `size` bytes where that is known; `why` is the
-    reason of a skip, a failure or a hold.
+    Attributes:
+        reads: True if the content is read; `size` is its size in bytes, if known.
+        was: Previous locator of a moved item.
+        why: Reason for a skip, a failure or a hold.
     """
 
     deed: PlannedAction
@@ -55,7 +57,7 @@ class Step:
 
 
 def scratch(store: Store, source_id: int, file: Path) -> Store:
-    """A new ledger in this file, with what the real one knows of the source but its documents and its history."""
+    """Create a ledger in `file` with the records of the source, without its documents and history."""
     made = Store(URL.create("sqlite", database=str(file)), time.time)
     opening.prepare(made)
     mine = (
@@ -69,7 +71,7 @@ def scratch(store: Store, source_id: int, file: Path) -> Store:
         for table, which in mine:
             _copy(reading, writing, table, which)
         numbers = [row._asdict() for row in reading.execute(select(counters.c.name.label("which"), counters.c.value))]
-        # Ids go on where the real ones end, so that no new one meets a copied one.
+        # Continue the real counters, so that new IDs do not collide with copied ones.
         writing.execute(update(counters).where(counters.c.name == bindparam("which")), numbers)
     return made
 
@@ -81,7 +83,7 @@ def _copy(reading: Reading, writing: Writing, table: Table, which: ColumnElement
 
 
 def steps(store: Store, sync_id: int) -> list[Step]:
-    """What a listing that was recorded in a scratch ledger did to each item, in order of the items' places."""
+    """Return the action for each item affected by the listing in a scratch ledger, ordered by locator."""
     with store.read() as reading:
         told: dict[int, dict[str, str | None]] = {}
         for item_id, event, reason in reading.execute(_events()).all():
@@ -121,7 +123,7 @@ def _step(told: dict[str, str | None], row: Any, hold: str | None) -> Step:
 
 
 def total(found: Iterable[Step]) -> dict[PlannedAction, tuple[int, int]]:
-    """How many items there are for each deed, and how many bytes of them are read."""
+    """Return the number of items and of bytes to read, by action."""
     sums: dict[PlannedAction, tuple[int, int]] = {}
     for step in found:
         number, size = sums.get(step.deed, (0, 0))

@@ -1,6 +1,6 @@
-"""Proof of what the ledger and the library say of one source: each item against its document, its content, and the index.
+"""Consistency of ledger and library for one source: each item against its document, its content, and the search index.
 
-What the source itself says is compared elsewhere (`catchment.sync.prove`).
+`catchment.sync.prove` compares these results with the source itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_ONCE = 500
 
 
 class ItemStatus(StrEnum):
-    """How an item that is or was at the source stands in the library."""
+    """Status of an item in the library."""
 
     STORED = "stored"
     SKIPPED = "skipped"
@@ -35,13 +35,17 @@ class ItemStatus(StrEnum):
     HELD = "held"
     KEPT = "kept"
     LOST = "lost"
-    """The ledger says that it is stored, and the library does not have it, or has another content."""
+    """The ledger records it as stored, but the library lacks it or has another content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One item as the ledger has it, beside what the library has of it. `at_source` is what the last listing said, and
-    `given_up` the version that could not be read, or that a person set aside."""
+    """An item in the ledger and its content in the library.
+
+    Attributes:
+        at_source: True if the last listing contained it.
+        given_up: The version that could not be read or that an operator excluded.
+    """
 
     id: int
     locator: str
@@ -56,7 +60,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A content with its passages, for whoever can tell whether these are all."""
+    """A content with its chunks."""
 
     id: int
     document: Document
@@ -66,7 +70,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An item with the text that the library has of it, for a comparison with a fresh parse."""
+    """An item with its text in the library, for comparison with a new parse."""
 
     item_id: int
     item: Item
@@ -77,18 +81,18 @@ class Sample:
 
 
 class Proof:
-    """What can be asked of the ledger about itself, and mended in it."""
+    """Queries and repairs for a consistency check."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def items(self, source_id: int) -> list[Stored]:
-        """Every item of a source that is not deleted, in order of folders and places."""
+        """Return all items of a source that are not deleted, ordered by container and locator."""
         with self._store.read() as reading:
             return [_stored(row) for row in reading.execute(_items(source_id)).all()]
 
     def contents(self, source_id: int) -> Iterator[Sequence[Kept]]:
-        """The contents of a source's documents, some at a time, with what was made of them."""
+        """Yield the contents of a source's documents with their chunks, in groups."""
         live = (documents.c.source_id == source_id) & documents.c.removed_at.is_(None)
         with self._store.read() as reading:
             numbers = reading.execute(select(documents.c.content_id).where(live).distinct()).scalars().all()
@@ -102,7 +106,7 @@ class Proof:
             yield [Kept(row.id, _document(row), row.normalizer, tuple(passages.get(row.id, ()))) for row in rows]
 
     def samples(self, item_ids: Sequence[int]) -> list[Sample]:
-        """Return these items with their texts, in any order; without those that have no document."""
+        """Return these items with their texts, in any order. Items without a document are omitted."""
         facts = (items.c.locator, items.c.container, items.c.version, items.c.identity, items.c.size)
         texts = (documents.c.content_id, contents.c.hash, contents.c.normalizer, contents.c.text)
         statement = (
@@ -115,7 +119,7 @@ class Proof:
         return [_sample(row) for row in rows]
 
     def index(self, source_id: int) -> list[str]:
-        """What of a source's passages and names cannot be found by search; in sentences, none when all can."""
+        """Return sentences about chunks and names of the source that are missing from the search index."""
         live = f"SELECT id FROM documents WHERE source_id = {int(source_id)} AND removed_at IS NULL"
         its = f"SELECT content_id FROM documents WHERE source_id = {int(source_id)} AND removed_at IS NULL"
         wanted = (
@@ -131,24 +135,24 @@ class Proof:
         return findings or check_words(self._store)
 
     def read_again(self, items_: Iterable[int], damaged: Collection[int], actor: str) -> int:
-        """Have items read and parsed again at the next sync, those contents as if they were not known; how many."""
+        """Queue items to be read and parsed again, treating damaged contents as unknown. Return their number."""
         wanted = list(items_)
         with self._store.read() as reading:
-            # All are looked at, while others may write.
+            # Scans everything, so run it before blocking writers.
             unused = withdraw.unused(reading)
         with self._store.write() as writing:
             for number in damaged:
-                # Whoever brings these bytes finds nothing by this name, and so brings a new content.
+                # With this name, the next delivery of the same bytes does not find the content and stores a new one.
                 named = {"normalizer": f"damaged:{number}"}
                 writing.execute(update(contents).where(contents.c.id == number).values(named))
-            # What nobody has would be in the way of what is read again.
+            # Unreferenced contents would be reused by the next delivery.
             withdraw.drop_unused(writing, unused)
             for part in in_parts(wanted):
                 _enqueue(writing, part, actor)
             return len(wanted)
 
     def rebuild_index(self) -> None:
-        """Index every passage and every name anew; takes as long as indexing them the first time."""
+        """Rebuild the search index. Takes as long as indexing everything for the first time."""
         with self._store.write() as writing:
             _empty(writing)
             numbers = writing.execute(select(contents.c.id).order_by(contents.c.id)).scalars().all()
@@ -160,7 +164,7 @@ class Proof:
 
 
 def digest(found: Iterable[tuple[str, str | None]]) -> str:
-    """A short hash over places and the contents there, in any order; "" where there is none."""
+    """Return a short hash of locators and contents, independent of their order; "" if there are none."""
     rows = sorted(f"{place}\0{content}" for place, content in found if content is not None)
     return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()[:12] if rows else ""
 

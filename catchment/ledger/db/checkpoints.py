@@ -1,4 +1,4 @@
-"""Keep SQLite's write-ahead log short: move committed pages into the database file now and then."""
+"""Checkpoints: keep SQLite's write-ahead log short by regularly moving committed pages into the database file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 
 LONG_PAGES = 8_192
-"""64 MB. From this length on the log must start anew, and a commit moves pages by itself (`wal_autocheckpoint`)."""
+"""64 MB. Longer logs must be restarted, and commits checkpoint automatically (`wal_autocheckpoint`)."""
 
 _COMMITS = 32
 _READERS_SECONDS = 0.5
 
 
 def log_of(file: Path) -> Path:
-    """The write-ahead log of a database file."""
+    """Return the path of a database file's write-ahead log."""
     return file.with_name(f"{file.name}-wal")
 
 
@@ -28,21 +28,21 @@ class Checkpoints:
         self._restart_at = LONG_PAGES
 
     def committed(self) -> None:
-        """Count a commit. Call it before the next one starts: a log whose pages are all in the file starts anew."""
+        """Count a commit. Call this before the next one starts: only a fully checkpointed log can restart."""
         self._commits += 1
         if self._commits % _COMMITS:
             return
-        # A full disk or a damaged page is reported by the next commit; this one has succeeded.
+        # A full disk or a damaged page is reported by the next commit. This one has succeeded.
         with contextlib.suppress(sqlite3.Error), self._connection() as database:
             _busy, pages, _moved = _checkpoint(database, "PASSIVE")
             if pages >= self._restart_at:
-                # Readers that follow one another without a gap keep the log from starting anew, so wait for them here. A
-                # reader that takes longer is waited for once in each 64 MB.
+                # Overlapping readers prevent the log from restarting, so wait for them here. A slower reader is awaited only
+                # once per 64 MB.
                 busy, pages, _moved = _checkpoint(database, "RESTART")
                 self._restart_at = LONG_PAGES + (pages if busy else 0)
 
     def settle(self) -> None:
-        """Move all committed pages into the file now. Raises sqlite3.Error."""
+        """Checkpoint all committed pages now. Raises sqlite3.Error."""
         with self._connection() as database:
             _checkpoint(database, "PASSIVE")
 
@@ -51,6 +51,6 @@ class Checkpoints:
 
 
 def _checkpoint(database: sqlite3.Connection, mode: str) -> tuple[int, int, int]:
-    """Whether it was blocked, the pages in the log, and how many of them are in the file."""
+    """Return whether the checkpoint was blocked, the pages in the log, and the number of them in the file."""
     busy, pages, moved = database.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     return busy, pages, moved

@@ -1,4 +1,4 @@
-"""A copy of a ledger in the making: a file that gets its name when it is whole, and is gone when it cannot be finished."""
+"""Database copies: written to a temporary file, renamed when complete, deleted on failure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from catchment.ledger.db.database import make_file
 from catchment.runtime import atomic_files
 
 WITH_LEDGER = ("-journal", "-wal", "-shm")
-"""What SQLite keeps beside a file while it is used."""
+"""Suffixes of the files that SQLite keeps beside an open database."""
 
 
 @contextmanager
 def until_whole(target: Path) -> Iterator[Path]:
-    """A file beside the target that becomes the target when the block ends well, and is gone when it does not.
+    """Yield a temporary file that is renamed to `target` on success and deleted on failure.
 
-    Raises HomeUnavailable, LedgerUnavailable.
+    Raises HomeUnavailable or LedgerUnavailable.
     """
     with atomic_files.explained(), in_the_making(target) as unfinished:
         yield unfinished
@@ -26,7 +26,7 @@ def until_whole(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def in_the_making(target: Path) -> Iterator[Path]:
-    """An empty private file beside the target, which is gone afterwards unless it was given another name. Raises OSError."""
+    """Yield an empty private file beside `target`, deleted on exit unless it was renamed. Raises OSError."""
     unfinished = atomic_files.unfinished(target)
     make_file(unfinished)
     try:
@@ -36,6 +36,6 @@ def in_the_making(target: Path) -> Iterator[Path]:
 
 
 def remove(file: Path) -> None:
-    """Remove a database with what is beside it; may be called again."""
+    """Remove a database and the files beside it. Idempotent."""
     for ending in ("", *WITH_LEDGER):
         file.with_name(file.name + ending).unlink(missing_ok=True)

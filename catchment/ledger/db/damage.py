@@ -1,4 +1,4 @@
-"""Detect a database file that lacks the end of its last page; SQLite reads zeros there and reports nothing."""
+"""Detection of a truncated database file: SQLite reads the missing part of the last page as zeros, without an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catchment.ledger.db.database import DAMAGED, Store
 
 
 def require_undamaged(store: Store) -> None:
-    """Raise LedgerCorrupt if the SQLite file cannot be read as a database or lacks its end."""
+    """Raise LedgerCorrupt if the SQLite file is not a database or is truncated."""
     if store.file is None:
         return
     try:
@@ -27,7 +27,7 @@ def require_undamaged(store: Store) -> None:
 
 
 def is_cut(store: Store) -> bool:
-    """Whether the end of the last page of the file is missing; SQLite reads zeros there."""
+    """Return whether the last page of the file is incomplete. SQLite reads the missing part as zeros."""
     if store.file is None:
         return False
     with store.read() as reading:
@@ -40,12 +40,12 @@ def is_cut(store: Store) -> bool:
         return False
     log = log_of(store.file)
     if log.exists() and log.stat().st_size:
-        # A full disk also leaves a partial page. The log still has that page; write it now.
+        # A full disk also leaves a partial page, which the log still contains; write it now.
         try:
             with store.translated(), closing(sqlite3.connect(store.file, isolation_level=None)) as database:
                 _, in_log, moved = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except LedgerUnavailable:
-            return False  # The disk is still full; the log keeps the page until there is room.
+            return False  # the disk is still full; the log keeps the page
         if in_log != moved:
             return False
     return store.file.stat().st_size < pages * page

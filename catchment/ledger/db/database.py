@@ -1,7 +1,7 @@
-"""The database itself: connections, transactions, the clock, ids, and what its errors mean to a person.
+"""Database access: connections, transactions, the clock, IDs, and translation of driver errors.
 
-Writing transactions follow one another on both databases (BEGIN IMMEDIATE on SQLite, an advisory lock on PostgreSQL), so a
-transaction that read something may rely on it until it commits. Readers never wait.
+Write transactions are serialized on both databases (BEGIN IMMEDIATE on SQLite, an advisory lock on PostgreSQL), so a
+transaction's reads stay valid until it commits. Readers never wait.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 LOCK_WAIT_SECONDS = 30
 _OTHERS_ASK_SECONDS = 0.12
-"""A bit longer than SQLite's longest sleep between two tries to get a lock (`sqliteDefaultBusyCallback`)."""
+"""Slightly longer than SQLite's longest sleep between attempts to lock (`sqliteDefaultBusyCallback`)."""
 _AT_WORK_SECONDS = 0.5
 _SQLITE_BUSY = (5, 6)
 _SQLITE_DAMAGED = (11, 26)
@@ -57,12 +57,14 @@ _SQLITE_UNWRITABLE = (8, 10, 14)
 DAMAGED = "The ledger's file is damaged; it was left as it is: bring a backup back with `catchment restore FILE`"
 _ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
 _POSTGRES_LOCK = 7_221_836
-"""Any number, the same in every process: who holds it writes."""
+"""Advisory lock for writing; an arbitrary number, equal in all processes."""
 
 
 class _Statements(LRUCache[Any, Any]):
-    """Statements as SQLite reads them, by what they say and not by who asks: every ledger of a process, and of the processes
-    that it forks, finds what one of them has put into words before (1 ms each)."""
+    """Cache of compiled SQLite statements, shared by all ledgers of a process and its forked children.
+
+    Compiling a statement takes 1 ms.
+    """
 
     def get(self, key: Any, default: Any = None) -> Any:
         return super().get(_said(key), default)
@@ -72,7 +74,7 @@ class _Statements(LRUCache[Any, Any]):
 
 
 def _said(key: Any) -> Any:
-    """The key without its dialect, of which each engine has one of its own, all alike."""
+    """Return the key without the dialect. Each engine has its own, but all are equivalent."""
     return key[1:]
 
 
@@ -83,32 +85,32 @@ AnyRow = Row[Any]
 
 
 def to_micros(moment: datetime) -> int:
-    """Microseconds since 1970 of an aware time."""
+    """Convert an aware time to microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
-    """The aware UTC time of microseconds since 1970."""
+    """Convert microseconds since 1970 to an aware UTC time."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
 def maybe_micros(moment: datetime | None) -> int | None:
-    """`to_micros`, or None."""
+    """Convert an optional time with `to_micros`."""
     return None if moment is None else to_micros(moment)
 
 
 def maybe_time(micros: int | None) -> datetime | None:
-    """`from_micros`, or None."""
+    """Convert an optional time with `from_micros`."""
     return None if micros is None else from_micros(micros)
 
 
 def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str | None:
-    """JSON text with sorted keys; None where there is nothing to say."""
+    """Return JSON text with sorted keys, or None for an empty value."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode() if value else None
 
 
 def from_json(value: str | None) -> Any:
-    """The value of `to_json`; an empty mapping for None. Raises LedgerCorrupt."""
+    """Parse the output of `to_json`; None yields an empty mapping. Raises LedgerCorrupt."""
     try:
         return orjson.loads(value) if value else {}
     except orjson.JSONDecodeError as error:
@@ -116,22 +118,22 @@ def from_json(value: str | None) -> Any:
 
 
 def as_map(rows: Rows) -> dict[Any, Any]:
-    """Rows of two columns as a mapping from the first to the second."""
+    """Return rows of two columns as a mapping."""
     return {row[0]: row[1] for row in rows.all()}
 
 
 def link(previous: bytes, row: Sequence[Any]) -> bytes:
-    """The hash of a history row, which proves every row before it too."""
+    """Return the hash of a history row, chained to all previous rows."""
     return hashlib.sha256(previous + orjson.dumps(row)).digest()
 
 
 def json_list(values: Collection[Any]) -> str:
-    """Many values as one, for SQLite."""
+    """Encode many values as one SQLite parameter."""
     return orjson.dumps(list(values)).decode()
 
 
 def among(reading: Reading, column: ColumnElement[Any], values: Collection[Any]) -> ColumnElement[bool]:
-    """The condition that a column has one of many values; they are sent as one, where `in_` costs as much as the query."""
+    """Return the condition `column IN values`, with one parameter. With `in_`, compilation costs as much as the query."""
     if not reading.sqlite:
         return column == func.any(bindparam(None, list(values), type_=ARRAY(column.type)))
     listed = func.json_each(bindparam(None, json_list(values), type_=Text())).table_valued("value")
@@ -139,7 +141,7 @@ def among(reading: Reading, column: ColumnElement[Any], values: Collection[Any])
 
 
 class Reading:
-    """A view of the ledger at one moment."""
+    """A consistent view of the ledger."""
 
     def __init__(self, connection: Connection, now: int) -> None:
         self.connection = connection
@@ -147,16 +149,16 @@ class Reading:
 
     @property
     def sqlite(self) -> bool:
-        """Whether this is SQLite; asked only where the two databases cannot be told the same thing."""
+        """True on SQLite. For cases where the two databases need different statements."""
         return self.connection.dialect.name == "sqlite"
 
     def execute(self, statement: Executable, parameters: Any = None) -> Rows:
-        """Run one statement, or one for each of a list of parameters."""
+        """Execute a statement, once or for each element of a list of parameters."""
         return self.connection.execute(statement, parameters)
 
 
 class Writing(Reading):
-    """A writing transaction: all of it happens, with its history, or nothing does."""
+    """A write transaction. Its changes and their history rows are committed together."""
 
     def __init__(self, connection: Connection, now: int) -> None:
         super().__init__(connection, now)
@@ -164,11 +166,11 @@ class Writing(Reading):
         self._places: list[tuple[Any, ...]] = []
 
     def insert(self, table: Table, rows: Sequence[tuple[Any, ...]], names: Sequence[str] = ()) -> None:
-        """Insert rows of values for these columns, or for all; past SQLAlchemy's bookkeeping, which costs as much again."""
+        """Insert rows for the named columns, or all columns. Bypasses SQLAlchemy's bookkeeping, which would double the cost."""
         if not rows:
             return
         names = names or table.columns.keys()
-        # sqlite3 binds a None slower than a value, and most columns that may be empty are empty in all rows.
+        # sqlite3 binds None more slowly than a value, and most nullable columns are None in all rows.
         said = [n for n, value in enumerate(rows[0]) if value is not None or any(row[n] is not None for row in rows)]
         if len(said) < len(names):
             names, rows = [names[n] for n in said], list(map(itemgetter(*said), rows))
@@ -176,13 +178,13 @@ class Writing(Reading):
         self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", rows)
 
     def insert_named(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert rows that all name the same columns."""
+        """Insert rows that all have the same keys."""
         if rows:
             names = list(rows[0])
             self.insert(table, list(map(itemgetter(*names), rows)), names)
 
     def ids(self, name: str, count: int = 1) -> range:
-        """Hand out `count` ids that were never used before and never will be again."""
+        """Allocate `count` IDs that are never reused."""
         counter = schema.counters.c
         statement = (
             update(schema.counters)
@@ -206,16 +208,17 @@ class Writing(Reading):
         reason: str | None = None,
         was_at: str | None = None,
     ) -> None:
-        """Say in the history what this transaction does.
+        """Add an event of this transaction to the history.
 
-        `was_at`: the place that an item left. What things are called is no part of the chain, for it may have to be forgotten.
+        `was_at` is the previous locator of a moved item. Locators are not part of the hash chain, because they may have to be
+        deleted.
         """
         if was_at is not None:
             self._places.append((len(self._events), item_id, was_at))
         self._events.append((actor, event, source_id, item_id, job_id, sync_id, attempt, reason))
 
     def write_history(self) -> None:
-        """Append what was recorded to the chain; called once, at the end."""
+        """Append the recorded events to the chain. Called once, before the commit."""
         if not self._events:
             return
         length, previous = self.execute(select(schema.chain.c.length, schema.chain.c.hash)).one()
@@ -230,9 +233,9 @@ class Writing(Reading):
 
 
 class Store:
-    """One database, shared by the threads of one process. Open it after a fork, never before.
+    """A database, shared by the threads of one process. Open it after any fork.
 
-    `fixed`: nobody can write to its disk, and SQLite need not try. Where something is in its log, nobody else may have it open.
+    `fixed`: no process can write to the disk. If the log is not empty, no other process may have the database open.
     """
 
     def __init__(self, url: str | URL, clock: Callable[[], float], *, alone: bool = False, fixed: bool = False) -> None:
@@ -240,7 +243,7 @@ class Store:
         self._clock = clock
         self.engine = _engine(self.url, alone, fixed)
         self._alone = threading.Lock()
-        """Held by the thread that writes: to wait for it is quicker than SQLite's asking again and again."""
+        """Held by the writing thread. Waiting for it is faster than SQLite's polling."""
         self._rested = 0.0
         self._checkpoints = None if self.file is None else Checkpoints(self.file)
 
@@ -250,26 +253,26 @@ class Store:
         return sqlite_file(self.url)
 
     def now(self) -> int:
-        """The moment, in microseconds."""
+        """Return the current time in microseconds."""
         return int(self._clock() * 1_000_000)
 
     def close(self) -> None:
-        """Close every connection; may be called twice."""
+        """Close all connections. Idempotent."""
         self.engine.dispose()
 
     def settle(self) -> None:
-        """Move all that was committed into the SQLite file, so that what is there is there without its log too."""
+        """Checkpoint the SQLite file, so that it is complete without its log."""
         if self._checkpoints:
             with self.translated():
                 self._checkpoints.settle()
 
     def alone(self) -> Store:
-        """The same database by one connection, beside which nobody can use a SQLite file until it is closed; it never waits."""
+        """Return the same database with a single connection and, on SQLite, an exclusive lock. Never waits."""
         return Store(self.url, self._clock, alone=True)
 
     @contextmanager
     def read(self) -> Iterator[Reading]:
-        """A transaction that only reads, and sees one moment throughout."""
+        """Start a read transaction with a consistent view."""
         with self.translated(), self.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execution_options(isolation_level="REPEATABLE READ")
@@ -277,7 +280,7 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Writing]:
-        """A transaction that writes: committed when the block ends well, undone when it does not."""
+        """Start a write transaction, committed on success and rolled back on an exception."""
         with self._alone:
             with self.translated(), self._begun() as connection:
                 if connection.dialect.name == "postgresql":
@@ -290,7 +293,7 @@ class Store:
 
     @contextmanager
     def _begun(self) -> Iterator[Connection]:
-        """A connection in a writing transaction; one that still shows an earlier moment cannot write, and is thrown away."""
+        """Yield a connection in a write transaction. Discards connections with an outdated snapshot, which cannot write."""
         while True:
             with self.engine.connect().execution_options(writes=True) as connection:
                 try:
@@ -305,9 +308,9 @@ class Store:
                 return
 
     def give_way(self) -> None:
-        """Between the parts of a long work: rest now and then, so that others can write.
+        """Pause occasionally between the parts of a long operation, so that other processes can write.
 
-        Who waits for a SQLite file asks for it every tenth of a second, and would hardly ever do so between two commits.
+        Waiting processes poll a SQLite file every tenth of a second and would rarely find the moment between two commits.
         """
         if self.file is not None and time.monotonic() - self._rested > _AT_WORK_SECONDS:
             time.sleep(_OTHERS_ASK_SECONDS)
@@ -316,7 +319,7 @@ class Store:
     @staticmethod
     @contextmanager
     def translated() -> Iterator[None]:
-        """Turn what the driver says into an error that names the remedy."""
+        """Translate driver errors into errors with a remedy."""
         try:
             yield
         except DBAPIError as error:
@@ -328,13 +331,13 @@ class Store:
 
 
 def sqlite_file(url: str | URL) -> Path | None:
-    """The file of a ledger's address; None where it is on PostgreSQL. Raises BadInput where it is no address of a ledger."""
+    """Return the SQLite file of a database URL, or None for PostgreSQL. Raises BadInput for an invalid URL."""
     parsed = _parse(url)
     return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
 
 
 def without_password(url: str) -> str:
-    """A ledger's address for a person to see. Raises BadInput where it is none."""
+    """Return a database URL for display. Raises BadInput for an invalid URL."""
     parsed = _address(url).difference_update_query(["password", "sslpassword"])
     return parsed.render_as_string().replace(":***@", ":…@")
 
@@ -343,19 +346,19 @@ def _address(url: str | URL) -> URL:
     try:
         return make_url(url)
     except (ArgumentError, ValueError):
-        # A port that is no number is a ValueError. What is wrong with it may be a part of its password.
+        # An invalid port raises ValueError. The message is not repeated, because it may contain part of the password.
         raise BadInput(f"The ledger's address is not a database URL; use {_ADDRESSES}") from None
 
 
 def _parse(url: str | URL) -> URL:
     parsed = _address(url)
     if parsed.get_backend_name() in ("postgresql", "postgres"):
-        # As other programs write it, without the driver; there is one.
+        # Accept the common spelling without the driver name.
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise BadInput(f"A ledger cannot be kept in {parsed.get_backend_name()}; use {_ADDRESSES}")
     if parsed.get_backend_name() == "sqlite" and not Path(parsed.database or "").is_absolute():
-        # Runs do not begin where commands are given: each would have a ledger of its own.
+        # Processes have different working directories, so a relative path would lead to several ledgers.
         raise BadInput("The ledger needs the full path of a file; write sqlite:/// and the path, which begins with a /")
     return parsed
 
@@ -371,7 +374,7 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
     file = Path(str(url.database))
     patience = 0 if alone else LOCK_WAIT_SECONDS
     immutable = (fixed or _is_read_only(file.parent)) and _is_whole(file)
-    # What SQLite knows of a log it keeps beside it, for which there is no room; of one that is nobody else's, in memory.
+    # SQLite keeps the log's index in a file, for which there may be no space. With exclusive use, it is kept in memory.
     alone |= fixed and not immutable
     only = {"pool_size": 1, "max_overflow": 0} if alone else {}
     if immutable:
@@ -387,7 +390,7 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
     def _prepare(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         for pragma in (
-            # Before anything is read: from then on the lock would be on the log only.
+            # Must precede the first read; afterwards, only the log would be locked.
             *(["locking_mode = EXCLUSIVE"] if alone else []),
             *(["page_size = 8192", "journal_mode = WAL"] if not immutable else []),
             "synchronous = FULL",
@@ -408,7 +411,7 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
 
 
 def _is_read_only(folder: Path) -> bool:
-    """Whether nobody can change what is on a disk: SQLite reads it then only if it is told so."""
+    """Return whether the disk is mounted read-only. SQLite must be told so in order to read there."""
     try:
         return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
     except OSError:
@@ -421,7 +424,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty database file that only its owner may read."""
+    """Create an empty database file that only its owner can read."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -436,7 +439,7 @@ def _meaning(error: DBAPIError) -> CatchmentError:
 
 
 def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
-    # Errors of the module itself have no code: a connection that is closed, and a text that is none.
+    # Errors raised by the sqlite3 module itself have no code, such as a closed connection or undecodable text.
     unread = _SQLITE_DAMAGED[0] if isinstance(error, sqlite3.OperationalError) else 1
     kind = getattr(error, "sqlite_errorcode", unread) & 0xFF
     if kind in _SQLITE_BUSY:

@@ -1,4 +1,4 @@
-"""The arrows between a job's states, and the one way to follow them: compare and set, with a line of history."""
+"""The job state machine: the permitted transitions, and the function that performs them and records the history."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ARROWS: dict[JobState, frozenset[JobState]] = {
     CANCELLED: frozenset(),
     SUPERSEDED: frozenset(),
 }
-"""Where a job may go from each state.
+"""The permitted target states for each state.
 
-From `quarantined` to `pending` it goes when a person says so, or when something changed that mattered to its failure.
+A quarantined job becomes pending on an operator's request, or when a condition relevant to its failure has changed.
 """
 
 UNFINISHED = frozenset({PENDING, RUNNING, RETRYING})
@@ -38,16 +38,16 @@ _TEXT_AT_ONCE = 500_000
 
 
 def in_parts(values: Iterable[Any], size: int = _AT_ONCE) -> Iterator[Sequence[Any]]:
-    """Cut values into lists that fit into one statement."""
+    """Split values into lists that fit into one statement."""
     rest = list(values)
     for start in range(0, len(rest), size):
         yield rest[start : start + size]
 
 
 def in_small_parts(sized: Iterable[tuple[Any, int]], most: int) -> Iterator[Sequence[Any]]:
-    """Cut values, each with the characters of text that go with it, into lists of which the texts are gone in a moment.
+    """Split values, each with the size of its text in characters, into lists that can be deleted quickly.
 
-    To take a text out of the index takes as long as to put it there.
+    Removing a text from the index takes as long as adding it.
     """
     part: list[Any] = []
     room = _TEXT_AT_ONCE
@@ -62,7 +62,7 @@ def in_small_parts(sized: Iterable[tuple[Any, int]], most: int) -> Iterator[Sequ
 
 
 def states(expected: Iterable[JobState]) -> ColumnElement[bool]:
-    """The condition that a job is in one of these states, written out so that partial indexes serve it."""
+    """Return the condition that a job is in one of these states, as literals, so that partial indexes apply."""
     names = [f"'{state.value}'" for state in sorted(expected)]
     return literal_column(f"jobs.state = {names[0]}" if len(names) == 1 else f"jobs.state IN ({', '.join(names)})")
 
@@ -78,9 +78,9 @@ def move(
     sync_id: int | None = None,
     **values: Any,
 ) -> Sequence[AnyRow]:
-    """Move the jobs that match `where` and are in an `expected` state, and tell the history.
+    """Move the jobs that match `where` and are in an `expected` state, and record the transitions.
 
-    Returns (id, item_id, source_id, attempt) of those that moved. Raises IllegalTransition where there is no such arrow.
+    Returns (id, item_id, source_id, attempt) of the moved jobs. Raises IllegalTransition if the transition is not permitted.
     """
     expected = frozenset(expected)
     for state in expected:
@@ -112,7 +112,7 @@ def move(
 
 
 def refuse(reading: Reading, job_id: int, wanted: str) -> Exception:
-    """Why a job did not move: there is none, or it is in another state."""
+    """Return the reason that a job did not move: it does not exist or is in another state."""
     state = reading.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar()
     if state is None:
         return NotFound(f"There is no job {job_id}; `catchment jobs list` shows those there are")

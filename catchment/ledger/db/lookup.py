@@ -1,8 +1,7 @@
-"""Finding a source by its name, and an item by what a person calls it.
+"""Lookup of sources and items by name.
 
-That is its locator, the end of that, or the name of its file without the ending.
-
-How accents are written does not matter: a disk keeps "é" as one letter or as a letter and a mark, and nobody sees which.
+An item can be named by its locator, the end of its locator, or its file name without the suffix. Unicode normalization is
+ignored: some disks store "é" as one code point, others as two, with no visible difference.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 
 
 def composed(text: str) -> str:
-    """The text with each accent and its letter as one character, where there is one."""
+    """Return the text in Unicode normal form C."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 class Fit(NamedTuple):
-    """How well a locator is called by a name; the smallest fits best."""
+    """Quality of a match between a locator and a name; smaller is better."""
 
     place: int
     spelled_otherwise: bool
@@ -36,12 +35,12 @@ class Fit(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the name is all of the locator."""
+        """True if the name is the whole locator."""
         return self.place == 0
 
 
 def fit(locator: str, wanted: str) -> Fit | None:
-    """How well a locator is called by the wanted name; None if it is not."""
+    """Return how well the name matches the locator, or None if it does not."""
     said, asked = composed(locator), composed(wanted)
     folded, name = said.casefold(), asked.casefold()
     if folded == name:
@@ -56,31 +55,31 @@ def fit(locator: str, wanted: str) -> Fit | None:
 
 
 def may_be_called(reading: Reading, locator: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
-    """A condition that holds for every locator that fits, and for few others."""
+    """Return a condition for candidates: true for every match, and few other locators."""
     shape = _shape(wanted)
     like = _like(reading, locator)
     return like(f"%{shape}%") & or_(like(shape), like(f"%/{shape}"), like(f"{shape}.%"), like(f"%/{shape}.%"))
 
 
 def may_be(reading: Reading, column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
-    """A condition that holds for every text that looks like the wanted one, and for few others."""
+    """Return a condition that is true for every text equal to `wanted` up to case and normalization, and few others."""
     return _like(reading, column)(_shape(wanted))
 
 
 def _like(reading: Reading, column: ColumnElement[str]) -> Callable[[str], ColumnElement[bool]]:
-    """The operator that overlooks the case of ASCII letters on both databases."""
+    """Return a LIKE operator that ignores ASCII case on both databases."""
     compare = column.like if reading.sqlite else column.ilike
     return lambda pattern: compare(pattern, escape="\\")
 
 
 def _shape(wanted: str) -> str:
-    """A pattern of LIKE with a blank for all that may be written in two ways."""
+    """Return a LIKE pattern with wildcards for all non-ASCII characters."""
     escaped = composed(wanted).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return _FOREIGN.sub("%", escaped)
 
 
 def find_source(reading: Reading, name: str) -> AnyRow:
-    """The row of a source by name, unless it was removed. Raises NotFound."""
+    """Return the row of a source, unless it was removed. Raises NotFound."""
     row = reading.execute(select(sources).where(sources.c.name == name, sources.c.state != "removed")).first()
     if row is not None:
         return row

@@ -1,8 +1,8 @@
-"""The ledger's own time for waits and rates: microseconds that never go back, however the clock on the wall is set.
+"""The ledger's monotonic clock for waits and rates, in microseconds. Independent of changes to the wall clock.
 
-Within one boot it is a clock that nobody can set. From one boot to the next the wall's clock says how long the machine was
-down, but never less than it has been up since: that much is certain. It looks like microseconds since 1970, and drifts
-from them by as much as the wall's clock was corrected.
+Within one boot, it follows the system's monotonic clock. Across boots, the wall clock determines how long the machine was down,
+but the clock always advances at least by the time since boot. Values resemble microseconds since 1970 but deviate by all
+corrections of the wall clock.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from catchment.pacing.steady import Steady, steady
 
 _SECOND = 1_000_000
 _CORRECTED = _SECOND
-"""The wall's clock was set when it differs by so many microseconds from what it should show."""
+"""Deviation in microseconds from which the wall clock counts as changed."""
 
 
 _row = select(timeline.c.boot, timeline.c.ahead, timeline.c.wall_ahead)
 
 
 class Timeline:
-    """The time of one ledger. Keeps nothing in memory, because a transaction that writes the row may be rolled back."""
+    """The clock of one ledger. Stateless, because a transaction that writes the row may be rolled back."""
 
     def __init__(self, clock: Callable[[], Steady] = steady) -> None:
         self._clock = clock
 
     def now(self, reading: Reading) -> int:
-        """The moment. A writing transaction also follows a wall clock that was set: it shifts what the jobs wait for."""
+        """Return the current time. In a write transaction, also shifts the times that depend on a changed wall clock."""
         said = self._clock()
         row = reading.execute(_row).first()
         if row is None or row.boot != said.boot:
@@ -55,12 +55,12 @@ class Timeline:
         return ticks
 
     def wall(self, ticks: int, reading: Reading) -> int:
-        """The same moment by the wall clock, in microseconds since 1970."""
+        """Convert to wall-clock time, in microseconds since 1970."""
         return reading.now + ticks - self.now(reading)
 
 
 def _begin(reading: Reading, wall_ahead: int | None, said: Steady) -> int:
-    """The moment at the first look of this boot. `wall_ahead`: of the boot before, or None without one."""
+    """Return the time at the first call after a boot. `wall_ahead` is the offset of the previous boot, or None."""
     ticks, written = reading.now, _last_written(reading)
     if wall_ahead is not None:
         last = max(reading.execute(select(func.max(buckets.c.at))).scalar() or 0, written + wall_ahead)
@@ -69,7 +69,7 @@ def _begin(reading: Reading, wall_ahead: int | None, said: Steady) -> int:
         reading.execute(delete(timeline))
         row = {"boot": said.boot, "ahead": ticks - said.micros, "wall_ahead": ticks - reading.now}
         reading.execute(insert(timeline).values(id=1, **row))
-        # What was written last is in the future when the clock was set back while the machine was down.
+        # The last write appears to be in the future if the clock was set back while the machine was down.
         if written - reading.now > _CORRECTED:
             _wait_no_longer(reading, written - reading.now)
     return ticks
@@ -81,14 +81,14 @@ def _follow(writing: Writing, back: int, wall_ahead: int) -> None:
         _wait_no_longer(writing, back)
     else:
         _keep_as_long(writing, -back)
-    # The record also gives the history a newest row with the current time.
+    # This also gives the history a newest row with the current time.
     way = "back" if back > 0 else "forward"
     writing.record("clock set", actor="ledger", reason=f"{way} by {abs(back) // _SECOND} s")
     writing.execute(update(timeline).values(wall_ahead=wall_ahead))
 
 
 def _wait_no_longer(writing: Writing, back: int) -> None:
-    """The clock was set back by so much: what waits in the queue would wait so much longer, and is set back too."""
+    """Shift queue times back by the given amount, so that a clock set back does not prolong waits."""
     later, held, turn = jobs.c.not_before, jobs.c.lease_until, turns.c.counts_until
     waiting = states({PENDING, RETRYING}) & (later > writing.now)
     writing.execute(update(jobs).where(waiting).values(not_before=later - back, due=jobs.c.due - back))
@@ -98,12 +98,12 @@ def _wait_no_longer(writing: Writing, back: int) -> None:
 
 
 def _keep_as_long(writing: Writing, forward: int) -> None:
-    """The clock was set forward by so much: what is kept for a number of days would be let go of so much earlier."""
+    """Shift deletion times forward by the given amount, so that a clock set forward does not shorten retention."""
     writing.execute(update(items).where(literal_column(DELETED)).values(gone_at=items.c.gone_at + forward))
     kept = formers.c.kept_at != LET_GO
     writing.execute(update(formers).where(kept).values(kept_at=formers.c.kept_at + forward))
 
 
 def _last_written(reading: Reading) -> int:
-    """When the newest row of the history was written."""
+    """Return the time of the newest history row."""
     return reading.execute(select(history.c.at).join(chain, history.c.id == chain.c.length)).scalar() or 0

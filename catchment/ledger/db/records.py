@@ -1,4 +1,4 @@
-"""What the ledger answers with: frozen values, times aware UTC."""
+"""The values that the ledger returns. Frozen; times are aware UTC."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Outcome = Literal["completed", "yielded", "failed", "quarantined", "cancelled", 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One configured thing to read. `failures` counts the syncs that failed since the last one that did not."""
+    """A configured source. `failures` is the number of consecutive failed syncs."""
 
     id: int
     name: str
@@ -40,7 +40,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A sync that was begun."""
+    """A started sync."""
 
     id: int
     source_id: int
@@ -49,9 +49,9 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class SyncRow:
-    """A sync as it went; `outcome` is None while it runs. `run` is the id of its Prefect flow run.
+    """A sync and its result; `outcome` is None while it runs.
 
-    `expected` is when it thought last that it would be done, None where it did not know.
+    `run` is the ID of its Prefect flow run. `expected` is its latest ETA, or None if unknown.
     """
 
     id: int
@@ -69,13 +69,13 @@ class SyncRow:
 
     @property
     def is_undo(self) -> bool:
-        """Whether it took another back, and looked at no source."""
+        """True if this is an undo, which does not list the source."""
         return "undoes" in self.summary
 
 
 @dataclass(frozen=True, slots=True)
 class IntakeCounts:
-    """What recording some changes did to items."""
+    """Effects of recorded changes on items."""
 
     new: int = 0
     changed: int = 0
@@ -91,7 +91,7 @@ class IntakeCounts:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of the items that were not at the source any more."""
+    """Number of missing items whose deletion was carried out or held."""
 
     deleted: int
     held: int
@@ -99,7 +99,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Deletions that wait for an operator."""
+    """Deletions that wait for an operator's decision."""
 
     id: int
     source_id: int
@@ -112,7 +112,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class ItemRow:
-    """One item with its current job and its document, for a person who asks why it is (not) here."""
+    """An item with its current job and its document, for display."""
 
     id: int
     source: str
@@ -139,7 +139,7 @@ class ItemRow:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedJob:
-    """A job that is ours to do. `content_hash` is that of the item's last delivered content, None if it has none."""
+    """A job claimed by this process. `content_hash` is that of the last delivered content, or None."""
 
     id: int
     item_id: int
@@ -158,7 +158,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a source still has to do: `ready` now, `later` not before `next_at`."""
+    """Jobs of a source: `ready` now, and `later`, the first of them at `next_at`."""
 
     ready: int
     later: int
@@ -167,9 +167,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A job that is done. `document` and `extraction` are None when the library has the content already.
+    """A completed job. `document` and `extraction` are None if the library already has the content.
 
-    `content_hash` is the SHA-256 of the raw bytes in hex; `modified` is aware UTC; `metadata` is JSON-compatible.
+    `content_hash` is the hexadecimal SHA-256 of the raw bytes. `modified` is aware UTC. `metadata` is JSON-compatible.
     """
 
     job_id: int
@@ -184,7 +184,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class SkippedOutcome:
-    """A job that needs no document, with the reason. `unchanged` keeps the document that there is."""
+    """A job without a new document. With reason `unchanged`, the existing document is kept."""
 
     job_id: int
     reason: SkipReason
@@ -193,7 +193,7 @@ class SkippedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Acks:
-    """Which jobs were acknowledged; the stale ones were not ours any more and nothing of them was kept."""
+    """The acknowledged jobs. The results of `stale` jobs were discarded, because their lease was lost."""
 
     succeeded: list[int]
     skipped: list[int]
@@ -202,7 +202,7 @@ class Acks:
 
 @dataclass(frozen=True, slots=True)
 class FailureInfo:
-    """Why an attempt failed. `message` is one line and, like `traceback`, holds nothing of the person's content."""
+    """Reason for a failed attempt. `message` is one line. Neither it nor `traceback` contains user content."""
 
     reason: Reason
     failure_class: FailureClass
@@ -214,7 +214,7 @@ class FailureInfo:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What became of jobs whose worker died."""
+    """Number of recovered jobs of dead processes."""
 
     released: int
     quarantined: int
@@ -222,7 +222,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job as it stands."""
+    """A job in its current state."""
 
     id: int
     source: str
@@ -246,9 +246,9 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineEntry:
-    """A quarantined item: what failed, how often, since when, and what the operator noted.
+    """A quarantined item: its failure, attempts, times and notes.
 
-    `document` is the last good version of the item, if one is in the library.
+    `document` is the last good version of the item in the library, or None.
     """
 
     job: int
@@ -274,7 +274,7 @@ class QuarantineEntry:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Quarantined items that failed for the same cause."""
+    """Quarantined items with the same cause."""
 
     id: str
     reason: Reason
@@ -286,7 +286,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of the history. `event` is the state a job went to, or what happened to an item or a source."""
+    """One row of the history. `event` is the new state of a job, or an event of an item or a source."""
 
     id: int
     at: datetime
@@ -302,11 +302,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One content that was found. The words in `snippet` stand in [brackets]; a higher `score` is a better match.
+    """A search result.
 
-    `thread` is the number of a message's thread, None for what is no message. Where only the best of each thread was asked
-    for, `alike` is how many contents of it were found, this one among them. `moment`: when a message was sent, or anything
-    else last modified; aware UTC.
+    Attributes:
+        snippet: Excerpt with the matched words in [brackets].
+        score: Higher is better.
+        thread: Thread of a message, None for other documents.
+        alike: Number of matching messages in the thread, including this one, if results are grouped by thread.
+        moment: Time of sending, or of the last change for other documents; aware UTC.
     """
 
     document: int
@@ -324,14 +327,14 @@ class Hit:
 
 
 class Found(NamedTuple):
-    """One page of hits, and how many documents matched in all."""
+    """One page of hits and the total number of matching documents."""
 
     hits: list[Hit]
     total: int
 
 
 class InThread(NamedTuple):
-    """One message of a thread; `sent` is aware UTC, None where its date makes no sense."""
+    """A message in a thread. `sent` is aware UTC, or None if its date is invalid."""
 
     document: int
     title: str
@@ -342,7 +345,7 @@ class InThread(NamedTuple):
 
 
 class Attached(NamedTuple):
-    """A file in a message; `document` is what became of it, None where nothing did."""
+    """A file attached to a message, and its document, if any."""
 
     part: str
     name: str
@@ -352,11 +355,14 @@ class Attached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One document with all that is known of it. `places` are all the (source, item) that have this content.
+    """A document with all related records.
 
-    `mentions` are links elsewhere in the source whose target has this item's file name: candidates for backlinks.
-    Of a message, `thread` are all messages of its conversation, the earliest first and itself among them, and `attached` what
-    it carries; of a file in a message, `carrier` is the document of that message.
+    Attributes:
+        places: All (source, item) with this content.
+        mentions: Links from elsewhere in the source to this item's file name; candidates for backlinks.
+        thread: All messages of the conversation, oldest first, including this one.
+        attached: The attachments of a message.
+        carrier: For an attachment, the document of its message.
     """
 
     document: int
@@ -380,7 +386,7 @@ class Shown:
 
 
 class Named(NamedTuple):
-    """What a document of a source is called, for resolving links."""
+    """Names of a document, for resolving links."""
 
     item_id: int
     locator: str
@@ -391,7 +397,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a content itself says of its title and when it was last changed; None where it says nothing."""
+    """Title and modification time found in a content itself, or None."""
 
     title: str | None
     modified: datetime | None
@@ -399,7 +405,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class LibraryCounts:
-    """How much of the library comes from one source; shared contents count for each."""
+    """Size of one source's part of the library. Shared contents count for every source."""
 
     documents: int
     contents: int

@@ -1,6 +1,6 @@
-"""The tables. Times are integer microseconds since 1970 (UTC), JSON is text with sorted keys: the same on both databases.
+"""The tables. Both databases store times as integer microseconds since 1970 (UTC), and JSON as text with sorted keys.
 
-Ids are handed out by the `counters` table and never used twice. What belongs to searching by words is in `search`.
+IDs are allocated from the `counters` table and never reused. The search index is defined in `catchment.ledger.library`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from sqlalchemy import (
 from catchment.model import JobState
 
 REVISION = "0001"
-"""The revision that these tables are; migrations lead an older ledger here."""
+"""Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
 _WHERE = "where"
 
 _Number = BigInteger().with_variant(Integer(), "sqlite")
-"""64 bits everywhere; SQLite makes only a column declared INTEGER the row's own address."""
+"""64 bits on both databases. In SQLite, only a column declared INTEGER can be the rowid."""
 
 
 def _id() -> Column[Any]:
@@ -50,7 +50,7 @@ def _partial(name: str, *columns: Any, where: str, unique: bool = False) -> Inde
 
 @event.listens_for(metadata, "before_create")
 def _tell_postgresql(_: MetaData, connection: Connection, **__: Any) -> None:
-    # An index that is told at once loads the dialect, in each process that never sees such a database.
+    # Setting the option at import would load the PostgreSQL dialect in every process.
     if connection.dialect.name == "postgresql":
         for index in (index for table in metadata.tables.values() for index in table.indexes if _WHERE in index.info):
             index.dialect_options["postgresql"]["where"] = text(index.info[_WHERE])
@@ -425,7 +425,7 @@ Index("documents_by_content", documents.c.content_id)
 _partial("documents_live", documents.c.source_id, documents.c.content_id, where="removed_at IS NULL")
 
 LET_GO = 0
-"""`formers.kept_at` of a row whose sync is being let go of."""
+"""Value of `formers.kept_at` while the undo data of a sync is being deleted."""
 
 formers = Table(
     "formers",

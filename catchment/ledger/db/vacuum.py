@@ -1,4 +1,4 @@
-"""Giving back to the disk what the ledger does not use any more."""
+"""Vacuum: return unused space of the database to the disk."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from catchment.ledger.db.schema import syncs
 _INDEXES = ("chunk_index", "document_index", "chunk_pairs", "document_pairs")
 _PAGES_AT_ONCE = 500
 _LOG_SECONDS = 10.0
-"""How long it is tried to empty the log while others read."""
+"""Time limit for truncating the log while other processes read."""
 
 
 def vacuum(store: Store, alive: Callable[[str], bool]) -> tuple[int, int]:
-    """Write the ledger anew without gaps; its size in bytes before and after. May be called again.
+    """Compact the database. Return its size in bytes before and after. Idempotent.
 
-    Raises TryAgain while a sync runs, because it would wait all the time; LedgerUnavailable where there is no room for a
-    second copy.
+    Raises TryAgain while a sync runs, since its writes would block, and LedgerUnavailable without space for a second copy.
     """
     with store.read() as reading:
         owners = reading.execute(select(syncs.c.owner).where(syncs.c.outcome.is_(None))).scalars()
@@ -38,10 +37,10 @@ def vacuum(store: Store, alive: Callable[[str], bool]) -> tuple[int, int]:
 
 
 def rewrite(store: Store) -> None:
-    """Have the database let go of the bytes of what was deleted; may be called again. Raises LedgerUnavailable.
+    """Erase the bytes of deleted rows. Idempotent. Raises LedgerUnavailable.
 
-    SQLite writes its file anew, which needs as much room again and lets others read but not write meanwhile. PostgreSQL gives
-    the room free to be written over.
+    SQLite rewrites its file, which temporarily doubles the space used and blocks writers but not readers. PostgreSQL marks the
+    space for reuse.
     """
     if store.file is None:
         with store.translated(), store.engine.connect() as connection:
@@ -54,13 +53,13 @@ def rewrite(store: Store) -> None:
 
 
 def _merge(store: Store, index: str) -> None:
-    """Take the words of deleted texts out of an index, bit by bit: until then they stand beside a note of their deletion."""
+    """Merge the segments of an index in small steps. Until then, deleted texts remain in it, marked as deleted."""
     pages = -_PAGES_AT_ONCE
     while True:
         with store.write() as writing:
             before = _changes(writing)
             writing.connection.exec_driver_sql(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))
-            # One row is the command itself.
+            # One of the changed rows is the command itself.
             if _changes(writing) - before < 2:
                 return
         pages = _PAGES_AT_ONCE
@@ -72,8 +71,8 @@ def _changes(reading: Reading) -> int:
 
 
 def _write_anew(file: Path) -> None:
-    """On a connection of its own, which keeps what SQLite puts aside in a file and not, as the others do, in memory."""
-    # The file is private, too, and lies on the disk of the ledger, which has room for it.
+    """Run VACUUM on a separate connection whose temporary data is in a file, not in memory as on the others."""
+    # The temporary file is private and on the ledger's disk, which has enough space.
     os.environ["SQLITE_TMPDIR"] = str(file.parent)
     with closing(sqlite3.connect(file, timeout=_LOG_SECONDS, isolation_level=None)) as database:
         database.execute("VACUUM")

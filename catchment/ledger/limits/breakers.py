@@ -1,4 +1,4 @@
-"""The breakers of sources and hosts, as they are kept; how they behave is in `catchment.pacing.breaker`."""
+"""Storage of the circuit breakers of sources and hosts. `catchment.pacing.breaker` implements their behaviour."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catchment.pacing.breaker import REST, Breaker, Position
 
 @dataclass(frozen=True, slots=True)
 class BreakerRow:
-    """A breaker that has counted failures. `until` is when it lets one try; None where it is closed or has to be reset."""
+    """A circuit breaker with failures. `until` is when it permits a probe; None if it is closed or must be reset."""
 
     key: str
     position: Position
@@ -27,21 +27,21 @@ class BreakerRow:
 
 
 def of_source(name: str) -> str:
-    """The key of a source's breaker."""
+    """Return the key of a source's breaker."""
     return f"source:{name}"
 
 
 def of_host(host: str) -> str:
-    """The key of a host's breaker."""
+    """Return the key of a host's breaker."""
     return f"host:{host}"
 
 
 def ask(
     writing: Writing, now: int, names: tuple[str, str | None], who: str, alive: Callable[[str], bool]
 ) -> tuple[int | None, bool]:
-    """The microseconds to wait before a source and its host may be asked, None when they may; and whether either failed.
+    """Return the microseconds to wait (None if both breakers permit requests), and whether either has failures.
 
-    Of a breaker that is half open, `who` becomes the one that tries, if both let it.
+    If a breaker is half open and both permit it, `who` becomes the prober.
     """
     source, host = names
     keys = [of_source(source), *([of_host(host)] if host else [])]
@@ -57,7 +57,7 @@ def ask(
 
 
 def failed(writing: Writing, now: int, key: str, *, login: bool = False) -> None:
-    """Count a failure."""
+    """Record a failure."""
     before = _load(writing, [key]).get(key, Breaker())
     after = before.failed(now, login=login)
     _save(writing, key, after)
@@ -66,7 +66,7 @@ def failed(writing: Writing, now: int, key: str, *, login: bool = False) -> None
 
 
 def succeeded(writing: Writing, now: int, key: str) -> None:
-    """Close it, unless it is open: then this says nothing about now."""
+    """Close the breaker, unless it is open: the request was admitted before it opened."""
     before = _load(writing, [key]).get(key)
     if before is not None and before.succeeded(now) != before:
         writing.execute(delete(breakers).where(breakers.c.key == key))
@@ -75,7 +75,7 @@ def succeeded(writing: Writing, now: int, key: str) -> None:
 
 
 def reset(writing: Writing, key: str, actor: str) -> bool:
-    """Forget the failures; whether there were any."""
+    """Clear the failures. Return whether there were any."""
     there = bool(writing.execute(delete(breakers).where(breakers.c.key == key)).rowcount)
     if there:
         _tell(writing, "breaker reset", key, None, actor)
@@ -83,7 +83,7 @@ def reset(writing: Writing, key: str, actor: str) -> bool:
 
 
 def every(reading: Reading, now: int, timeline: Timeline) -> list[BreakerRow]:
-    """All that have counted a failure, by key."""
+    """Return all breakers with failures, by key."""
     return [
         BreakerRow(
             key,

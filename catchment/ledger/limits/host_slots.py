@@ -1,4 +1,4 @@
-"""The places of hosts: how many transfers go on at once, over all processes. A place is held by a living process only."""
+"""Host slots: limits concurrent transfers per host across all processes. Slots of dead processes are reclaimed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catchment.ledger.db.schema import slots
 
 @dataclass(frozen=True, slots=True)
 class SlotEntry:
-    """A transfer that goes on (`held`) or waits; `at_once` is how many its own limits allow."""
+    """A transfer that holds a slot (`held`) or waits for one. `at_once` is its own limit for the host."""
 
     ticket: int
     host: str
@@ -23,7 +23,7 @@ class SlotEntry:
 
 
 def standings(reading: Reading, host: str | None = None) -> list[SlotEntry]:
-    """All, or those of a host, in the order in which they asked."""
+    """Return all entries, or those of one host, in the order of their requests."""
     statement = select(slots.c.id, slots.c.host, slots.c.owner, slots.c.at_once, slots.c.held).order_by(slots.c.id)
     if host is not None:
         statement = statement.where(slots.c.host == host)
@@ -31,14 +31,14 @@ def standings(reading: Reading, host: str | None = None) -> list[SlotEntry]:
 
 
 def ask(writing: Writing, host: str, at_once: int, owner: str, alive: Callable[[str], bool]) -> tuple[int, bool]:
-    """A ticket, and whether it has its place already."""
+    """Request a slot. Return the ticket and whether the slot was granted."""
     ticket = writing.ids("slots")[0]
     writing.execute(insert(slots).values(id=ticket, host=host, owner=owner, at_once=at_once, held=False))
     return ticket, ticket in _grant(writing, _living(writing, host, alive))
 
 
 def look(reading: Reading, ticket: int, alive: Callable[[str], bool]) -> bool | None:
-    """Whether the ticket has its place; None when a dead process stands in the way, or one that was taken for dead."""
+    """Return whether the ticket holds a slot; None if the entries of dead processes must be removed first."""
     host = reading.execute(select(slots.c.host).where(slots.c.id == ticket)).scalar()
     everyone = standings(reading, host) if host is not None else []
     mine = next((one for one in everyone if one.ticket == ticket), None)
@@ -49,7 +49,7 @@ def look(reading: Reading, ticket: int, alive: Callable[[str], bool]) -> bool | 
 
 
 def clear_and_look(writing: Writing, ticket: int, alive: Callable[[str], bool]) -> bool:
-    """Whether the ticket has its place, after the dead have lost theirs."""
+    """Remove entries of dead processes and return whether the ticket holds a slot."""
     host = writing.execute(select(slots.c.host).where(slots.c.id == ticket)).scalar()
     if host is None:
         return False
@@ -58,14 +58,14 @@ def clear_and_look(writing: Writing, ticket: int, alive: Callable[[str], bool]) 
 
 
 def release(writing: Writing, ticket: int) -> None:
-    """Give up a place, or the wish for one, and hand it on."""
+    """Release a slot or cancel a request, and grant slots to waiting entries."""
     host = writing.execute(delete(slots).where(slots.c.id == ticket).returning(slots.c.host)).scalar()
     if host is not None:
         _grant(writing, standings(writing, host))
 
 
 def next_places(everyone: Sequence[SlotEntry]) -> list[SlotEntry]:
-    """Who of those that wait is given a place now: whoever asked first, and nobody past one that asked before."""
+    """Return the waiting entries to be granted slots now, strictly in the order of their requests."""
     held = sum(one.held for one in everyone)
     chosen: list[SlotEntry] = []
     for one in everyone:

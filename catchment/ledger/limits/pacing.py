@@ -1,4 +1,4 @@
-"""Buckets, places and breakers of hosts, shared by all processes: the storage around the arithmetic of `catchment.pacing`."""
+"""Storage of rate limits shared by all processes: buckets, host slots and circuit breakers for `catchment.pacing`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from catchment.runtime import process
 
 @dataclass(frozen=True, slots=True)
 class BucketRow:
-    """How one host is asked, as it stands. `left` of `allowed` requests may be made until `until`; moments are aware UTC."""
+    """State of a host's bucket. `left` of `allowed` requests remain until `until`. Times are aware UTC."""
 
     key: str
     rate: int
@@ -35,7 +35,7 @@ class BucketRow:
 
 
 class Pacing:
-    """What `catchment.pacing.metered.Meter` asks for. `alive` tells whether a process still runs."""
+    """Implements `catchment.pacing.metered.Meter`. `alive` returns whether a process is still running."""
 
     def __init__(self, store: Store, timeline: Timeline, alive: Callable[[str], bool] = process.alive) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class Pacing:
     # Requests
 
     def take(self, ask: Ask, report: Report, fill: Callable[[], float] | None) -> Answer:
-        """Apply the report and grant the requests, if there are tokens; one transaction."""
+        """Apply the report, then grant the requests if tokens are available. One transaction."""
         with self._store.write() as writing:
             now = self._timeline.now(writing)
             rule = throttles.rule_of(writing, ask.source)
@@ -68,7 +68,7 @@ class Pacing:
             return Answer(None, ((grant.until or now) - now) / TOKEN, "rate" if grant.of_rate else "host", failing)
 
     def report(self, limits: HostLimits, report: Report) -> None:
-        """Heed the report."""
+        """Apply the report."""
         with self._store.write() as writing:
             _save(writing, limits, *self._heed(writing, limits, report, self._timeline.now(writing)))
 
@@ -82,23 +82,23 @@ class Pacing:
         return bucket, mood.noted(report.answers, report.slow, report.throttled)
 
     def room(self, limits: HostLimits) -> tuple[int | None, datetime | None]:
-        """How many requests the host still allows in this hour (None: it sets no number), and when more where it is none."""
+        """Return the host's remaining requests in this hour (None: unlimited), and the end of the wait if there are none."""
         with self._store.read() as reading:
             bucket, _ = _load(reading, limits, self._timeline.now(reading))
             said = self._bucket_says(reading, limits)
             left = bucket.settled(self._timeline.now(reading), 0, limits.profile.burst).budget
             return (0, said[0]) if said else (left.left if left else None, None)
 
-    # Places
+    # Host slots
 
     def ask(self, limits: HostLimits, source: str, owner: str) -> tuple[int, bool]:
-        """A ticket for a place at the host for this source, and whether it has its place already."""
+        """Request a slot for this source. Return the ticket and whether the slot was granted."""
         with self._store.write() as writing:
             at_once = throttles.rule_of(writing, source).on(limits).at_once
             return host_slots.ask(writing, limits.host, at_once, owner, self._alive)
 
     def granted(self, ticket: int) -> bool:
-        """Whether the place has come. Writes only where a process died."""
+        """Return whether the slot was granted. Writes only if a process died."""
         with self._store.read() as reading:
             held = host_slots.look(reading, ticket, self._alive)
         if held is None:
@@ -107,19 +107,19 @@ class Pacing:
         return held
 
     def wanted(self, host: str) -> bool:
-        """Whether anybody waits for a place."""
+        """Return whether another process is waiting for a slot."""
         with self._store.read() as reading:
             return any(not one.held for one in host_slots.standings(reading, host))
 
     def release(self, ticket: int) -> None:
-        """Give up a place, or the wish for one; may be called again."""
+        """Release a slot or cancel the request. Idempotent."""
         with self._store.write() as writing:
             host_slots.release(writing, ticket)
 
     # Breakers
 
     def failed(self, limits: HostLimits, source: str, *, login: bool) -> None:
-        """The host failed; or it refused the login, which is the source's failure and no other's."""
+        """Record a failure of the host. A refused login counts as a failure of the source only."""
         with self._store.write() as writing:
             now = self._timeline.now(writing)
             breakers.failed(writing, now, breakers.of_source(source), login=login)
@@ -129,23 +129,23 @@ class Pacing:
                 breakers.failed(writing, now, breakers.of_host(limits.host))
 
     def succeeded(self, limits: HostLimits, source: str) -> None:
-        """The host answers again."""
+        """Record a successful response after failures."""
         with self._store.write() as writing:
             now = self._timeline.now(writing)
             for key in (breakers.of_source(source), breakers.of_host(limits.host)):
                 breakers.succeeded(writing, now, key)
 
     def reset(self, key: str, actor: str) -> bool:
-        """Close a breaker, and forget its failures; whether it had any. `key` is "source:NAME" or "host:HOST"."""
+        """Reset a breaker, given its key ("source:NAME" or "host:HOST"). Return whether it had failures."""
         with self._store.write() as writing:
             return breakers.reset(writing, key, actor)
 
-    # Looking
+    # Status
 
     def not_before(self, source: str, limits: HostLimits | None, owner: str) -> tuple[datetime, str] | None:
-        """Until when a sync of this source had better not begin, and why; None when it may.
+        """Return the time until which a sync of this source must wait, and the reason; None if it may start.
 
-        Of a breaker that is half open, `owner` becomes the one process that tries.
+        If a breaker is half open, `owner` becomes the prober.
         """
         with self._store.read() as reading:
             found = self._open_breakers(reading, source, limits)
@@ -161,17 +161,17 @@ class Pacing:
             return from_micros(writing.now + wait), f"repeated failures{of_host}"
 
     def breakers(self) -> list[breakers.BreakerRow]:
-        """Every breaker that has counted a failure."""
+        """Return all circuit breakers with failures."""
         with self._store.read() as reading:
             return breakers.every(reading, self._timeline.now(reading), self._timeline)
 
     def places(self) -> list[host_slots.SlotEntry]:
-        """Every transfer that goes on or waits for its place."""
+        """Return all transfers that hold or await a slot."""
         with self._store.read() as reading:
             return host_slots.standings(reading)
 
     def buckets(self) -> list[BucketRow]:
-        """Every host that was ever asked, as it stands."""
+        """Return the buckets of all hosts requested so far."""
         with self._store.read() as reading:
             now = self._timeline.now(reading)
             return [self._row(reading, row, now) for row in reading.execute(select(buckets).order_by(buckets.c.key))]
@@ -212,7 +212,7 @@ class Pacing:
 
 
 def _load(reading: Reading, limits: HostLimits, now: int) -> tuple[Bucket, Adaptive]:
-    """A bucket that nobody has used yet is full."""
+    """Return the stored state, or a full bucket for an unknown host."""
     row = reading.execute(select(buckets).where(buckets.c.key == limits.key)).first()
     if row is None:
         budget = Budget(limits.per_hour) if limits.per_hour else None

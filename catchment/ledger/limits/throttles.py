@@ -1,4 +1,4 @@
-"""The rules of the operator, by their scope (a source, a kind, all), and the count of jobs that they bound."""
+"""Storage of operator rules by scope (a source, a kind or everything), and the job counts for their quotas."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from catchment.pacing.windows import blocked_until as in_window
 from catchment.pacing.windows import parse
 
 _SOON = 60_000_000
-"""When too many jobs are at work, it is looked again after so many microseconds; and a pause, which has no end, too."""
+"""Interval, in microseconds, after which a pause or a limit on active jobs is checked again, since neither has a known end."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """A rule and its scope. `begun` is how many jobs were begun in the hour that ends at `until`; moments are aware UTC."""
+    """A rule and its scope. `begun` jobs were started in the hour that ends at `until`. Times are aware UTC."""
 
     scope: str
     rule: Rule
@@ -33,14 +33,14 @@ class RuleRow:
 
 
 class Throttles:
-    """What an operator ruled. A scope is "all", "kind:KIND" or "source:NAME"."""
+    """The operator's rules. A scope is "all", "kind:KIND" or "source:NAME"."""
 
     def __init__(self, store: Store, timeline: Timeline) -> None:
         self._store = store
         self._timeline = timeline
 
     def all(self) -> list[RuleRow]:
-        """Every rule, by scope."""
+        """Return all rules, by scope."""
         with self._store.read() as reading:
             now = self._timeline.now(reading)
             rows = reading.execute(select(throttles).order_by(throttles.c.scope)).all()
@@ -53,12 +53,12 @@ class Throttles:
             return result
 
     def get(self, where: str) -> Rule:
-        """The rule of exactly this scope; one that rules nothing where there is none."""
+        """Return the rule of exactly this scope, or an empty rule."""
         with self._store.read() as reading:
             return _rules(reading, [where]).get(where, Rule())
 
     def put(self, where: str, rule: Rule, actor: str, reason: str) -> None:
-        """Let this rule count from now on in place of the one there was; may be called again. Raises BadInput."""
+        """Replace the rule of a scope. Idempotent. Raises BadInput."""
         for window in rule.blackouts:
             parse(window)
         with self._store.write() as writing:
@@ -74,12 +74,12 @@ class Throttles:
                 writing.execute(insert(throttles).values(scope=where, began=0, **values))
 
     def of(self, source: str) -> Rule:
-        """What counts for a source, of all scopes together."""
+        """Return the combined rule of all scopes that apply to a source."""
         with self._store.read() as reading:
             return rule_of(reading, source)
 
     def blocked(self, source: str) -> tuple[datetime | None, str] | None:
-        """Why a rule forbids a sync of this source now and until when (None: until it is resumed); None when none does."""
+        """Return the end and the reason if a rule blocks the source now (None: no known end); None if none does."""
         with self._store.read() as reading:
             rule = rule_of(reading, source)
             if rule.paused:
@@ -88,7 +88,7 @@ class Throttles:
             return None if until is None else (from_micros(until), "blackout window")
 
     def next_allowed(self, source_id: int) -> datetime | None:
-        """When the quotas let another job of this source begin; None when they do now."""
+        """Return when the quotas permit another job of this source; None if they do now."""
         with self._store.read() as reading:
             now = self._timeline.now(reading)
             waits = [
@@ -101,7 +101,7 @@ class Throttles:
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """One scope's count: `left` jobs may begin; `over` is whether it is the hour that is used up, which ends at `hour`."""
+    """Count of one scope: `left` jobs may start. `over`: the hourly quota is used up, until `hour`."""
 
     where: str
     left: int
@@ -111,25 +111,25 @@ class _Count:
 
 
 class Quota:
-    """The quotas of one source, within the transaction that claims jobs, and so never exceeded."""
+    """The quotas of one source, enforced within the transaction that claims jobs."""
 
     def __init__(self, writing: Writing, timeline: Timeline, source_id: int) -> None:
         self._writing = writing
         self._counts = _counts(writing, source_id, timeline) if _any(writing) else []
 
     def left(self, limit: int) -> int:
-        """How many of `limit` jobs may begin."""
+        """Return how many of `limit` jobs may start."""
         return max(0, min([limit, *(count.left for count in self._counts)]))
 
     def spend(self, number: int) -> None:
-        """Count jobs that begin."""
+        """Count started jobs."""
         for count in self._counts if number else ():
             mine = throttles.c.scope == count.where
             self._writing.execute(update(throttles).where(mine).values(began=count.began + number, hour=count.hour))
 
 
 def rule_of(reading: Reading, source: str) -> Rule:
-    """What counts for a source, of all scopes together."""
+    """Return the combined rule of all scopes that apply to a source."""
     if not _any(reading):
         return Rule()
     kind = reading.execute(select(sources.c.kind).where(sources.c.name == source)).scalar()
@@ -137,7 +137,7 @@ def rule_of(reading: Reading, source: str) -> Rule:
 
 
 def blocked_until(rule: Rule, now: int) -> int | None:
-    """Until when the rule lets nothing be read, in microseconds since 1970; None when it does. A pause is looked at again."""
+    """Return the end of the current block in microseconds since 1970, or None. A pause is checked again after a minute."""
     if rule.paused:
         return now + _SOON
     until = in_window(windows_of(rule), from_micros(now)) if rule.blackouts else None

@@ -1,4 +1,4 @@
-"""Leading an older ledger forward, by alembic: alone with it, after a copy was kept, in one transaction. Never backward."""
+"""Forward migrations with alembic: exclusive access, a backup, then one transaction. There are no downgrades."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AGAIN_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LedForward:
-    """That a ledger was led forward: its revision before and now, and the file with what it was (SQLite only)."""
+    """A completed migration: the old and new revisions, and the backup file (SQLite only)."""
 
     before: str
     now: str
@@ -34,10 +34,10 @@ class LedForward:
 
 
 def forward(store: Store) -> LedForward | None:
-    """Bring an older ledger to the program's revision; None where another process has done so meanwhile.
+    """Migrate an older ledger to the program's revision. Return None if another process has already done so.
 
-    After a kill at any moment it is what it was, and the next one does it. On SQLite nobody else has the ledger meanwhile,
-    and what it was is kept in a file beside it. Raises LedgerUnavailable where another process uses it, or the disk is full.
+    A kill leaves the ledger unchanged, and the next call repeats the migration. On SQLite, other processes are locked out and a
+    backup is written beside the ledger. Raises LedgerUnavailable if another process uses it or the disk is full.
     """
     with _alone(store) as alone:
         with alone.read() as reading:
@@ -53,7 +53,7 @@ def forward(store: Store) -> LedForward | None:
 
 
 def run(connection: Connection) -> None:
-    """Run every migration that this database has not had, in the caller's transaction."""
+    """Run all pending migrations in the caller's transaction."""
     scripts = ScriptDirectory.from_config(_config())
 
     def steps(current: Any, _context: Any) -> Any:
@@ -66,8 +66,8 @@ def run(connection: Connection) -> None:
 
 @contextmanager
 def _alone(store: Store) -> Iterator[Store]:
-    """The same database, which on SQLite no other process can have meanwhile: an old program must not write to new tables."""
-    # Whoever waits has to let go of the file: two that want it at once would keep one another from it.
+    """Yield the database with, on SQLite, exclusive access: an old program must not write to new tables."""
+    # Close the file before waiting: two processes that hold it would block each other.
     store.engine.dispose()
     deadline = time.monotonic() + LOCK_WAIT_SECONDS
     while True:
@@ -87,9 +87,9 @@ def _has(alone: Store) -> bool:
 
 
 def _keep(alone: Store, before: str) -> Path | None:
-    """Keep a ledger as it is in a file beside it, which is there when it is whole; on PostgreSQL that is the operator's.
+    """Write a backup beside the ledger and return its path. On PostgreSQL, backups are the operator's task.
 
-    One for each revision: a disk is not to be filled by trying again and again.
+    There is one file per revision, so that repeated attempts do not fill the disk.
     """
     if alone.file is None:
         return None

@@ -1,4 +1,4 @@
-"""The first tables, the index of words, and the guards of the history. Frozen: later changes are later revisions."""
+"""The first revision: tables, word index and history triggers. Frozen: later changes are separate revisions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def upgrade() -> None:
         for statement in _statements((_HERE / "0001.sqlite.sql").read_text(encoding="utf-8")):
             connection.exec_driver_sql(statement)
     else:
-        # PostgreSQL splits a text of several statements itself, also around functions.
+        # PostgreSQL itself splits a script into statements, including functions.
         connection.exec_driver_sql((_HERE / "0001.postgres.sql").read_text(encoding="utf-8"))
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Split a script of SQLite. Triggers have semicolons inside, and each statement ends at the end of a line."""
+    """Split a SQLite script into statements. Each ends at the end of a line; triggers contain further semicolons."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
