@@ -177,10 +177,12 @@ def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is
             os.utime(pair[number % 2])
         (root / "late").mkdir()
         slow.may_read.set()
-        until(lambda: len(standin.events) == 2)
+        # The events that are left reach the watcher in several batches, each of which may start a sync.
+        until(lambda: len(standin.events) >= 2)
         until(lambda: (state := state_of(home, "notes")) and state.folders == 3)
+        before = len(standin.events)
         (root / "late" / "note.md").touch()
-        until(lambda: len(standin.events) >= 3)
+        until(lambda: len(standin.events) > before)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
