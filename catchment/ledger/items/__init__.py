@@ -1,1 +1,1 @@
-"""Items: sources, syncs, consents, and the rules by which a listing changes items."""
+"""Sources, syncs, consents and items, and the rules by which a listing updates items."""

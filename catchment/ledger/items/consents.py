@@ -1,4 +1,4 @@
-"""Consent: what of a source a person has agreed to have read, until when, and whether that was taken back."""
+"""Consents: the scopes of a source that a user has agreed to, with expiry and withdrawal."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _columns = consents.c
 
 
 class ConsentState(StrEnum):
-    """How a consent stands. Only while it is `given` anything is read."""
+    """State of a consent. A scope is only read while its consent is `given`."""
 
     ASKED = "asked"
     GIVEN = "given"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     PURGING = "purging"
-    """Withdrawn, and not all that came from there is gone yet."""
+    """Withdrawn, but the data has not been deleted completely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What was said about one scope of a source; `wanted` is whether the source is set to read it.
+    """Consent for one scope of a source. `wanted` is True if the source is configured to read the scope.
 
-    Moments are aware UTC; `expires` None: it holds until it is withdrawn.
+    Times are aware UTC. Without `expires`, the consent is valid until it is withdrawn.
     """
 
     source: str
@@ -47,15 +47,15 @@ class Consent:
 
 
 class Consents:
-    """What a person agreed to. There is one row for each scope of a source that was ever asked for."""
+    """Storage of consents, with one row for each scope that a source was ever configured to read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def all(self, source: str | None = None, *, every: bool = False) -> list[Consent]:
-        """The consents of all sources or of one, by the name of the source and scope: those that decide whether it is read.
+        """Return the consents of one or all sources, ordered by source and scope.
 
-        `every`: also to what a source is not set to read any more.
+        By default, only those that determine whether a source is read. `every` includes scopes that are no longer configured.
         """
         statement = (
             select(consents, sources.c.name, sources.c.kind)
@@ -71,27 +71,27 @@ class Consents:
             return [_consent(row, reading.now) for row in reading.execute(statement)]
 
     def valid(self, source_id: int) -> frozenset[str]:
-        """The scopes that may be read now."""
+        """Return the scopes that may be read now."""
         with self._store.read() as reading:
             rows = reading.execute(select(_columns.scope).where(_columns.source_id == source_id, _holds(reading.now)))
             return frozenset(rows.scalars())
 
     def agreed(self, source: str) -> bool:
-        """Whether a person agrees now to all that the source of this name was last set to read."""
+        """Return whether every scope that the source was last configured to read has valid consent."""
         said = self.all(source)
         return bool(said) and all(consent.state is ConsentState.GIVEN for consent in said)
 
     def ask(self, source_id: int, scopes: Collection[str]) -> None:
-        """Remember that a source is set to read these scopes and no others; what was said of any of them before stays."""
+        """Record the scopes that a source is configured to read. Existing consents are unchanged."""
         with self._store.write() as writing:
             _make(writing, source_id, scopes)
             mine = _columns.source_id == source_id
             writing.execute(update(consents).where(mine).values(wanted=_columns.scope.in_(scopes)))
 
     def give(self, source_id: int, scopes: Collection[str], by: str, until: datetime | None) -> None:
-        """Agree to these scopes, until a moment or until it is withdrawn; may be called again, and replaces what was said.
+        """Give consent for these scopes, until a time or until it is withdrawn. Replaces earlier consents. Idempotent.
 
-        What was passed over without consent is listed anew. Raises Refused while a purge is not done.
+        Deletes the source's marks, so that previously skipped items are listed again. Raises Refused during a purge.
         """
         with self._store.write() as writing:
             mine = (_columns.source_id == source_id) & _columns.scope.in_(scopes)
@@ -120,7 +120,7 @@ class Consents:
                 writing.record("consent given", actor=by, source_id=source_id, reason=f"{scope}{end}")
 
     def withdraw(self, source_id: int, scopes: Collection[str], by: str) -> None:
-        """Take consent to these scopes back, at once; what is in the library is for `Purging`. May be called again."""
+        """Withdraw consent for these scopes immediately. `Purging` deletes the data. Idempotent."""
         with self._store.write() as writing:
             _make(writing, source_id, scopes)
             mine = (_columns.source_id == source_id) & _columns.scope.in_(scopes) & _columns.withdrawn_at.is_(None)
@@ -133,7 +133,7 @@ class Consents:
 
 
 def purged(writing: Writing, source_id: int, scopes: Iterable[str], actor: str) -> None:
-    """Note that what came from these scopes is gone, unless somebody has agreed to them again meanwhile."""
+    """Record the purge of these scopes as complete, except those with new consent."""
     for scope in sorted(scopes):
         mine = (_columns.source_id == source_id) & (_columns.scope == scope) & _columns.withdrawn_at.is_not(None)
         if writing.execute(update(consents).where(mine).values(purged_at=writing.now)).rowcount:
@@ -141,7 +141,7 @@ def purged(writing: Writing, source_id: int, scopes: Iterable[str], actor: str) 
 
 
 def forget(writing: Writing, source_id: int) -> None:
-    """Forget what was said of a source that is removed: whoever adds it again is asked again."""
+    """Delete the consents of a removed source, so that adding it again requires new consent."""
     writing.execute(delete(consents).where(_columns.source_id == source_id))
 
 

@@ -1,4 +1,4 @@
-"""What becomes of items that are gone: deleted, or held when a disk that is not mounted looks like an emptied folder."""
+"""Deletion of items that are missing from a listing, with a guard: an unmounted disk looks like an empty folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW = 10
 _SHARE = 0.1
 _FORGOTTEN_AT_ONCE = 500
 _DELETED_AT_ONCE = 5_000
-"""Of many at once the others would have to wait: for 20 000 that are forgotten it is seconds, for 50 000 that are deleted."""
+"""Transaction size. Larger ones would block other writers for seconds: 20,000 purged items, or 50,000 deleted ones."""
 
 
 class Deletions:
@@ -31,7 +31,7 @@ class Deletions:
         self._timeline = timeline
 
     def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
-        """See `Intake.settle`."""
+        """Implement `Intake.settle`."""
         with self._store.write() as writing:
             sync = writing.execute(select(syncs.c.source_id, syncs.c.owner).where(syncs.c.id == sync_id)).first()
             if sync is None:
@@ -49,11 +49,11 @@ class Deletions:
         return Settled(self._delete(gone, sync.source_id, sync.owner, sync_id, "gone"), 0)
 
     def _delete(self, gone: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> int:
-        """Delete those that are missing still; how many."""
+        """Delete the items that are still missing. Return their number."""
         return self._in_parts(gone, source_id, lambda w, ids: _delete(w, ids, source_id, actor, sync_id, reason))
 
     def _in_parts(self, gone: Sequence[int], source_id: int, deed: Callable[[Writing, Sequence[int]], None]) -> int:
-        """Do it to those that are missing still; how many. After a kill the rest is missing, and the next one goes on."""
+        """Apply `deed` to the items that are still missing. Return their number. May be repeated after a kill."""
         count = 0
         for part in in_parts(gone, _DELETED_AT_ONCE):
             with self._store.write() as writing:
@@ -65,7 +65,7 @@ class Deletions:
         return count
 
     def holds(self, source_id: int | None = None) -> list[Hold]:
-        """See `Intake.holds`."""
+        """Implement `Intake.holds`."""
         statement = (
             select(holds, sources.c.name)
             .join(sources, sources.c.id == holds.c.source_id)
@@ -81,7 +81,7 @@ class Deletions:
             ]
 
     def apply(self, source_id: int, actor: str, reason: str) -> int:
-        """See `Intake.apply_hold`."""
+        """Implement `Intake.apply_hold`."""
         with self._store.read() as reading:
             sync_id = _held(reading, source_id)
             gone = _missing(reading, source_id)
@@ -93,7 +93,7 @@ class Deletions:
         return count
 
     def drop(self, source_id: int, actor: str, reason: str) -> int:
-        """See `Intake.drop_hold`."""
+        """Implement `Intake.drop_hold`."""
         with self._store.read() as reading:
             sync_id = _held(reading, source_id)
             gone = _missing(reading, source_id)
@@ -104,10 +104,10 @@ class Deletions:
         return count
 
     def purge(self, older_than: timedelta) -> int:
-        """See `Intake.purge`."""
+        """Implement `Intake.purge`."""
         with self._store.write() as writing:
             self._timeline.now(writing)
-            # What was noted while the clock was ahead is gone since now: its true age is not known.
+            # Times recorded while the clock was ahead: the true age is unknown, so count from now.
             ahead = literal_column(DELETED) & (items.c.gone_at > writing.now)
             writing.execute(update(items).where(ahead).values(gone_at=writing.now))
             limit = writing.now - older_than // timedelta(microseconds=1)
@@ -117,7 +117,7 @@ class Deletions:
         count = 0
         for part in in_small_parts(sized, _FORGOTTEN_AT_ONCE):
             with self._store.write() as writing:
-                # Some may be back meanwhile.
+                # Some may have been restored since.
                 still = writing.execute(old.where(items.c.id.in_(part))).scalars().all()
                 withdraw.forget_items(writing, still)
                 count += len(still)
@@ -126,7 +126,7 @@ class Deletions:
 
 
 def _missing(reading: Reading, source_id: int, those: Sequence[int] | None = None) -> Sequence[int]:
-    """The items, or those of these, that are gone from the listing and not deleted."""
+    """Return the missing items that are not deleted, optionally among `those`."""
     statement = select(items.c.id).where(items.c.source_id == source_id, literal_column(MISSING))
     if those is not None:
         statement = statement.where(among(reading, items.c.id, those))
@@ -134,7 +134,7 @@ def _missing(reading: Reading, source_id: int, those: Sequence[int] | None = Non
 
 
 def _stayed(reading: Reading, source_id: int) -> int:
-    """How many items are not gone. What came after deletions were held is no sign that these are right, and does not count."""
+    """Return the number of present items. Items added after a hold do not count, since they do not confirm its deletions."""
     there = (items.c.source_id == source_id) & (items.c.state == "present")
     held_at = reading.execute(select(holds.c.held_at).where(_is_open(source_id))).scalar()
     if held_at is not None:
@@ -186,7 +186,7 @@ def _accept_seen_root(writing: Writing, source_id: int) -> None:
 
 
 def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> None:
-    """Items leave the listing and their documents the library; a tombstone and the documents' rows are kept for a while."""
+    """Delete items and withdraw their documents. Tombstones and document rows remain for a retention period."""
     for part in in_parts(item_ids):
         mine = jobs.c.item_id.in_(part) & jobs.c.current
         stopped = move(
@@ -200,7 +200,7 @@ def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: st
 
 
 def _keep(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int) -> None:
-    """Items are to be looked for again, whatever was listed meanwhile."""
+    """Restore items without a version and delete the marks, so that the next listing checks them again."""
     values = {"state": "present", "version": "", "gone_at": None}
     writing.execute(update(items).where(among(writing, items.c.id, item_ids)).values(values))
     writing.execute(delete(marks).where(marks.c.source_id == source_id))

@@ -1,4 +1,4 @@
-"""Discovery: what a connector says becomes items and jobs, together with the marks of its cursor."""
+"""Intake: records the changes reported by a connector as items and jobs, together with its cursor."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _MOST_FOUND = 50
 
 
 class Intake:
-    """What is at the source, as far as the ledger was told."""
+    """The ledger's record of the items at each source."""
 
     def __init__(self, store: Store, timeline: Timeline) -> None:
         self._store = store
         self._deletions = Deletions(store, timeline)
 
     def known(self, source_id: int) -> KnownSource:
-        """What the connector of this source may know of its past."""
+        """Return the connector's view of the records of a source."""
         return KnownSource(self._store, source_id)
 
     def known_identities(self, source_id: int, identities: Iterable[str]) -> set[str]:
-        """Which of these identities belong to an item of the source that is not deleted."""
+        """Return the identities that belong to items of the source that are not deleted."""
         found: set[str] = set()
         with self._store.read() as reading:
             for part in in_parts(identities):
@@ -52,9 +52,9 @@ class Intake:
         changes: Sequence[Upsert | Tombstone | Skip | Failure],
         marks: Mapping[str, str | None],
     ) -> IntakeCounts:
-        """Take in what a connector said, and the marks that promise it, in one transaction.
+        """Record changes and the corresponding marks in one transaction.
 
-        Idempotent: what is recorded already counts as unchanged. Where two changes name the same locator the later counts.
+        Idempotent: recorded changes count as unchanged. For several changes of one locator, the last one counts.
         """
         with self._store.write() as writing:
             sync = writing.execute(
@@ -72,32 +72,32 @@ class Intake:
             return counts
 
     def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
-        """Decide about the items that are not at the source any more: deleted, or held when they are suspiciously many.
+        """Delete the missing items, or hold the deletions if they are suspiciously many.
 
-        Held are all of them when the root changed, or when they are more than 10 and more than a tenth of the source.
+        They are all held if the root changed, or if they are more than 10 items and more than a tenth of the source.
         """
         return self._deletions.settle(sync_id, root_changed=root_changed)
 
     def holds(self, source_id: int | None = None) -> list[Hold]:
-        """The deletions that wait for an operator."""
+        """Return the deletions that wait for an operator's decision."""
         return self._deletions.holds(source_id)
 
     def apply_hold(self, source_id: int, actor: str, reason: str) -> int:
-        """Delete what is held, and accept the root as it is now; how many items. Raises NotFound when nothing is held."""
+        """Carry out held deletions and accept the present root. Return the number of items. Raises NotFound without a hold."""
         return self._deletions.apply(source_id, actor, reason)
 
     def drop_hold(self, source_id: int, actor: str, reason: str) -> int:
-        """Keep what is held, until the next listing decides afresh; how many items. Raises NotFound when nothing is held."""
+        """Keep the items until the next listing decides again. Return the number of items. Raises NotFound without a hold."""
         return self._deletions.drop(source_id, actor, reason)
 
     def purge(self, older_than: timedelta) -> int:
-        """Forget deleted items whose tombstone is older than this, with their withdrawn documents; how many."""
+        """Purge deleted items with tombstones older than this, and their documents. Return the number of items."""
         return self._deletions.purge(older_than)
 
     def find(self, text: str, source: str | None = None) -> list[ItemRow]:
-        """Items by locator: the exact one, else those whose last parts or file name it is, in any state; 50 at most.
+        """Find up to 50 items by locator, the end of a locator, or a file name, in any state.
 
-        How accents are written and which letters are capitals counts only where that alone tells two items apart.
+        Case and Unicode normalization only matter if several items would match otherwise. An exact match excludes all others.
         """
         statement = (
             select(
@@ -121,7 +121,7 @@ class Intake:
 
 
 def _called(reading: Reading, text: str, source: str | None) -> list[int]:
-    """The items that a person may mean by this name, the likeliest first: those that are there before those that are not."""
+    """Return the matching items, best first: present items before missing and deleted ones."""
     names = select(items.c.id, items.c.locator, items.c.state).where(
         lookup.may_be_called(reading, items.c.locator, text)
     )

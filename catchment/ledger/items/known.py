@@ -1,4 +1,4 @@
-"""What a connector is told of its own past: the marks and the items of one source, read when asked for."""
+"""A connector's view of its own records: the marks and items of one source, read on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catchment.model import KnownItem
 
 
 class KnownSource:
-    """The `Known` of one source (see `catchment.contracts`)."""
+    """Implements `catchment.contracts.Known` for one source."""
 
     def __init__(self, store: Store, source_id: int) -> None:
         self._store = store
@@ -20,7 +20,7 @@ class KnownSource:
         self._marks: dict[str, str] | None = None
 
     def marks(self) -> Mapping[str, str]:
-        """Every mark, as it was when first asked for."""
+        """Return all marks, as of the first call."""
         if self._marks is None:
             with self._store.read() as reading:
                 rows = reading.execute(select(marks.c.key, marks.c.value).where(marks.c.source_id == self._source_id))
@@ -28,7 +28,7 @@ class KnownSource:
         return self._marks
 
     def within(self, container: str) -> Mapping[str, KnownItem]:
-        """The present items of one container, by locator."""
+        """Return the present items of one container, by locator."""
         columns = items.c.locator, items.c.version, items.c.identity, items.c.content_hash
         statement = select(*columns).where(
             items.c.source_id == self._source_id, items.c.container == container, items.c.state == "present"
@@ -40,15 +40,15 @@ class KnownSource:
             }
 
     def containers(self) -> frozenset[str]:
-        """Every container with a present item."""
+        """Return every container with a present item."""
         with self._store.read() as reading:
             return frozenset(reading.execute(self._present().distinct()).scalars())
 
     def is_empty(self) -> bool:
-        """Whether no item is present; reads one at most."""
+        """Return whether the source has no present items. Reads at most one row."""
         with self._store.read() as reading:
             return reading.execute(self._present().limit(1)).first() is None
 
     def _present(self) -> Select[tuple[str]]:
-        """The container of every present item."""
+        """Select the containers of the present items."""
         return select(items.c.container).where(items.c.source_id == self._source_id, items.c.state == "present")

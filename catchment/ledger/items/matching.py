@@ -1,4 +1,4 @@
-"""Which item is which: telling what a listing shows apart into what stayed, what moved here, and what is back."""
+"""Match listed items to known ones: unchanged, moved or restored."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from catchment.ledger.db.database import maybe_micros, to_json
 from catchment.model import Item, JobState, Reason, SkipReason
 
 FACTS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
-"""The columns of an item that its listing decides."""
+"""The columns of an item that the listing determines."""
 GONE = "gone"
-"""Why a job is cancelled whose item is missed by a listing."""
+"""Cancellation reason: the item is missing from the listing. (The stored value predates the name.)"""
 REMOVED = "source removed"
-"""Why a job is cancelled whose source is being removed; that may be broken off, and the source resumed."""
+"""Cancellation reason: the source is being removed. Removal can be interrupted and the source resumed."""
 
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{0,9}(?:\.gz)?$")
 
 
 @dataclass(slots=True)
 class Have:
-    """An item that the ledger has, with its current job."""
+    """An item in the ledger, with its current job."""
 
     id: int
     state: str
@@ -36,45 +36,45 @@ class Have:
 
     @property
     def locator(self) -> str:
-        """Where it was when it was last seen."""
+        """Last known locator."""
         return str(self.facts[0])
 
     @property
     def version(self) -> str:
-        """Its version then."""
+        """Version at the last listing."""
         return str(self.facts[2])
 
     @property
     def identity(self) -> str | None:
-        """What survives a move."""
+        """Identifier that survives a move, if the source has one."""
         identity: str | None = self.facts[3]
         return identity
 
     @property
     def is_done(self) -> bool:
-        """Whether the library has what this item says. One that was skipped under its old name may be wanted under its new."""
+        """True if the library has the current version. False for a skipped item, since a new name may change that decision."""
         unchanged = self.job_state is JobState.SKIPPED and self.job_reason == SkipReason.UNCHANGED
         return unchanged or self.job_state is JobState.SUCCEEDED
 
     @property
     def was_stopped(self) -> bool:
-        """Whether nothing is done about it because it was away, or was to be forgotten.
+        """True if its job was cancelled only because the item was missing or its source was being removed.
 
-        What an undo or a person decided about it outlasts that its disk was away.
+        Cancellations by an undo or by an operator remain in force after the item returns.
         """
         away = self.state in ("deleted", "kept") or self.job_reason in (GONE, REMOVED)
         return self.job_state is None or (self.job_state is JobState.CANCELLED and away)
 
     @property
     def had_vanished(self) -> bool:
-        """Whether it was given up because it was not there as it was listed, and was missed by the next listing too."""
+        """True if it was quarantined because it disappeared after listing, and the next listing missed it too."""
         given_up = self.job_state is JobState.QUARANTINED and self.job_reason == Reason.INVALID_STATE
         return given_up and self.state == "missing"
 
     def looks_like(self, item: Item) -> bool:
-        """Whether identity, size and time are as they were, and the new name says no other type.
+        """Return whether identity, size and time are equal, and both names imply the same type.
 
-        A move alone changes none of them, though it may change the version.
+        A plain move changes none of these, though it may change the version.
         """
         if item.version != self.version and (item.identity is None or item.identity != self.identity):
             return False
@@ -83,13 +83,13 @@ class Have:
 
 
 def _ending(locator: str) -> str:
-    """The ending that the type of a file is told by; of a `.gz` also the one before."""
+    """Return the suffix that determines the type of a file; for `.gz`, including the suffix before it."""
     found = _ENDING.search(locator.lower())
     return found[0] if found else ""
 
 
 def facts(item: Item) -> tuple[Any, ...]:
-    """The values of `FACTS` for an item that is seen."""
+    """Return the values of `FACTS` for a listed item."""
     return (
         item.locator,
         item.container,
@@ -102,7 +102,7 @@ def facts(item: Item) -> tuple[Any, ...]:
 
 
 class Gone:
-    """Items that are away, from which one that shows up under an unknown locator may have come."""
+    """Missing and deleted items, as candidates for the origin of an item at an unknown locator."""
 
     def __init__(self, missing: Iterable[Have], deleted: Iterable[Have]) -> None:
         self._missing: defaultdict[str | None, list[Have]] = defaultdict(list)
@@ -111,7 +111,7 @@ class Gone:
         self._deleted = {have.locator: have for have in deleted}
 
     def take(self, item: Item) -> Have | None:
-        """The item that moved here, else the one that was deleted here, else None. Each is given once."""
+        """Return and remove the missing item that moved here, else the one deleted here, else None."""
         candidates = self._missing.get(item.identity) if item.identity is not None else None
         if candidates:
             same = (have for have in candidates if have.version == item.version)
@@ -122,10 +122,10 @@ class Gone:
 
 
 def places_changed(have: Mapping[str, Have], seen: Sequence[Item]) -> dict[str, Have]:
-    """Items that took one another's places (a swap, or a chain of renames), by the locator where each is now.
+    """Find items that exchanged their locators (a swap or a chain of renames), by new locator.
 
-    An item counts only when its old place is empty or was taken by another of them: an editor that keeps the old file as a
-    backup and writes a new one in its place moved nothing.
+    An item only counts if its old locator is now empty or taken by another such item. If an editor renames the old file to a
+    backup and writes a new one under the old name, nothing has moved.
     """
     shown = Counter(item.identity for item in seen)
     held = Counter(h.identity for h in have.values())

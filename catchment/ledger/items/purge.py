@@ -1,4 +1,4 @@
-"""Purging: what came from a source is deleted for good, bit by bit, and it can be shown that nothing of it is left."""
+"""Purge: delete everything that came from a source, in small transactions, and verify that nothing is left."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from catchment.ledger.library.before_images import has as was_used
 _ITEMS_AT_ONCE = 1_000
 
 _FACTS = frozenset({"consents", "history", "syncs", "turns"})
-"""What tells of a source and holds nothing that came from it."""
+"""Tables about a source that contain no data from it."""
 
 _INDEXES = (
     ("chunk_index", "SELECT id FROM chunks"),
@@ -44,10 +44,10 @@ _INDEXES = (
 )
 _PASSAGE = re.compile(r"\S+(?: \S+){3,9}|\S{12,40}")
 _LEAST_PASSAGE = 24
-"""Bytes: what is shorter may be said by anybody."""
+"""Minimum size in bytes. Shorter passages are not specific enough."""
 
 Which = Callable[[str], bool]
-"""Whether an item is meant, by its locator."""
+"""Selects items by locator."""
 
 _COPY_HEADER = b"SQLite format 3\x00"
 _PLACES_IN_COPY = (
@@ -58,7 +58,7 @@ _PLACES_IN_COPY = (
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What the library has of a source, and of no other: the ids of its documents and contents, and how many chunks."""
+    """The data exclusive to one source: IDs of documents and contents, and the number of chunks."""
 
     documents: tuple[int, ...]
     contents: tuple[int, ...]
@@ -66,15 +66,15 @@ class Holdings:
 
 
 class Purging:
-    """Deleting what came from a source. Nothing may be syncing it; every step may be repeated after a kill."""
+    """Deletes the data of a source. No sync of it may be running. Every step may be repeated after a kill."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def items(self, source_id: int, which: Which) -> Iterator[int]:
-        """Delete items with all that came of them, and yield how many after each transaction.
+        """Delete items with all data derived from them. Yield the number of items after each transaction.
 
-        What another source has too stays there.
+        Contents shared with another source remain.
         """
         for part in in_small_parts(self._sized(source_id, self._former(source_id, which)), _ITEMS_AT_ONCE):
             with self._store.write() as writing:
@@ -90,17 +90,17 @@ class Purging:
             self._store.give_way()
 
     def rest(self, source_id: int) -> None:
-        """Delete what of a source is in no item: its cursor, its held deletions, its root, and what its errors told."""
+        """Delete the source's data outside items: its cursor, held deletions, root and error messages."""
         with self._store.write() as writing:
             _forget_rest(writing, source_id)
 
     def end(self, source_id: int, scopes: Collection[str], actor: str) -> None:
-        """Note that nothing of these scopes is left."""
+        """Record the purge of these scopes as complete."""
         with self._store.write() as writing:
             consents.purged(writing, source_id, scopes, actor)
 
     def left(self, source_id: int, which: Which, *, whole: bool) -> dict[str, int]:
-        """How many rows are left of what is purged, by table; and of what belongs to nobody. All are 0 when it is done."""
+        """Return the number of remaining rows by table, including orphaned rows. All are 0 after a complete purge."""
         found = {"items": len(self._mine(source_id, which)), "formers": len(self._former(source_id, which))}
         with self._store.read() as reading:
             for table in metadata.sorted_tables:
@@ -116,7 +116,7 @@ class Purging:
         return found
 
     def holdings(self, source_id: int, which: Which) -> Holdings:
-        """Return what the library has of these items, to count it again after the purge: texts of any length."""
+        """Return the holdings for these items, to be counted again after the purge. Includes texts of any length."""
         others = documents.alias()
         shared = exists().where(others.c.content_id == documents.c.content_id, others.c.source_id != source_id)
         statement = select(documents.c.id, documents.c.path, documents.c.content_id, shared.label("shared"))
@@ -135,9 +135,9 @@ class Purging:
         return Holdings(tuple(its_documents), tuple(only_its), number)
 
     def remaining(self, holdings: Holdings) -> tuple[int, int]:
-        """How many of these documents, and of the chunks of these contents, are in the library.
+        """Return the number of remaining documents and chunks of `holdings`.
 
-        The chunks of a content that another item has brought meanwhile do not count.
+        Chunks of a content that another item has delivered since do not count.
         """
         its_content = select(documents.c.content_id)
         left_contents: set[int] = set()
@@ -154,7 +154,7 @@ class Purging:
         return left_documents, left_chunks
 
     def passages(self, source_id: int, which: Which, limit: int = 20) -> list[str]:
-        """Up to so many passages that only this source has, each of a document chosen at random: to look for afterwards."""
+        """Return up to `limit` passages exclusive to this source, from random documents, to search for after the purge."""
         others = documents.alias()
         shared = exists(select(literal(1)).where(others.c.content_id == contents.c.id, others.c.source_id != source_id))
         statement = (
@@ -174,18 +174,18 @@ class Purging:
         return found
 
     def said_elsewhere(self, passage: str) -> bool:
-        """Whether a content that is in the library has this passage. Reads every text."""
+        """Return whether any content in the library has this passage. Reads every text."""
         with self._store.read() as reading:
             position = func.instr if reading.sqlite else func.strpos
             statement = select(contents.c.id).where(position(contents.c.text, passage) > 0).limit(1)
             return reading.execute(statement).first() is not None
 
     def erase(self) -> None:
-        """See `catchment.ledger.db.vacuum.rewrite`."""
+        """Erase the bytes of deleted rows (`catchment.ledger.db.vacuum.rewrite`)."""
         rewrite(self._store)
 
     def files(self) -> list[Path]:
-        """The files that the ledger is in; none on PostgreSQL."""
+        """Return the ledger's files; empty on PostgreSQL."""
         file = self._store.file
         return [] if file is None else [there for n in ("", "-wal") if (there := Path(f"{file}{n}")).exists()]
 
@@ -195,7 +195,7 @@ class Purging:
             return [number for number, locator in rows if which(locator)]
 
     def _sized(self, source_id: int, paths: Sequence[str]) -> list[tuple[str, int]]:
-        """Places, each with the characters of text that are kept of what was there."""
+        """Return paths with the size of their stored before-images, in characters."""
         statement = (
             select(formers.c.path, func.coalesce(func.sum(func.length(contents.c.text)), 0))
             .outerjoin(contents, contents.c.id == formers.c.content_id)
@@ -210,21 +210,21 @@ class Purging:
             ]
 
     def _former(self, source_id: int, which: Which) -> Sequence[str]:
-        """The places of which is kept what was there before a sync."""
+        """Return the paths with before-images."""
         with self._store.read() as reading:
             paths = reading.execute(select(formers.c.path).where(formers.c.source_id == source_id).distinct())
             return [path for path in paths.scalars() if which(path)]
 
 
 def items_in_copy(file: Path, source: str, which: Which) -> int:
-    """Return how many items of a source a copy of a ledger has, as a backup; 0 for a file that is not a ledger.
+    """Return the number of a source's items in a copy of a ledger, such as a backup; 0 for other files.
 
     Raises OSError, or sqlite3.DatabaseError for a damaged copy.
     """
     with file.open("rb") as opened:
         if opened.read(len(_COPY_HEADER)) != _COPY_HEADER:
             return 0
-    # Nothing may be written beside a backup, which its owner may have on a read-only disk.
+    # Open as immutable: SQLite must not write files beside a backup, which may be on a read-only disk.
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
         if not {"items", "sources", "formers"} <= tables:
@@ -243,7 +243,7 @@ def _forget_rest(writing: Writing, source_id: int) -> None:
 
 
 def _has_owner(table: Table) -> ColumnElement[bool] | None:
-    """The condition that a row belongs to something that is there: a document, now or before, an item, or a job."""
+    """Return the condition that a row belongs to an existing document, before-image, item or job."""
     content = table.c.id if table is contents else table.c.get("content_id")
     if content is not None:
         return exists(select(literal(1)).where(documents.c.content_id == content)) | was_used(content)
@@ -258,7 +258,7 @@ def _count(reading: Reading, table: Table, where: ColumnElement[bool]) -> int:
 
 
 def _passage(words: str) -> str | None:
-    """A passage that says something: the longest of the first few hundred."""
+    """Return a specific passage: the longest among the first 300."""
     found = (match[0] for match, _ in zip(_PASSAGE.finditer(words), range(300), strict=False))
     longest = max(found, key=len, default="")
     return longest if len(longest.encode()) >= _LEAST_PASSAGE else None

@@ -1,4 +1,4 @@
-"""The rules by which one listing's changes alter items and jobs; `intake` puts the transaction around them."""
+"""The rules by which a listing updates items and jobs. `intake` provides the transaction."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from catchment.ledger.library import withdraw
 from catchment.model import Failure, FailureClass, Item, JobState, Skip, Tombstone, Upsert
 
 _RELIST_AFTER = 300_000_000
-"""An item whose listing failed for a reason that may pass is tried again after this many microseconds."""
+"""Delay in microseconds before an item with a transient listing failure is tried again."""
 
 
 class Recording:
-    """One call of `Intake.record`: rows are gathered while the rules are applied, and written together at the end."""
+    """One call of `Intake.record`. Collects rows while applying the rules and writes them at the end."""
 
     def __init__(self, writing: Writing, source_id: int, sync_id: int, actor: str, priority: str) -> None:
         self._writing = writing
@@ -52,7 +52,7 @@ class Recording:
         self._moved: list[tuple[int, str, str]] = []
 
     def take(self, changes: Sequence[Upsert | Tombstone | Skip | Failure]) -> IntakeCounts:
-        """Apply the rules to all changes; tombstones first, because a move is a tombstone and an upsert."""
+        """Apply the rules. Tombstones come first, because a move consists of a tombstone and an upsert."""
         latest = {c.locator if isinstance(c, Tombstone) else c.item.locator: c for c in changes}
         mine = items.c.source_id == self._source_id
         origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
@@ -106,10 +106,10 @@ class Recording:
         deleted = self._load(mine & literal_column(DELETED), items.c.locator, (i.locator for i in unknown))
         return Gone([h for h in missing if h.locator not in seen], list(deleted))
 
-    # The rules
+    # Rules
 
     def _bury(self, tombstoned: Iterable[Have]) -> None:
-        """What is gone is missing until the sync is settled; work on it stops at once."""
+        """Mark items as missing until the sync is settled, and cancel their jobs immediately."""
         present = [have for have in tombstoned if have.state == "present"]
         self._counts["missing"] += len(present)
         for part in in_parts(present):
@@ -156,7 +156,7 @@ class Recording:
         self._counts[_verdict(moved, returned, wanted, seen != have.facts)] += 1
 
     def _wanted(self, have: Have, change: Upsert | Skip | Failure, *, moved: bool) -> str:
-        """Why this change needs a new job; empty when it needs none."""
+        """Return the reason for a new job, or "" if none is needed."""
         state = have.job_state
         if moved and isinstance(change, Upsert):
             return "" if have.is_done and have.looks_like(change.item) else "moved"
@@ -174,7 +174,7 @@ class Recording:
                 return "wanted again" if again else ""
 
     def _enqueue(self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str) -> None:
-        """Make a job in the state that the listing knows already; `item` gets its id when it is new."""
+        """Create a job in the state known from the listing. A new `item` receives its ID later."""
         now = self._writing.now
         job = {
             "source_id": self._source_id,
@@ -218,7 +218,7 @@ class Recording:
     # Writing
 
     def _vacate(self, leaving: Iterable[Have]) -> None:
-        """Free the locators that items give one another, since no two may have one at any moment."""
+        """Move items to temporary locators, since no two items may share one at any time."""
         rows = [{"item_id": have.id, "place": f"on the move: {have.id}"} for have in leaving]
         if rows:
             statement = update(items).where(items.c.id == bindparam("item_id")).values(locator=bindparam("place"))

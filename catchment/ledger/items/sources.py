@@ -1,4 +1,4 @@
-"""The sources as the ledger knows them: their state, and which root they were last seen with."""
+"""The sources: their state and last known root."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _JOBS_AT_ONCE = 5_000
 
 
 class Sources:
-    """What a person configured, and whether it may run."""
+    """The configured sources and their states."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def put(self, name: str, kind: str, priority: Priority) -> Source:
-        """Make a source known, or change its priority; may be called again. A removed one is active again.
+        """Add a source, update its priority, or reactivate a removed one. Idempotent.
 
-        Raises Refused when the name belongs to a source of another kind.
+        Raises Refused if the name belongs to a source of another kind.
         """
         with self._store.write() as writing:
             old = writing.execute(select(sources).where(sources.c.name == name)).first()
@@ -69,26 +69,26 @@ class Sources:
         writing.execute(update(sources).where(sources.c.id == old.id).values(values))
 
     def get(self, name: str) -> Source:
-        """The source of that name. Raises NotFound, with names that are close."""
+        """Return the source with this name. Raises NotFound, with similar names."""
         with self._store.read() as reading:
             return _source(find_source(reading, name))
 
     def all(self) -> list[Source]:
-        """Every source that was not removed, by name."""
+        """Return all sources except removed ones, by name."""
         with self._store.read() as reading:
             rows = reading.execute(select(sources).where(sources.c.state != "removed").order_by(sources.c.name))
             return [_source(row) for row in rows]
 
     def pause(self, name: str, actor: str, reason: str) -> None:
-        """Stop syncs of this source until it is resumed; may be called again."""
+        """Pause a source until it is resumed. Idempotent."""
         self._set_state(name, "paused", actor, reason)
 
     def resume(self, name: str, actor: str) -> None:
-        """Let this source run again, whether it was paused or held, and forget its failures and its breaker's."""
+        """Resume a paused or held source, and reset its failures and its circuit breaker."""
         self._set_state(name, "active", actor, None, failures=0)
 
     def hold(self, name: str, actor: str, reason: str) -> None:
-        """Stop syncs of a source that keeps failing until an operator resumes it."""
+        """Hold a failing source until an operator resumes it."""
         self._set_state(name, "held", actor, reason)
 
     def _set_state(self, name: str, state: SourceState, actor: str, reason: str | None, **values: Any) -> None:
@@ -104,10 +104,10 @@ class Sources:
                 writing.record(event, actor=actor, source_id=source.id, reason=reason)
 
     def remove(self, name: str, actor: str, reason: str) -> None:
-        """Forget this source: its jobs, its documents and its cursor are gone for good; only the history tells of them.
+        """Delete a source with its jobs, documents and cursor. Only the history remains.
 
-        A sync of it that is at work has ended by that, and does nothing more. Others may write in between: a removal that
-        was broken off leaves the source paused and without a cursor, and may be asked for again.
+        Ends a running sync first. Works in several transactions: an interrupted removal leaves the source paused and without a
+        cursor, and can be repeated.
         """
         self.pause(name, actor, _BEING_REMOVED)
         source_id = self.get(name).id
@@ -147,13 +147,13 @@ class Sources:
                 self._store.give_way()
 
     def is_being_removed(self, name: str) -> bool:
-        """Whether a removal of this source is under way, or was broken off."""
+        """Return whether a removal of this source is in progress or was interrupted."""
         mine = (sources.c.name == name) & (sources.c.state == "paused")
         with self._store.read() as reading:
             return reading.execute(select(sources.c.state_reason).where(mine)).scalar() == _BEING_REMOVED
 
     def root_changed(self, source_id: int, identity: str) -> bool:
-        """Whether the root is another one than the ledger remembers; a first one is remembered, a different one is not."""
+        """Return whether the root differs from the recorded one. A first root is recorded, a different one is not."""
         with self._store.write() as writing:
             known = writing.execute(select(sources.c.root).where(sources.c.id == source_id)).scalar()
             seen = {"seen_root": identity} if known is not None else {"seen_root": identity, "root": identity}
@@ -162,9 +162,9 @@ class Sources:
 
 
 def _end_sync(writing: Writing, source_id: int) -> None:
-    """End what is at work for a source, which notices that before it does more; a later sync would look at everything."""
+    """Close the running sync, which notices before its next write, and delete the marks, so that a later one lists all."""
     writing.execute(delete(marks).where(marks.c.source_id == source_id))
-    # What is at work may not notice before there is another source of this name, which is none of its business.
+    # Before noticing, the old sync might otherwise write to a new source of the same name.
     open_one = (syncs.c.source_id == source_id) & syncs.c.outcome.is_(None)
     closed = {"outcome": "cancelled", "ended_at": writing.now, "error": "its source was removed"}
     writing.execute(update(syncs).where(open_one).values(closed))

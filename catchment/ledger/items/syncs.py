@@ -1,4 +1,4 @@
-"""Syncs: one flow run that brings one source up to date. A source has at most one that is open."""
+"""Syncs: each is one flow run for one source. A source has at most one open sync."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catchment.ledger.db.schema import jobs, sources, syncs
 
 
 class Syncs:
-    """When each source was brought up to date, and how that went."""
+    """The syncs of all sources and their results."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -30,11 +30,13 @@ class Syncs:
         alive: Callable[[str], bool],
         circumstances: Mapping[str, str] | None = None,
     ) -> Sync:
-        """Open a sync of a source. `alive` tells whether the owner of an open one still runs.
+        """Open a sync. An open one of a dead owner is closed as crashed, and its jobs are released.
 
-        `circumstances` are kept with it, and with what it quarantines (see `Quarantine.heal`).
+        Args:
+            alive: Returns whether an owner is still running.
+            circumstances: Stored with the sync and with the items that it quarantines (see `Quarantine.heal`).
 
-        Raises TryAgain when it does; else that one is closed as crashed and the jobs it was doing are released.
+        Raises TryAgain if another sync of the source is running.
         """
         with self._store.read() as reading:
             open_sync = syncs.c.outcome.is_(None) & (syncs.c.source_id == source_id)
@@ -64,9 +66,9 @@ class Syncs:
     def close_dead(
         self, alive: Callable[[str], bool], has_ended: Callable[[str, str | None], bool] = lambda *_: False
     ) -> int:
-        """Close as crashed every open sync whose owner is gone, and let its jobs wait again; how many. May be called again.
+        """Close open syncs of dead owners as crashed and release their jobs. Return the number of syncs. Idempotent.
 
-        `has_ended(owner, run)`: whether the owner, though alive, does not execute the run any more.
+        `has_ended(owner, run)` returns whether a live owner no longer executes the run.
         """
         is_open = syncs.c.outcome.is_(None)
         with self._store.read() as reading:
@@ -83,7 +85,7 @@ class Syncs:
     def _close_crashed(self, writing: Writing, source_id: int, sync_id: int, owner: str) -> None:
         is_open = (syncs.c.id == sync_id) & syncs.c.outcome.is_(None)
         if not writing.execute(update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now)).rowcount:
-            # It ended meanwhile; its owner may have jobs of the next sync of the source.
+            # It has ended in the meantime. Its owner may hold jobs of the source's next sync.
             return
         mine = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)
         move(
@@ -98,12 +100,12 @@ class Syncs:
         )
 
     def expect(self, sync_id: int, moment: datetime | None) -> None:
-        """Say when a sync that is open will be done, as far as it is known; may be called again."""
+        """Store the ETA of an open sync. Idempotent."""
         with self._store.write() as writing:
             writing.execute(update(syncs).where(syncs.c.id == sync_id).values(expected_at=maybe_micros(moment)))
 
     def end(self, sync_id: int, outcome: Outcome, summary: Mapping[str, int], error: str | None = None) -> None:
-        """Close a sync and say how it went. Raises IllegalTransition when it is closed already."""
+        """Close a sync with its result. Raises IllegalTransition if it is already closed."""
         with self._store.write() as writing:
             closed = writing.execute(
                 update(syncs)
@@ -120,13 +122,13 @@ class Syncs:
                 writing.execute(update(sources).where(mine).values(failures=sources.c.failures + 1))
 
     def is_open(self, sync_id: int) -> bool:
-        """Whether nobody has closed it yet."""
+        """Return whether the sync is still open."""
         with self._store.read() as reading:
             found = reading.execute(select(syncs.c.id).where(syncs.c.id == sync_id, syncs.c.outcome.is_(None)))
             return found.first() is not None
 
     def circumstances(self, source_id: int) -> Mapping[str, str]:
-        """Those of the last sync of a source that began with any; empty where there is none."""
+        """Return the fingerprints of the source's last sync that has any; empty without one."""
         mine = (syncs.c.source_id == source_id) & syncs.c.circumstances.is_not(None)
         with self._store.read() as reading:
             statement = select(syncs.c.circumstances).where(mine).order_by(syncs.c.id.desc()).limit(1)
@@ -134,7 +136,7 @@ class Syncs:
             return found
 
     def recent(self, source_id: int | None = None, limit: int = 20) -> list[SyncRow]:
-        """The latest syncs, newest first."""
+        """Return the latest syncs, newest first."""
         statement = (
             select(syncs, sources.c.name.label("source"))
             .join(sources, sources.c.id == syncs.c.source_id)
@@ -163,5 +165,5 @@ class Syncs:
             ]
 
     def last(self, source_id: int) -> SyncRow | None:
-        """The latest sync of a source, whether it has ended or not."""
+        """Return the latest sync of a source, open or closed."""
         return next(iter(self.recent(source_id, 1)), None)

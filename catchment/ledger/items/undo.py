@@ -1,8 +1,8 @@
-"""Undo: bringing the library back to what it was before a sync, place by place, from the formers that were kept.
+"""Undo: restore the library to the state before a sync, path by path, from before-images.
 
-What lies at the source is the source's to say: items keep their versions, so that the next sync finds nothing to do about
-what was undone until it changes again there. A document of a place where nothing is at the source is *kept* there. An undo
-has a number among the syncs, and can be undone in the same way.
+The source itself is unaffected: items keep their versions, so the next sync leaves the restored state alone until an item
+changes. Documents restored at paths that the source no longer has are marked *kept*. An undo is recorded as a sync and can be
+undone too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ROWS_AT_ONCE = 1_000
 
 
 class UndoAction(StrEnum):
-    """What undoing a sync does at a place; `LEFT`: nothing, for it is not as the sync left it."""
+    """Effect of an undo at a path. `LEFT`: none, because the path has changed since the sync."""
 
     TAKE_OUT = "take out"
     BRING_BACK = "bring back"
@@ -44,9 +44,9 @@ class UndoAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What undoing a sync did, or would do, at each place that it does something about.
+    """Result of an undo, or of its preview, by path.
 
-    `number` is the undo's own; None where none was done.
+    `number` is the undo's own sync ID, None if nothing was done.
     """
 
     source: str
@@ -55,13 +55,13 @@ class Undone:
     deeds: Mapping[str, UndoAction]
 
     def count(self, deed: UndoAction) -> int:
-        """How many places of this kind there are."""
+        """Return the number of paths with this action."""
         return sum(one is deed for one in self.deeds.values())
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A place before the sync (`before`: its former), and now: the item there, and its document's row, live or not."""
+    """A path with its before-image and its present item, including the item's document, if any."""
 
     before: AnyRow
     item: AnyRow | None
@@ -69,25 +69,24 @@ class _Place:
 
 
 class Undo:
-    """Undoing what syncs did to the library."""
+    """Undo of syncs."""
 
     def __init__(self, store: Store, timeline: Timeline) -> None:
         self._store = store
         self._timeline = timeline
 
     def preview(self, sync_id: int) -> Undone:
-        """What undoing a sync would do. Raises NotFound when there is nothing kept that it changed."""
+        """Return the effects of undoing a sync. Raises NotFound without before-images."""
         with self._store.read() as reading:
             source, before = _found(reading, sync_id)
             places = _places(reading, source.id, sync_id, before)
             return Undone(source.name, sync_id, None, {place.before.path: place.deed for place in places})
 
     def undo(self, sync_id: int, actor: str, reason: str, alive: Callable[[str], bool]) -> Undone:
-        """Undo what a sync did, as far as nothing later changed it again. Of one that went on in parts: of all up to this.
+        """Undo a sync, except at paths that have changed since. Includes the preceding yielded syncs that it continued.
 
-        No sync of the source begins meanwhile. After a kill a part of it is undone; done again, it goes on with the rest.
-
-        Raises NotFound when there is nothing kept that it changed, TryAgain while a sync of the source runs.
+        Locks out syncs of the source. Works in several transactions; after a kill, repeat it to finish. Raises NotFound without
+        before-images, TryAgain while a sync of the source is running.
         """
         with self._store.read() as reading:
             source, before = _found(reading, sync_id)
@@ -101,7 +100,7 @@ class Undo:
         deeds: dict[str, UndoAction] = {}
         for part in in_parts([row.path for row in before], _ROWS_AT_ONCE):
             with self._store.write() as writing:
-                # Some may be something else meanwhile, and what was kept may be let go of.
+                # Some paths may have changed, or their before-images may have expired.
                 places = _places(writing, source.id, sync_id, _found(writing, sync_id, part)[1])
                 done = _Undoing(writing, source.id, number, actor, reason)
                 done.take_out([p for p in places if p.deed is UndoAction.TAKE_OUT])
@@ -114,9 +113,9 @@ class Undo:
         return Undone(source.name, sync_id, number, deeds)
 
     def purge(self, older_than: timedelta, most: int) -> int:
-        """Let go of what was kept to undo syncs of this age, or beyond so many characters of text in all; how many syncs.
+        """Delete the undo data of old syncs, and beyond `most` characters in total. Return the number of syncs.
 
-        After a kill nothing of them is undone, and the next one goes on.
+        May be repeated after a kill; the affected syncs can no longer be undone.
         """
         with self._store.write() as writing:
             self._timeline.now(writing)
@@ -138,14 +137,14 @@ class Undo:
 
 
 def _forget(writing: Writing, rows: Sequence[tuple[int, int, str]]) -> None:
-    """Let go of what was kept of these syncs, sources and places."""
+    """Delete the before-images of these syncs, sources and paths."""
     for (number, source_id), its in groupby(rows, key=itemgetter(0, 1)):
         mine = (formers_table.c.source_id == source_id) & (formers_table.c.sync_id == number)
         withdraw.forget_formers(writing, mine & among(writing, formers_table.c.path, [path for *_, path in its]))
 
 
 def _found(reading: Reading, sync_id: int, paths: Sequence[str] | None = None) -> tuple[AnyRow, list[AnyRow]]:
-    """The source of a sync, and what was before it at each place, or each of these, that it changed. Raises NotFound."""
+    """Return the source of a sync and the before-images of its paths, or of `paths`. Raises NotFound."""
     source = reading.execute(
         select(sources.c.id, sources.c.name)
         .join(syncs, syncs.c.source_id == sources.c.id)
@@ -162,7 +161,7 @@ def _found(reading: Reading, sync_id: int, paths: Sequence[str] | None = None) -
 
 
 def _places(reading: Reading, source_id: int, sync_id: int, before: Sequence[AnyRow]) -> list[_Place]:
-    """Those of the places that a sync changed that are not as they were before."""
+    """Return the paths changed by a sync that differ from their before-images."""
     paths = [row.path for row in before]
     after = before_images.after(reading, source_id, sync_id, paths)
     now = _now(reading, source_id, paths)
@@ -171,14 +170,14 @@ def _places(reading: Reading, source_id: int, sync_id: int, before: Sequence[Any
         item = now.get(row.path)
         deed = _deed(row, item)
         if deed is not None:
-            # Where what later syncs did was undone, it is again as this one left it.
+            # If later changes were undone, the path is again as this sync left it.
             changed = row.path in after and _deed(after[row.path], item) is not None
             places.append(_Place(row, item, UndoAction.LEFT if changed else deed))
     return places
 
 
 def _close_open(writing: Writing, source: AnyRow, alive: Callable[[str], bool]) -> None:
-    """Raises TryAgain while a sync of the source runs. One that was killed is closed; the next sync takes its jobs back."""
+    """Close the open sync of a dead owner; the next sync recovers its jobs. Raises TryAgain while a sync is running."""
     is_open = (syncs.c.source_id == source.id) & syncs.c.outcome.is_(None)
     owner = writing.execute(select(syncs.c.owner).where(is_open)).scalar()
     if owner is not None and alive(owner):
@@ -187,7 +186,7 @@ def _close_open(writing: Writing, source: AnyRow, alive: Callable[[str], bool]) 
 
 
 def _begin(writing: Writing, source_id: int, sync_id: int, is_needed: bool) -> int | None:
-    """Open the undo of a sync among the syncs, if it is needed; the same again where the latest was killed at that."""
+    """Open a sync for the undo, if needed. Reuses the latest one if it is the same undo, interrupted by a kill."""
     mine = syncs.c.source_id == source_id
     latest = writing.execute(
         select(syncs.c.id, syncs.c.outcome, syncs.c.summary).where(mine).order_by(syncs.c.id.desc()).limit(1)
@@ -206,7 +205,7 @@ def _begin(writing: Writing, source_id: int, sync_id: int, is_needed: bool) -> i
 
 
 def _parts(reading: Reading, source_id: int, sync_id: int) -> list[int]:
-    """A sync, and those right before it that it went on with."""
+    """Return the sync and the yielded syncs directly before it."""
     parts = [sync_id]
     earlier = select(syncs.c.id, syncs.c.outcome).where(syncs.c.source_id == source_id, syncs.c.id < sync_id)
     for number, outcome in reading.execute(earlier.order_by(syncs.c.id.desc())):
@@ -217,7 +216,7 @@ def _parts(reading: Reading, source_id: int, sync_id: int) -> list[int]:
 
 
 def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, AnyRow]:
-    """The items at these places, with their current job and their document; of several the one that is not deleted."""
+    """Return the items at these paths with their jobs and documents. An item that is not deleted takes precedence."""
     statement = (
         select(
             items.c.id,
@@ -235,7 +234,7 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
         .order_by(items.c.id)
     )
     found: dict[str, AnyRow] = {}
-    # Each of the two has an index of its own.
+    # Separate queries, because each condition has its own index.
     for state in (items.c.state == "deleted", items.c.state != "deleted"):
         for part in in_parts(paths):
             mine = (items.c.source_id == source_id) & among(reading, items.c.locator, part)
@@ -244,7 +243,7 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
 
 
 def _deed(before: AnyRow, item: AnyRow | None) -> UndoAction | None:
-    """What makes a place what it was; None where it is that already."""
+    """Return the action that restores a path, or None if it matches its before-image."""
     live = _live(item)
     if before.content_id is None:
         return UndoAction.TAKE_OUT if live else None
@@ -262,7 +261,7 @@ _WHY = {CANCELLED: "taken out by an undo until it changes", SUCCEEDED: "brought 
 
 
 class _Undoing:
-    """What an undo does in one transaction."""
+    """The changes of an undo within one transaction."""
 
     def __init__(self, writing: Writing, source_id: int, number: int, actor: str, reason: str) -> None:
         self._number = number
@@ -272,7 +271,7 @@ class _Undoing:
         self._reason = reason or None
 
     def take_out(self, places: Sequence[_Place]) -> None:
-        """Withdraw documents; an item that is at the source stands with a job that is not done until it changes."""
+        """Withdraw documents. Items at the source get a cancelled job, so that they stay out until they change."""
         there = [place.item for place in places if place.item is not None]
         withdraw.withdraw_items(self._writing, [item.id for item in there])
         kept = [item.id for item in there if item.state == "kept"]
@@ -285,7 +284,7 @@ class _Undoing:
             self.tell("taken out", item.id)
 
     def put_back(self, places: Sequence[_Place]) -> None:
-        """Give places the documents that they had."""
+        """Restore the documents of these paths."""
         nowhere = [place for place in places if place.item is None]
         made = self._make_items([place.before.path for place in nowhere])
         known = {**{p.before.path: p.item.id for p in places if p.item is not None}, **made}
@@ -301,7 +300,7 @@ class _Undoing:
             self.tell("brought back", number)
 
     def _make_items(self, paths: Sequence[str]) -> dict[str, int]:
-        """Items for places that the source does not have."""
+        """Create items for paths that the source does not have."""
         numbers = dict(zip(paths, self._writing.ids("items", len(paths)), strict=True)) if paths else {}
         now = self._writing.now
         moments = {"first_seen_at": now, "changed_at": now, "gone_at": now}
@@ -315,7 +314,7 @@ class _Undoing:
         return numbers
 
     def _replace_jobs(self, made: Sequence[tuple[int, str]], state: JobState) -> None:
-        """Items (id, version) get a job that has ended in this state."""
+        """Give items (ID, version) a new job that has ended in this state."""
         for part in in_parts([number for number, _ in made]):
             mine = jobs.c.item_id.in_(part) & jobs.c.current
             self._writing.execute(update(jobs).where(mine).values(current=False))
@@ -340,7 +339,7 @@ class _Undoing:
             self.tell(state.value, row["item_id"], row["id"], tried)
 
     def tell(self, event: str, item: int | None = None, job: int | None = None, attempt: int | None = None) -> None:
-        """Have the history tell it."""
+        """Record an event in the history."""
         self._writing.record(
             event,
             actor=self._actor,

@@ -1,1 +1,1 @@
-"""Jobs: their states, the queue, delivery, failures, quarantine and history."""
+"""Jobs: the queue, delivery, failures, quarantine and history."""

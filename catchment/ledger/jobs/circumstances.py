@@ -1,4 +1,4 @@
-"""Which changes of the program, the settings or the login make it worth trying again what failed."""
+"""Auto-retry rules: which changes of program, settings or login justify a retry of a failed item."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from catchment.model import Reason
 
 Circumstances = Mapping[str, str]
-"""A fingerprint of each of `program`, `settings` and `login`."""
+"""Fingerprints of `program`, `settings` and `login`."""
 
 CHANGED = {
     "program": "the program changed",
     "settings": "a setting of the source changed",
     "login": "the login changed",
 }
-"""What is told when something is tried again because of it."""
+"""Descriptions of the changes, as the reason for a retry."""
 
 _ABOUT_CONTENT = ("program", "settings")
 _ABOUT_ACCESS = ("settings", "login")
@@ -30,9 +30,9 @@ MATTERS: Mapping[Reason, tuple[str, ...]] = {
     Reason.DEPENDENCY_FAILURE: _ANY,
     Reason.UNKNOWN: _ANY,
 }
-"""What has to change for an item that failed for this reason to be worth another try."""
+"""The changes that justify a retry, by reason of failure."""
 
 
 def changed(reason: Reason, before: Circumstances, now: Circumstances) -> str | None:
-    """The first thing that matters to a failure and is not as it was then; None where all of it is."""
+    """Return the first relevant fingerprint that has changed since the failure, or None."""
     return next((what for what in MATTERS[reason] if what in before and before[what] != now.get(what)), None)

@@ -1,4 +1,4 @@
-"""Delivery: what a batch of jobs became enters the library, and the jobs are acknowledged, in one transaction."""
+"""Delivery: store the results of a batch in the library and acknowledge its jobs, in one transaction."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from catchment.model import JobState, SkipReason
 _Outcome = Delivered | SkippedOutcome
 
 _LONGEST_TITLE = 1_000
-"""Characters; a text of one line that begins like a heading is no title, and PostgreSQL refuses to index it."""
+"""Maximum length of a title. PostgreSQL cannot index a long single line that looks like a heading."""
 
 
 def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
-    """See `Queue.deliver`. A job whose content was purged meanwhile goes back to the queue, and counts as stale."""
+    """Implement `Queue.deliver`. Jobs whose content was purged meanwhile are requeued and count as stale."""
     wanted = {outcome.job_id: outcome for outcome in outcomes}
     mine = _mine(writing, token, wanted)
     delivered = {n: storable(o) for n in mine if isinstance(o := wanted[n], Delivered)}
@@ -53,7 +53,7 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
 
 
 def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyRow]:
-    """The jobs that still are this token's, in the order they were given, with their item and its document."""
+    """Return the jobs still held by this token, in the given order, with their items and documents."""
     statement = (
         select(
             jobs.c.id,
@@ -77,9 +77,9 @@ def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyR
 
 
 def _adopt(writing: Writing, mine: Mapping[int, AnyRow], content: Mapping[int, Content]) -> bool:
-    """Give new items the documents that items with the same content left behind: moves by copy and delete.
+    """Transfer documents of missing items to new items with the same content: moves by copy and delete.
 
-    Whether there were any. Empty content says nothing about where it came from.
+    Returns whether there were any. Empty contents are excluded, because they identify nothing.
     """
     new = {n: c.id for n, c in content.items() if not c.is_new and mine[n].document_id is None}
     orphans: defaultdict[tuple[int, int], list[AnyRow]] = defaultdict(list)
@@ -113,7 +113,7 @@ def _adopt(writing: Writing, mine: Mapping[int, AnyRow], content: Mapping[int, C
         update(documents).where(documents.c.id == bindparam("document")).values(item_id=bindparam("item")),
         [{"document": orphan.id, "item": row.item_id} for row, orphan in adopted],
     )
-    # Without a version, for what comes back there has to be read, though it says the same as before.
+    # Without a version: a file that returns there must be read even if it is unchanged.
     writing.execute(update(items).where(items.c.id.in_(left_behind)).values(state="deleted", version=""))
     for row, _ in adopted:
         writing.record("moved", actor=row.owner, source_id=row.source_id, item_id=row.item_id, reason="same content")
@@ -136,7 +136,7 @@ def _put_documents(
     delivered: Mapping[int, Delivered],
     content: Mapping[int, Content],
 ) -> None:
-    """Give each item its document; one that has a document keeps its id, whatever it says now."""
+    """Create or update the items' documents. An existing document keeps its ID."""
     if not delivered:
         return
     changed = [n for n in delivered if mine[n].document_id is not None]
@@ -178,7 +178,7 @@ def _change_documents(writing: Writing, rows: Sequence[Mapping[str, Any]]) -> No
 
 
 def set_hashes(writing: Writing, item_ids: Sequence[int]) -> None:
-    """Let items say which content their documents have."""
+    """Set the items' content hashes to those of their documents."""
     its_hash = (
         select(contents.c.hash)
         .join(documents, documents.c.content_id == contents.c.id)
@@ -189,7 +189,7 @@ def set_hashes(writing: Writing, item_ids: Sequence[int]) -> None:
 
 
 def _pass_over(writing: Writing, mine: Mapping[int, AnyRow], skipped: Mapping[int, SkippedOutcome]) -> None:
-    """Unchanged content keeps (or brings back) the document; an item that is not wanted any more loses it."""
+    """Keep or restore the documents of unchanged items, and withdraw those of skipped items."""
     kept = [n for n, o in skipped.items() if o.reason is SkipReason.UNCHANGED]
     withdraw.restore_items(writing, [mine[n].item_id for n in kept if mine[n].removed_at is not None])
     withdraw.withdraw_items(

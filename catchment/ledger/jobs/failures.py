@@ -1,4 +1,4 @@
-"""How a failure is kept: the quarantine entry of a job, and the cluster of those that failed for the same cause."""
+"""Storage of failures: the quarantine entry of a job, and the cluster of failures with the same cause."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ _FRAME = re.compile(r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)')
 
 
 def describe(error: ItemError) -> FailureInfo:
-    """The failure that an exception stands for."""
+    """Return the failure described by an exception."""
     message = " ".join(str(error).split())
     helps = error.failure_class is not FailureClass.PERMANENT
     return FailureInfo(error.reason, error.failure_class, type(error).__name__, message, "", helps)
 
 
 def cluster_of(failure: FailureInfo) -> str:
-    """The same for failures with one cause: reason, error, where it was raised, and the message without its particulars."""
+    """Return a key shared by failures with the same cause.
+
+    Combines the reason, the error, the code location, and the message without quoted text and numbers.
+    """
     frames = _FRAME.findall(failure.traceback)
     where = ":".join(frames[-1]) if frames else ""
     gist = _PARTICULARS.sub("*", failure.message)
@@ -36,7 +39,7 @@ def cluster_of(failure: FailureInfo) -> str:
 
 
 def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], FailureInfo]]) -> None:
-    """Make the entries of jobs that just went into quarantine; one that was there before keeps its notes."""
+    """Create the entries of newly quarantined jobs. Notes of earlier entries are kept."""
     failed = list(failed)
     if not failed:
         return
@@ -75,7 +78,7 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
 
 
 def resolve(writing: Writing, job_ids: Collection[int], how: str) -> None:
-    """Close the entries of these jobs; they stay as history and are not listed any more."""
+    """Close the entries of these jobs. Closed entries are not listed any more."""
     writing.execute(
         update(quarantine)
         .where(quarantine.c.job_id.in_(job_ids), quarantine.c.resolved_at.is_(None))

@@ -1,4 +1,4 @@
-"""The history: every transition and decision, append-only, each row proving the ones before it."""
+"""The history of all transitions and decisions: append-only and hash-chained."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ _POSTGRES = (
 
 
 def create(connection: Connection) -> None:
-    """Make the guards of the history in an empty database."""
+    """Create the triggers that protect the history, in an empty database."""
     for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES:
         connection.exec_driver_sql(statement)
 
 
 class History:
-    """What happened, in order."""
+    """The history of items and jobs."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def of_item(self, item_id: int) -> list[Event]:
-        """Everything that happened to an item, oldest first."""
+        """Return the events of an item, oldest first."""
         return self._events(history.c.item_id == item_id)
 
     def of_job(self, job_id: int) -> list[Event]:
-        """Everything that happened to a job, oldest first; empty when there is no such job."""
+        """Return the events of a job, oldest first; empty for an unknown job."""
         with self._store.read() as reading:
             item_id = reading.execute(select(jobs.c.item_id).where(jobs.c.id == job_id)).scalar()
             if item_id is None:
-                # Of a job that was forgotten the history alone tells, and is read through for it.
+                # A purged job only exists in the history, which has no index by job.
                 statement = select(history.c.item_id).where(history.c.job_id == job_id).limit(1)
                 item_id = reading.execute(statement).scalar()
         return self._events((history.c.item_id == item_id) & (history.c.job_id == job_id))
 
     def decisions(self, events: Collection[str], limit: int) -> list[Event]:
-        """The latest of these events that concern no item, but a source, a host or a rule; oldest first."""
+        """Return the latest of these events that concern no item, such as those of sources, hosts and rules; oldest first."""
         which = history.c.item_id.is_(None) & history.c.event.in_(events)
         with self._store.read() as reading:
             latest = select(history.c.id).where(which).order_by(history.c.id.desc()).limit(limit)
@@ -58,7 +58,7 @@ class History:
         return self._events(history.c.id.in_(numbers))
 
     def verify(self) -> list[str]:
-        """Where the chain is broken: the first row that was changed, is missing or out of order. Empty when it holds."""
+        """Return the first broken row of the chain (changed, missing or out of order); empty if it is intact."""
         with self._store.read() as reading:
             return verify(reading)
 
@@ -75,12 +75,12 @@ class History:
 
 
 def moved_from() -> ColumnElement[str | None]:
-    """The reason of an event; of a move, the place that was left, unless it is forgotten."""
+    """Return the reason of an event; for a move, "from" and the old locator, unless deleted."""
     return func.coalesce(history.c.reason, "from " + moves.c.locator)
 
 
 def verify(reading: Reading) -> list[str]:
-    """Walk the chain from its first row."""
+    """Verify the chain from its first row."""
     previous, number = b"", 0
     rows = reading.execute(select(history).order_by(history.c.id).execution_options(yield_per=5_000))
     for *row, proof in rows:

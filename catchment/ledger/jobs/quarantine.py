@@ -1,4 +1,4 @@
-"""The quarantine: what could not be read, and what an operator does about it."""
+"""The quarantine: failed items and the operator's actions on them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from catchment.ledger.jobs.failures import resolve
 from catchment.model import FailureClass, Reason
 
 _LOGIN_AGAIN = 86_400_000_000
-"""Microseconds."""
+"""Minimum interval between retries after a login change, in microseconds."""
 
 
 class Quarantine:
-    """The entries that are open. An entry closes when its item succeeds, changes, is deleted or is discarded."""
+    """The open entries. An entry closes when its item succeeds, changes, is deleted or is discarded."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class Quarantine:
     def list(
         self, source: str | None = None, reason: Reason | None = None, cluster: str | None = None
     ) -> builtins.list[QuarantineEntry]:
-        """The open entries of one source, for one reason, of one cluster; the latest failure first."""
+        """Return the open entries, optionally of one source, reason or cluster; latest failure first."""
         statement = (
             _entries()
             .where(quarantine.c.resolved_at.is_(None))
@@ -48,7 +48,7 @@ class Quarantine:
             return [_entry(row) for row in reading.execute(statement)]
 
     def show(self, job_id: int) -> QuarantineEntry:
-        """One entry, open or closed. Raises NotFound."""
+        """Return an entry, open or closed. Raises NotFound."""
         with self._store.read() as reading:
             row = reading.execute(_entries().where(quarantine.c.job_id == job_id)).first()
         if row is None:
@@ -56,7 +56,7 @@ class Quarantine:
         return _entry(row)
 
     def retry(self, job_ids: Sequence[int] | None, actor: str, reason: str | None = None) -> int:
-        """Let quarantined jobs (None: all) run once more; how many. The attempts stay counted."""
+        """Requeue quarantined jobs (None: all). Return their number. Earlier attempts remain counted."""
         with self._store.write() as writing:
             every = select(jobs.c.id).where(literal_column("state = 'quarantined'"))
             chosen = writing.execute(every).scalars().all() if job_ids is None else job_ids
@@ -66,9 +66,10 @@ class Quarantine:
             return moved
 
     def heal(self, source_id: int, now: Circumstances) -> int:
-        """Let items of a source run once more whose failure may be over, since something that mattered to it changed; how many.
+        """Requeue a source's quarantined items if a condition relevant to their failure has changed. Return their number.
 
-        Each is released once for each change. A login that changed counts once a day: some services replace it all the time.
+        Each item is requeued once per change. A changed login counts at most once a day, because some services rotate
+        credentials constantly.
         """
         mine = (
             select(quarantine.c.job_id, quarantine.c.reason, quarantine.c.circumstances, quarantine.c.last_failed_at)
@@ -79,7 +80,7 @@ class Quarantine:
         with self._store.read() as reading:
             for job_id, reason, then, failed_at in reading.execute(mine):
                 what = changed(Reason(reason), from_json(then), now)
-                # A failure in the future is one from before the clock was set back.
+                # Failure times in the future date from before the clock was set back.
                 recent = reading.now - _LOGIN_AGAIN < failed_at <= reading.now
                 if what is not None and (what != "login" or not recent):
                     found[what].append(job_id)
@@ -100,14 +101,14 @@ class Quarantine:
             self._tell(writing, job_id, "noted", actor)
 
     def discard(self, job_id: int, actor: str, reason: str) -> None:
-        """Give an item up until it changes; what the library has of it stays. Raises NotFound, IllegalTransition."""
+        """Discard an entry until its item changes. The existing document remains. Raises NotFound or IllegalTransition."""
         with self._store.write() as writing:
             if not move(writing, jobs.c.id == job_id, {QUARANTINED}, CANCELLED, actor=actor, reason=reason):
                 raise refuse(writing, job_id, "discarded")
             resolve(writing, [job_id], "discarded")
 
     def purge(self, older_than: timedelta, actor: str) -> int:
-        """Discard the entries whose last failure is older than this, and forget closed ones of that age; how many."""
+        """Discard entries whose last failure is older than this, and delete closed ones. Return their number."""
         with self._store.write() as writing:
             limit = writing.now - older_than // timedelta(microseconds=1)
             old = quarantine.c.last_failed_at <= limit
@@ -116,7 +117,7 @@ class Quarantine:
             return writing.execute(delete(quarantine).where(old)).rowcount
 
     def stats(self) -> dict[str, dict[Reason, int]]:
-        """How many open entries there are, by source and reason."""
+        """Return the number of open entries by source and reason."""
         statement = (
             _of_sources(sources.c.name, quarantine.c.reason, func.count())
             .where(quarantine.c.resolved_at.is_(None))
@@ -130,7 +131,7 @@ class Quarantine:
         return found
 
     def clusters(self) -> builtins.list[Cluster]:
-        """The open entries grouped by cause, the largest group first; the message is that of its latest failure."""
+        """Return the open entries grouped by cause, largest group first. Messages are those of the latest failure."""
         rows = (
             _of_sources(
                 quarantine.c.cluster,
@@ -164,7 +165,7 @@ class Quarantine:
 
 
 def _refused(reading: Reading, job_id: int) -> Exception:
-    """Why a job is not retried."""
+    """Return the reason that a job cannot be retried."""
     if reading.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar() != QUARANTINED.value:
         return refuse(reading, job_id, "retried")
     return IllegalTransition(
@@ -177,7 +178,7 @@ def _release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) 
     moved = 0
     for part in in_parts(job_ids):
         values = {"not_before": writing.now, "due": writing.now, "finished_at": None}
-        # What a listing missed cannot be read.
+        # Items missing from the listing cannot be read.
         there = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
         mine = jobs.c.id.in_(part) & jobs.c.current & there.exists()
         rows = move(writing, mine, {QUARANTINED}, PENDING, actor=actor, reason=reason, **values)
@@ -187,7 +188,7 @@ def _release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) 
 
 
 def _of_sources(*columns: Any) -> Select[Any]:
-    """What is said of the entries, each with its job and its source."""
+    """Select columns of entries, joined with their jobs and sources."""
     return (
         select(*columns)
         .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)

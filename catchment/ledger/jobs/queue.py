@@ -1,4 +1,4 @@
-"""The queue: claiming jobs under a lease, and every way in which a claim ends but delivery (see `delivery`)."""
+"""The job queue: claims under a lease, and their release, failure and recovery. Delivery is in `delivery`."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ from catchment.model import FailureClass, Item, JobState, Reason
 
 LEASE = timedelta(minutes=5)
 RUNNER_LOST = "runner lost"
-"""Why the attempt of a job was not counted. It is written into the history."""
+"""History reason for an attempt that was not counted."""
 
 AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
-"""How many microseconds later than a high one a job of this priority falls due; waiting makes up for it."""
+"""Delay of a priority's due time relative to high priority, in microseconds. Waiting compensates for it."""
 
 _KILLED = FailureInfo(
     Reason.PROCESS_KILLED,
@@ -87,14 +87,18 @@ class Queue:
         jobs: Sequence[int] | None = None,
         most_bytes: int | None = None,
     ) -> Batch:
-        """Take up to `limit` jobs that are ready, the longest due first, under one new token; each counts an attempt.
+        """Claim up to `limit` ready jobs, longest due first, under a new token. Counts an attempt for each.
 
-        `fresh`: only jobs that did not fail (True), only those that failed before (False), or either. `jobs`: only these.
-        `attempts`: only jobs that were claimed fewer times. `most_bytes`: no further job once the items before it have so many.
-        Two claims never share a job. An empty batch when nothing is ready, or when the quotas let nothing begin.
+        Two claims never share a job. The batch is empty if no job is ready or the quotas permit none.
+
+        Args:
+            fresh: Only new jobs (True), only failed ones (False), or both (None).
+            attempts: Only jobs with fewer claims.
+            jobs: Only these jobs.
+            most_bytes: Stop after the item that reaches this total size.
         """
         with self._store.write() as writing:
-            # A clock that was set back must not keep jobs waiting.
+            # Adjusts waiting times if the clock was set back.
             self._timeline.now(writing)
             quota = Quota(writing, self._timeline, source_id)
             limit = quota.left(limit)
@@ -116,7 +120,7 @@ class Queue:
             return batch
 
     def apart(self, source_id: int, limit: int, attempts: int) -> list[int]:
-        """The ready jobs that are to be worked on one by one: those that failed, then those claimed `attempts` times."""
+        """Return the ready jobs to be processed separately: failed ones, then those claimed `attempts` times."""
         with self._store.read() as reading:
             failed = _ready_in(TRIED, source_id, reading.now, None)
             worn = _ready_in(FRESH, source_id, reading.now, None).where(_jobs.attempt >= attempts)
@@ -127,7 +131,7 @@ class Queue:
             ]
 
     def waiting(self, source_id: int) -> Waiting:
-        """How much a source still has to do."""
+        """Return the number of jobs that a source still has to do."""
         fresh = select(func.count()).where(_jobs.source_id == source_id, literal_column(FRESH))
         with self._store.read() as reading:
             is_later = _jobs.not_before > reading.now
@@ -141,7 +145,7 @@ class Queue:
             return Waiting(reading.execute(fresh).scalar_one() + tried - later, later, maybe_time(next_at))
 
     def left(self, source_id: int) -> int:
-        """How many jobs of a source wait for their first try, or are worked on. Cheap, however many there are in all."""
+        """Return the number of new and running jobs of a source. Cheap for any size of queue."""
         mine = _jobs.source_id == source_id
         with self._store.read() as reading:
             return sum(
@@ -150,14 +154,14 @@ class Queue:
             )
 
     def unfinished(self, job_ids: Collection[int]) -> list[int]:
-        """Those of these jobs that may still be worked on: what is in quarantine, too."""
+        """Return which of these jobs may still be processed. Includes quarantined ones."""
         may_go_on = states(UNFINISHED | {QUARANTINED})
         with self._store.read() as reading:
             statement = select(_jobs.id).where(among(reading, _jobs.id, job_ids), may_go_on)
             return list(reading.execute(statement).scalars())
 
     def released(self, times: int) -> list[tuple[str, int]]:
-        """Return the pending jobs that were claimed at least so often: (source, job), in order."""
+        """Return the pending jobs with at least this many claims, as (source, job), ordered."""
         statement = (
             select(sources.c.name, _jobs.id)
             .join(sources, sources.c.id == _jobs.source_id)
@@ -168,24 +172,24 @@ class Queue:
             return [(name, job) for name, job in reading.execute(statement)]
 
     def renew(self, token: int, job_ids: Sequence[int], lease: timedelta) -> int:
-        """Extend the lease of these jobs, as far as they still are this token's; how many are."""
+        """Extend the lease of the jobs still held by this token. Return their number."""
         with self._store.write() as writing:
             until = writing.now + lease // timedelta(microseconds=1)
             mine = _jobs.id.in_(job_ids) & (_jobs.token == token) & (_jobs.state == RUNNING.value)
             return writing.execute(update(jobs).where(mine).values(lease_until=until)).rowcount
 
     def deliver(self, token: int, outcomes: Sequence[Delivered | SkippedOutcome]) -> Acks:
-        """Put what jobs became into the library and acknowledge them, all in one transaction.
+        """Store results in the library and acknowledge the jobs, in one transaction.
 
-        A job that is not this token's any more is left out whole, and listed as stale.
+        Results of jobs no longer held by this token are discarded, and the jobs listed as stale.
         """
         with self._store.write() as writing:
             return delivery.deliver(writing, token, outcomes)
 
     def fail(self, token: int, job_id: int, failure: FailureInfo, *, retry_at: datetime | None) -> JobState:
-        """Say that an attempt failed: to be retried at `retry_at`, or quarantined when that is None.
+        """Record a failed attempt: retry at `retry_at`, or quarantine if that is None.
 
-        Raises StaleLease when the job is not this token's any more.
+        Raises StaleLease if the job is no longer held by this token.
         """
         with self._store.write() as writing:
             mine = (_jobs.id == job_id) & (_jobs.token == token)
@@ -210,14 +214,14 @@ class Queue:
         return reading.execute(select(_jobs.owner).where(_jobs.id == job_id)).scalar() or "nobody"
 
     def release(self, token: int) -> int:
-        """Hand back the jobs of a token that are not done; the attempt stays counted. How many there were."""
+        """Release the unfinished jobs of a token. Their attempts remain counted. Return their number."""
         with self._store.write() as writing:
             mine = _jobs.token == token
             owner = writing.execute(select(_jobs.owner).where(mine, literal_column(schema.RUNNING)).limit(1)).scalar()
             return len(move(writing, mine, {RUNNING}, PENDING, actor=owner or "nobody", reason="released"))
 
     def cancel(self, job_id: int, actor: str, reason: str) -> None:
-        """Stop a job that is not finished, for good; only a new version of the item makes another. Raises IllegalTransition."""
+        """Cancel an unfinished job. Only a new version of the item creates another job. Raises IllegalTransition."""
         with self._store.write() as writing:
             if not move(writing, _jobs.id == job_id, UNFINISHED, CANCELLED, actor=actor, reason=reason):
                 raise refuse(writing, job_id, "cancelled")
@@ -225,10 +229,10 @@ class Queue:
     def recover(
         self, source_id: int | None, alive: Callable[[str], bool], max_attempts: Mapping[str, int] | int
     ) -> Recovered:
-        """Take back running jobs whose owner is dead or whose lease has ended.
+        """Requeue running jobs whose owner is dead or whose lease has expired.
 
-        They wait again. A job that was claimed alone is quarantined when its attempts (in all, or by kind of source) are
-        used up; of a batch nobody can tell which job it was.
+        A job that was claimed alone is quarantined if it is out of attempts (in total or by kind of source). In a batch, the
+        job that caused the crash is unknown.
         """
         mine = true() if source_id is None else _jobs.source_id == source_id
         with self._store.read() as reading:
@@ -261,7 +265,7 @@ class Queue:
             return Recovered(len(freed), len(failed))
 
     def give_back(self, owner: str, culprit: str | None) -> int:
-        """Release the running jobs of a dead owner without counting the attempt, but not those of `culprit`; how many."""
+        """Release a dead owner's running jobs, except those of `culprit`, without counting the attempt. Return their number."""
         with self._store.write() as writing:
             lost = _jobs.owner == owner
             if culprit is not None:
@@ -271,7 +275,7 @@ class Queue:
             return len(freed)
 
     def job(self, job_id: int) -> JobRow:
-        """One job. Raises NotFound."""
+        """Return a job. Raises NotFound."""
         with self._store.read() as reading:
             row = reading.execute(_listing().where(_jobs.id == job_id)).first()
             if row is None:
@@ -286,7 +290,7 @@ class Queue:
         limit: int = 100,
         since: datetime | None = None,
     ) -> list[JobRow]:
-        """The latest jobs, newest first, of one source, in one state, enqueued since a time."""
+        """Return the latest jobs, newest first, optionally of one source, in one state, or enqueued since a time."""
         statement = _listing().order_by(_jobs.id.desc()).limit(limit)
         if source is not None:
             statement = statement.where(sources.c.name == source)
@@ -298,7 +302,7 @@ class Queue:
             return [_job(row) for row in reading.execute(statement)]
 
     def counts(self) -> dict[str, dict[JobState, int]]:
-        """How many current jobs are in each state, by the name of the source; every state is named."""
+        """Return the number of current jobs by source and state, including states without jobs."""
         counted = (
             select(_jobs.source_id, _jobs.state, func.count().label("number"))
             .where(_jobs.current)
@@ -341,7 +345,7 @@ def _ready(
     attempts: int | None,
     most_bytes: int | None,
 ) -> ColumnElement[bool]:
-    """The condition that a job is among the first that are ready; either kind has an index of its own."""
+    """Return the condition that a job is among the first ready ones. New and failed jobs have separate indexes."""
     if only is not None and not only:
         return false()
     kinds = {True: (FRESH,), False: (TRIED,), None: (FRESH, TRIED)}[fresh]
