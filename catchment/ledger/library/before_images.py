@@ -1,7 +1,7 @@
-"""Formers: what the library had at a place before a sync changed it, kept for a while so that the sync can be undone.
+"""Before-images (table `formers`): the state of the library at a path before a sync changed it, kept so that it can be undone.
 
-One row for each place and sync, written by whatever changes, adds or withdraws a document, in the same transaction. It counts
-for the latest sync of the source, which is the one that goes on. A row without content says that there was no document.
+There is one row per path and sync, written in the same transaction that changes, adds or withdraws a document. It belongs to
+the latest sync of the source, which is the running one. A row without content means that there was no document.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import LET_GO, contents, documents, formers, syncs
 
 SAID = ("content_id", "title", "aliases", "properties", "modified", "metadata")
-"""The columns of a document that its former keeps."""
+"""The document columns that a before-image contains."""
 
 
 def keep(writing: Writing, live: ColumnElement[bool]) -> None:
-    """Remember live documents as they are, before they change or leave."""
+    """Store before-images of live documents before they change or are withdrawn."""
     said = (documents.c[name] for name in SAID)
     its_sync = _latest_sync(documents.c.source_id)
     rows = select(documents.c.source_id, documents.c.path, its_sync, *said, literal(writing.now)).where(live)
-    # SQLAlchemy has it in each dialect apart; the other database's takes a tenth of what a short command imports.
+    # The dialects define `insert` separately. Importing both would add a tenth to the start-up time of a short command.
     dialect = import_module(f"sqlalchemy.dialects.{'sqlite' if writing.sqlite else 'postgresql'}")
     statement = dialect.insert(formers)
     names = ["source_id", "path", "sync_id", *SAID, "kept_at"]
@@ -34,7 +34,7 @@ def keep(writing: Writing, live: ColumnElement[bool]) -> None:
 
 
 def keep_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
-    """Remember that there was no document at these places (source, path), before one comes there."""
+    """Record that these paths (source, path) have no document, before one is added."""
     if not places:
         return
     of_source = {number for number, _ in places}
@@ -44,19 +44,19 @@ def keep_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
     )
     rows = [(number, path, latest[number], writing.now) for number, path in places]
     marks = ", ".join(["?" if writing.sqlite else "%s"] * 4)
-    # Past SQLAlchemy's bookkeeping: a first sync writes one for every item.
+    # Bypass SQLAlchemy's bookkeeping: a first sync writes one row per item.
     writing.connection.exec_driver_sql(
         f"INSERT INTO formers (source_id, path, sync_id, kept_at) VALUES ({marks}) ON CONFLICT DO NOTHING", rows
     )
 
 
 def has(content_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """The condition that a content was a document's."""
+    """Return the condition that a content is in a before-image."""
     return exists(select(literal(1)).where(formers.c.content_id == content_id))
 
 
 def names(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str, str]]:
-    """The aliases and properties that documents with these contents had."""
+    """Return the aliases and properties of former documents with these contents."""
     if not content_ids:
         return {}
     found = reading.execute(
@@ -70,9 +70,9 @@ def names(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str
 def of_syncs(
     reading: Reading, source_id: int, sync_ids: Iterable[int], paths: Collection[str] | None = None
 ) -> list[Row[Any]]:
-    """What was at each place, or each of these, before these syncs, in order of places: the earliest where several changed it.
+    """Return the before-images of these syncs, ordered by path; the earliest one per path. `paths` limits the result.
 
-    Nothing of a sync that is being let go of.
+    Excludes syncs whose undo data is being deleted.
     """
     mine = (formers.c.source_id == source_id) & formers.c.sync_id.in_(list(sync_ids))
     if paths is not None:
@@ -83,7 +83,7 @@ def of_syncs(
 
 
 def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) -> dict[str, Row[Any]]:
-    """What was right after a sync at those of these places that a later one changed."""
+    """Return the state directly after a sync, for those of the paths that a later sync changed."""
     found: dict[str, Row[Any]] = {}
     for part in in_parts(paths):
         later = (
@@ -95,20 +95,20 @@ def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) 
 
 
 def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
-    """Let go of formers; the contents that may not be needed any more."""
+    """Delete before-images. Return the contents that may now be unused."""
     gone = delete(formers).where(which).returning(formers.c.content_id)
     return {number for number in writing.execute(gone).scalars() if number is not None}
 
 
 def none_ahead(writing: Writing) -> None:
-    """What was kept while the clock was ahead is kept since now: its true age is not known."""
+    """Reset times that were recorded while the clock was ahead: the true age is unknown, so count from now."""
     writing.execute(update(formers).where(formers.c.kept_at > writing.now).values(kept_at=writing.now))
 
 
 def too_many(reading: Reading, older_than: timedelta, most: int) -> list[int]:
-    """The syncs that are older than this, or whose texts take more than so many characters with the later ones.
+    """Return the syncs that are older than this, or exceed `most` characters of text together with the later ones.
 
-    One that is open is none of them: it may have more to be kept, and a sync is kept whole or not at all.
+    Open syncs are excluded, because they may add more before-images. The data of a sync is kept or deleted as a whole.
     """
     limit = reading.now - older_than // timedelta(microseconds=1)
     used = exists(select(literal(1)).where(documents.c.content_id == formers.c.content_id))
@@ -133,7 +133,7 @@ def too_many(reading: Reading, older_than: timedelta, most: int) -> list[int]:
 
 
 def let_go(writing: Writing, sync_ids: Collection[int]) -> None:
-    """Mark that these syncs are not undone any more, whatever is left of them: on the last row that will go of each."""
+    """Mark the undo data of these syncs as being deleted, on the row of each that will be deleted last."""
     mine = among(writing, formers.c.sync_id, sync_ids)
     last = select(formers.c.source_id, formers.c.sync_id, func.max(formers.c.path)).where(mine)
     rows = writing.execute(last.group_by(formers.c.source_id, formers.c.sync_id)).all()
@@ -145,7 +145,7 @@ def let_go(writing: Writing, sync_ids: Collection[int]) -> None:
 
 
 def next_to_go(reading: Reading, sync_ids: Collection[int], limit: int) -> list[tuple[int, int, str, int]]:
-    """The first rows of these syncs (sync, source, place, characters of text), in the order in which they go."""
+    """Return the first rows of these syncs (sync, source, path, characters of text) in the order of their deletion."""
     rows = (
         select(formers.c.sync_id, formers.c.source_id, formers.c.path, func.coalesce(func.length(contents.c.text), 0))
         .outerjoin(contents, contents.c.id == formers.c.content_id)

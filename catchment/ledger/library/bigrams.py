@@ -1,10 +1,10 @@
-"""The index of letters: texts in scripts that put no spaces between words are found by the pairs of letters in them.
+"""The bigram index: finds texts in scripts without spaces between words by pairs of characters.
 
-"水文学" is indexed as 水文, 文学 and 学, each once for a passage or a document's names. The pairs of what is looked for
-narrow a search down to few texts, which are then read; so the index decides how fast a text is found, never whether.
+"水文学" is indexed as 水文, 文学 and 学, each once per chunk or per document's names. The bigrams of a search term
+narrow the search to few texts, which are then read. So the index affects the speed of a search but not its result.
 
-Only texts in such scripts are in it, and only the pairs are kept (FTS5 without positions and contents, tsvector): whoever
-changes what `pairs` answers has to make the index anew, because old pairs are taken out by making them once more.
+Only texts in such scripts are indexed, and only the bigrams are stored (FTS5 without positions and content, or tsvector). An
+entry is deleted by computing its bigrams again, so a change of `pairs` requires rebuilding the index.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from catchment.ledger.db.lookup import composed
 from catchment.ledger.library.query import NO_SPACES
 
 CHUNKS, DOCUMENTS = "chunk_pairs", "document_pairs"
-"""The indexes of passages, and of the names of live documents."""
+"""Names of the index tables for chunks and for the names of live documents."""
 
 SQLITE = tuple(
     f"CREATE VIRTUAL TABLE {table} USING fts5(pairs, content = '', detail = none, tokenize = 'ascii')"
@@ -36,19 +36,19 @@ POSTGRES = tuple(
 )
 
 _LEADS = bytes([0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, *range(0xF0, 0xF5)])
-"""The bytes that letters of these scripts begin with in UTF-8; few letters of other scripts do."""
+"""First bytes of characters of these scripts in UTF-8. Few characters of other scripts share them."""
 
 _ENOUGH = 16
-"""So many pairs narrow a search down as far as all would."""
+"""Number of bigrams that narrow a search sufficiently."""
 
 
 def has_letters(words: str) -> bool:
-    """Whether there is a letter of these scripts in the text."""
+    """Return whether the text contains a character of these scripts."""
     return _may_have(words) and NO_SPACES.search(composed(words)) is not None
 
 
 def pairs(words: str) -> str:
-    """The pairs of letters in the text, each once, with spaces between; the last letter of a run alone."""
+    """Return the distinct bigrams of the text, separated by spaces. The last character of a run stands alone."""
     if not _may_have(words):
         return ""
     found: dict[str, None] = {}
@@ -59,7 +59,7 @@ def pairs(words: str) -> str:
 
 
 def _may_have(words: str) -> bool:
-    """A quick answer for the many texts that have no such letter: 2 µs for a page, where the expression takes 20."""
+    """Fast pre-check: takes 2 µs per page, where the regular expression takes 20."""
     if words.isascii():
         return False
     data = words.encode("utf-8", "surrogatepass")
@@ -67,20 +67,20 @@ def _may_have(words: str) -> bool:
 
 
 def add(writing: Writing, table: str, rows: Iterable[tuple[int, str]]) -> None:
-    """Index texts (id, text) that are not indexed; those in other scripts are passed over."""
+    """Index new texts (ID, text). Texts in other scripts are skipped."""
     found = [(number, told) for number, words in rows if (told := pairs(words))]
     if not found:
         return
     if writing.sqlite:
         writing.connection.exec_driver_sql(f"INSERT INTO {table} (rowid, pairs) VALUES (?, ?)", found)
     else:
-        # Made of words that are ready, because a parser would split some scripts at their vowels.
+        # Built from an array, because a parser would split some scripts at vowels.
         statement = text(f"INSERT INTO {table} VALUES (:id, array_to_tsvector(string_to_array(:pairs, ' ')))")
         writing.execute(statement, [{"id": number, "pairs": told} for number, told in found])
 
 
 def forget(writing: Writing, table: str, rows: Sequence[tuple[int, str]]) -> None:
-    """Take texts (id, text) out of the index; they must be as they were when they were indexed."""
+    """Remove texts (ID, text) from the index. They must be equal to the indexed ones."""
     found = [(number, told) for number, words in rows if (told := pairs(words))]
     if not found:
         return
@@ -92,7 +92,7 @@ def forget(writing: Writing, table: str, rows: Sequence[tuple[int, str]]) -> Non
 
 
 def narrowed(reading: Reading, table: str, key: str, wanted: str, parameters: dict[str, Any]) -> str:
-    """A query for the ids of all texts that may hold the wanted text, which has a letter of these scripts."""
+    """Return a query for the IDs of candidate texts. `wanted` must contain a character of these scripts."""
     asked = []
     for run in NO_SPACES.findall(composed(wanted)):
         ends = range(max(1, len(run) - 1))
@@ -106,5 +106,5 @@ def narrowed(reading: Reading, table: str, key: str, wanted: str, parameters: di
 
 
 def indexed(reading: Reading, table: str) -> str:
-    """A query for the ids of the texts that are indexed."""
+    """Return a query for the IDs of the indexed texts."""
     return f"SELECT id FROM {table}{'_docsize' if reading.sqlite else ''}"

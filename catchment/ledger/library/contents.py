@@ -1,4 +1,4 @@
-"""Contents: what was parsed and extracted is kept once for the same bytes, with its passages, links and entities."""
+"""Contents: parsed text with chunks, links and entities, stored once for equal bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from catchment.ledger.library import before_images, threads, word_index
 from catchment.model import Document, Entity, EntityKind, Extraction, Link
 
 _MOST_PROPERTIES = 50_000
-"""How many characters of properties, and of aliases, are indexed; PostgreSQL refuses to index very long texts at once."""
+"""Maximum indexed characters of properties and of aliases. PostgreSQL cannot index very long texts."""
 _LONGEST_NAME = 255
 
 
 class Content(NamedTuple):
-    """A content in the library, and what its documents are found by besides their titles and paths."""
+    """A content in the library, with the aliases and properties indexed for its documents."""
 
     id: int
     is_new: bool
@@ -33,11 +33,11 @@ class Content(NamedTuple):
 
 
 Key = tuple[str, str]
-"""The hash and the normalizer of a content."""
+"""Hash and normalizer of a content."""
 
 
 def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, Content]:
-    """The contents of these outcomes; those that the library lacks are added where a document came along."""
+    """Return the contents of these outcomes, adding new ones that come with a document."""
     wanted: dict[Key, Delivered] = {}
     for outcome in outcomes:
         key = outcome.content_hash, outcome.normalizer
@@ -54,7 +54,7 @@ def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, C
 
 
 def _kept(writing: Writing, wanted: Iterable[Key]) -> dict[Key, Content]:
-    """Those that the library has; as long as it has one, some document has or had it and tells its names."""
+    """Return the existing contents. A present or former document of each provides its aliases and properties."""
     its = documents.alias()
     first = select(func.min(its.c.id)).where(its.c.content_id == contents.c.id).scalar_subquery()
     statement = select(
@@ -76,7 +76,7 @@ def _kept(writing: Writing, wanted: Iterable[Key]) -> dict[Key, Content]:
 
 
 def _names(outcome: Delivered) -> tuple[str, str]:
-    """The aliases, and every other text in the properties; one on each line."""
+    """Return the aliases and all other texts in the properties, one per line."""
     named = outcome.extraction.entities if outcome.extraction else ()
     aliases = [entity.value for entity in named if entity.kind is EntityKind.ALIAS]
     said = dict.fromkeys(_texts(outcome.document.properties if outcome.document else {}))
@@ -127,7 +127,7 @@ def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
 
 
 _Extractions = Sequence[tuple[int, str, Extraction]]
-"""Ids of contents, their texts, and what was extracted from them."""
+"""Content ID, text and extraction."""
 
 
 def _add_chunks(writing: Writing, extractions: _Extractions) -> None:
@@ -162,21 +162,20 @@ def _add_entities(writing: Writing, extractions: _Extractions) -> None:
 
 
 def file_name(locator: str) -> str:
-    """What a path or a link calls its target: the last part, lower-cased, without `.md`, its characters composed.
+    """Return the file name of a path or link target: lower case, without `.md`, in Unicode normal form C.
 
-    Of one that is longer than a file's name can be (a picture that is written into a note), the beginning: it is indexed, and
-    PostgreSQL refuses what is long.
+    Truncated to the maximum length of a file name, because PostgreSQL cannot index long values such as an embedded image.
     """
     name = locator.rstrip("/").rpartition("/")[2][:_LONGEST_NAME].lower().removesuffix(".md")
     return name if name.isascii() else unicodedata.normalize("NFC", name.replace("\xa0", " "))
 
 
-# What can be kept
+# Storable text
 
 
 def storable(outcome: Delivered) -> Delivered:
-    """The outcome without what neither database can keep (NUL, lone surrogates), every text as long as before."""
-    # Not the whole text once more: one emoji makes a page of 4 million characters 15 MB.
+    """Replace characters that the databases cannot store (NUL, lone surrogates). Lengths are unchanged."""
+    # The text is checked separately: joined with the others, one emoji would make a page of 4 million characters 15 MB.
     if _can_be_kept(outcome.document.text if outcome.document else "") and _can_be_kept("".join(_strings(outcome))):
         return outcome
     return replace(
@@ -192,7 +191,7 @@ _ENTITY_TEXTS = itemgetter(*(Entity._fields.index(name) for name in ("value", "d
 
 
 def _strings(outcome: Delivered) -> Iterator[str]:
-    """Every text that comes from the content, but for the document's own and what is kept as JSON."""
+    """Return all texts except the document's own and those stored as JSON."""
     document, extraction = outcome.document or Document("", ""), outcome.extraction or Extraction(())
     return chain(
         (outcome.title, document.title or "", document.author or ""),

@@ -1,11 +1,11 @@
-"""Conversations: which messages belong together, told from their headers alone. A pure function of the set of messages.
+"""Threading of mail by headers alone. A pure function of the set of messages, independent of their order of arrival.
 
-After the idea of Jamie Zawinski's threading (https://www.jwz.org/doc/threading.html): identifiers first, subjects only for
-replies that name no message which is there. Who belongs together does not depend on the order in which messages arrive.
+Based on Jamie Zawinski's algorithm (https://www.jwz.org/doc/threading.html): identifiers first; subjects only for replies that
+name no known message.
 
-A thread is called after the oldest identifier that its earliest message names. A message that is missing and arrives later is
-mostly named by those that answer it, so the name stays. It changes in two cases: when a message arrives that joins two
-threads (the earlier one's name is kept), and when the earliest message of a thread arrives and is not the one named.
+A thread is named after the oldest identifier in its earliest message. If a missing message arrives later, its replies usually
+named it already, so the name stays. The name changes if a message joins two threads (the earlier thread's name wins) or if the
+earliest message of a thread arrives and has another identifier.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from catchment.model import Document
 Name = TypeVar("Name", int, str)
 
 SKEW, WINDOW = timedelta(hours=12), timedelta(days=120)
-"""A reply that names no message answers one that was sent so much later than itself at most, or so much earlier."""
+"""A reply that names no known message may answer messages sent up to SKEW later or WINDOW earlier."""
 MAX_CANDIDATES = 200
-"""So many messages of its subject, the latest before it, are looked at for the one that such a reply answers."""
+"""Number of messages with the same subject considered for such a reply, latest first."""
 
 _REPLY = "re|aw|antw|sv|vs|rif|r|odp|ynt|res|ref|atb|απ|отв|на|vá|回复|回覆|答复|返信|답장|תשובה|رد"
 _FORWARD = "fw|fwd|wg|tr|rv|i|pd|ilt|vb|vl|enc|doorst|trs|πρθ|пересл|továbbítás|转发|轉寄|転送|전달"
@@ -39,9 +39,9 @@ _LEAST_IDENTIFIER = 5
 
 
 class Envelope(NamedTuple):
-    """What of a message threads are found by. `key` is the caller's own name for it, unique; identifiers have no brackets.
+    """The headers of a message that determine its thread. `key` is the caller's unique ID; identifiers have no brackets.
 
-    `references` are the messages it answers, the oldest first. `people` are addresses in lower case, `sender` is one of them.
+    `references` are the answered messages, oldest first. `people` are addresses in lower case, including `sender`.
     """
 
     key: str
@@ -56,7 +56,7 @@ class Envelope(NamedTuple):
 
 
 def envelope(key: str, document: Document) -> Envelope:
-    """The envelope of a document that `mail` made."""
+    """Return the envelope of a mail document."""
     said = document.properties
     answered = (*_list(said, "references"), *_list(said, "in-reply-to"))
     senders = _addresses(said, "from")
@@ -75,10 +75,10 @@ def envelope(key: str, document: Document) -> Envelope:
 
 
 def threads(messages: Iterable[Envelope], settled: Collection[str] = ()) -> dict[str, str]:
-    """The thread of each message, by its key: 16 hexadecimal digits, the same for the same messages in any order.
+    """Return the thread of each message by key: 16 hexadecimal digits, equal for equal sets of messages.
 
-    Those whose keys are `settled` are only there to be answered: whoever asks knows their thread, and they are not joined
-    to another by their subject.
+    Messages with `settled` keys are only candidates for replies: their thread is already known to the caller, and their subject
+    does not join them to another.
     """
     ordered = sorted(messages, key=lambda one: (one.sent or _LATEST, one.identifier, one.subject, one.key))
     names = _Names(ordered)
@@ -100,19 +100,22 @@ def threads(messages: Iterable[Envelope], settled: Collection[str] = ()) -> dict
 
 
 def orphans(messages: Iterable[Envelope]) -> list[Envelope]:
-    """The replies that name no message which is among these: what they answer is found by their subject, if at all."""
+    """Return the replies that name none of these messages. They can only be matched by subject."""
     messages = list(messages)
     names = _Names(messages)
     return [message for message in messages if names.is_orphan(message)]
 
 
 def identifiers(message: Envelope) -> list[str]:
-    """What a message is called and what it names: two messages of one thread have one in common, or a third between them."""
+    """Return the identifiers that connect a message with others of its thread.
+
+    Two messages of one thread share an identifier, or are connected through further messages.
+    """
     return [_own(message), *_answered(message), *_conversation(message)]
 
 
 def base_subject(subject: str) -> tuple[str, bool]:
-    """A subject without what replying, forwarding and lists put around it, in lower case; and whether it is a reply's."""
+    """Return the subject without reply, forward and list decoration, in lower case, and whether it is a reply's subject."""
     said = _SPACE.sub(" ", subject).strip().casefold()
     is_reply = False
     while found := _PREFIX.match(said):
@@ -124,7 +127,7 @@ def base_subject(subject: str) -> tuple[str, bool]:
 
 
 class _Names:
-    """What the messages are called. An identifier that messages of different subjects bear names each of them apart."""
+    """The names of messages. An identifier used with several subjects is qualified by the subject."""
 
     def __init__(self, messages: Sequence[Envelope]) -> None:
         self.bases = {message.key: base_subject(message.subject) for message in messages}
@@ -135,19 +138,19 @@ class _Names:
         self._present = {self.own(message) for message in messages}
 
     def own(self, message: Envelope) -> str:
-        """The name of a message."""
+        """Return the name of a message."""
         return self._name(_own(message), message)
 
     def answered(self, message: Envelope) -> list[str]:
-        """The names of the messages that it says it answers."""
+        """Return the names of the messages that it answers."""
         return [self._name(name, message) for name in _answered(message)]
 
     def linked(self, message: Envelope) -> list[str]:
-        """All that it is in one thread with by what it says itself."""
+        """Return all names that its own headers connect it with."""
         return [*self.answered(message), *_conversation(message)]
 
     def is_orphan(self, message: Envelope) -> bool:
-        """Whether it is a reply that names no message which is there."""
+        """Return whether it is a reply that names no known message."""
         if message.sent is None or message.conversation or not self.bases[message.key][1]:
             return False
         return self._present.isdisjoint(self.answered(message))
@@ -157,14 +160,14 @@ class _Names:
 
 
 def _own(message: Envelope) -> str:
-    """A message without an identifier is called after what its headers say."""
+    """Return the identifier of a message, or a name derived from its headers."""
     if message.identifier:
         return message.identifier
     return "\n".join(("unnamed", str(message.sent), message.subject, *sorted(message.people)))
 
 
 def _answered(message: Envelope) -> list[str]:
-    """The identifiers of the messages that it says it answers; some programs put a person's address there."""
+    """Return the identifiers of the answered messages. Excludes mail addresses, which some programs put there."""
     return [
         name
         for name in message.references
@@ -177,13 +180,13 @@ def _conversation(message: Envelope) -> list[str]:
 
 
 class Joined(Generic[Name]):
-    """Names that belong together (union-find)."""
+    """Disjoint sets of names (union-find)."""
 
     def __init__(self) -> None:
         self._above: dict[Name, Name] = {}
 
     def of(self, name: Name) -> Name:
-        """The one name that stands for all that are joined with this one: the least of them."""
+        """Return the representative of the set, its least element."""
         top = name
         while (above := self._above.get(top, top)) != top:
             top = above
@@ -192,14 +195,14 @@ class Joined(Generic[Name]):
         return top
 
     def join(self, one: Name, other: Name) -> None:
-        """Let these two, and all that are joined with either, belong together."""
+        """Merge the sets of both names."""
         one, other = self.of(one), self.of(other)
         if one != other:
             self._above[max(one, other)] = min(one, other)
 
 
 def _by_subject(ordered: Sequence[Envelope], replies: Sequence[Envelope], names: _Names, joined: Joined[str]) -> None:
-    """Join each reply that names no message which is there to the last one before it of its subject and people."""
+    """Join each reply that names no known message to the last preceding message with its subject and people."""
     same: dict[str, list[Envelope]] = {}
     for message in ordered:
         if message.sent and (base := names.bases[message.key][0]):
@@ -216,7 +219,7 @@ def _by_subject(ordered: Sequence[Envelope], replies: Sequence[Envelope], names:
 
 
 def _are_talking(reply: Envelope, other: Envelope) -> bool:
-    """Whether one may answer the other: it goes to its sender, or to the same list, or between the same people."""
+    """Return whether one message may answer the other: sent to its author, to the same list, or among the same people."""
     if reply.mailing_list and reply.mailing_list == other.mailing_list:
         return True
     if other.sender and other.sender in reply.people and (other.sender != reply.sender or reply.people == other.people):

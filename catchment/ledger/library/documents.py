@@ -1,4 +1,4 @@
-"""The library: the documents, what was extracted from them, and finding them by words."""
+"""The library: access to documents, their extracted data, and full-text search."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LIVE = documents.c.removed_at.is_(None)
 
 
 class Library:
-    """What was ingested, as it is now."""
+    """The current documents of all sources."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def contents(self, hashes: Iterable[str], normalizer: str) -> dict[str, Told]:
-        """Which of these contents are here already, as this normalizer understood them, and what they tell, by hash."""
+        """Return the stored contents among these, for one normalizer, with their title and modification time, by hash."""
         told = select(contents.c.hash, contents.c.title, contents.c.modified).where(contents.c.normalizer == normalizer)
         with self._store.read() as reading:
             return {
@@ -41,7 +41,7 @@ class Library:
             }
 
     def normalizers(self, item_ids: Iterable[int]) -> dict[int, str]:
-        """Which normalizer understood the document of each of these items; those without one are left out."""
+        """Return the normalizer of each item's document. Items without a document are omitted."""
         understood = (
             select(documents.c.item_id, contents.c.normalizer)
             .join(contents, contents.c.id == documents.c.content_id)
@@ -54,7 +54,7 @@ class Library:
         return found
 
     def search(self, words: str, *, source: str | None = None, limit: int = 20) -> list[Hit]:
-        """The contents that have all these words, best first, as `query.parse` reads them; never a syntax error."""
+        """Return the contents with all these words, best first, in the syntax of `query.parse`. Never raises a syntax error."""
         query = parse(words)
         if not query.wanted:
             return []
@@ -65,7 +65,7 @@ class Library:
         return self.find(query, limit=limit).hits
 
     def find(self, query: Query, *, limit: int = 20, offset: int = 0, by_thread: bool = False) -> Found:
-        """The contents that match a query, best first; `by_thread`: of each conversation only the best."""
+        """Return the contents that match a query, best first. `by_thread` returns only the best of each thread."""
         with self._store.read() as reading:
             found, total = word_index.find(reading, query, limit, offset, by_thread=by_thread)
             passages = _passages(reading, [f.chunk_id for f in found if f.chunk_id is not None])
@@ -97,12 +97,12 @@ class Library:
             return Found(hits, total)
 
     def show(self, document_or_locator: str) -> Shown:
-        """A document by its id, its locator, or the end of its locator. Raises NotFound."""
+        """Return a document by ID, locator, or the end of its locator. Raises NotFound."""
         with self._store.read() as reading:
             return _shown(reading, _find(reading, str(document_or_locator)))
 
     def document(self, document_id: int) -> Shown:
-        """A document by its id. Raises NotFound."""
+        """Return a document by ID. Raises NotFound."""
         with self._store.read() as reading:
             row = reading.execute(_documents().where(documents.c.id == document_id)).first()
             if row is None:
@@ -112,7 +112,7 @@ class Library:
             return _shown(reading, row)
 
     def names(self, source_id: int) -> list[Named]:
-        """What each document of a source is called, by locator."""
+        """Return the names of a source's documents, by locator."""
         statement = (
             select(items.c.id, items.c.locator, documents.c.title, documents.c.id, documents.c.aliases)
             .join_from(documents, items, items.c.id == documents.c.item_id)
@@ -126,7 +126,7 @@ class Library:
             ]
 
     def links(self, source_id: int) -> Iterator[tuple[int, str, Link]]:
-        """Every link in a source's documents: the item it stands in (id, locator), and the link; in order of locators."""
+        """Yield the links in a source's documents as (item ID, locator, link), ordered by locator."""
         with self._store.read() as reading:
             for row in reading.execute(
                 _links().where(documents.c.source_id == source_id).execution_options(yield_per=2_000)
@@ -134,7 +134,7 @@ class Library:
                 yield row.item_id, row.locator, _link(row)
 
     def counts(self) -> Mapping[str, LibraryCounts]:
-        """How much of the library comes from each source, by the source's name."""
+        """Return the size of each source's part of the library, by source name."""
         statement = (
             select(
                 sources.c.name,
@@ -188,7 +188,7 @@ def _find(reading: Reading, wanted: str) -> AnyRow:
 
 
 def _called(reading: Reading, wanted: str) -> int | None:
-    """The document whose locator, else whose title, a person means by this name."""
+    """Return the document whose locator, or else title, matches the name best."""
     names = select(documents.c.id, items.c.locator).join(items, items.c.id == documents.c.item_id).where(_LIVE)
     by_place = [
         (how, len(locator), number)
@@ -262,7 +262,7 @@ def _links() -> Select[Any]:
 
 
 def _links_called(name: str, source_id: int) -> Select[Any]:
-    # The sum keeps SQLite from asking for the links of each document of the source, one after the other.
+    # The addition keeps SQLite from querying the links of each document of the source separately.
     return _links().where(links.c.name == name, documents.c.source_id + 0 == source_id)
 
 

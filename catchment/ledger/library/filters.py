@@ -1,4 +1,4 @@
-"""The filters of a search as conditions in SQL. A filter never raises: one that fits nothing finds nothing."""
+"""Search filters as SQL conditions. Filters never raise: an unknown value matches nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catchment.ledger.db.database import Reading
 
 
 class FilterName(StrEnum):
-    """What a filter compares."""
+    """Property compared by a filter."""
 
     SOURCE = "source"
     KIND = "kind"
@@ -28,10 +28,10 @@ class FilterName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One condition; met if one of `values` fits, or with `is_negated` if none does.
+    """A condition, met if one of `values` matches, or if none does with `is_negated`.
 
-    The values of `date` are two: the microseconds since 1970 from which, and before which. Those of `type` are patterns of
-    LIKE for media types, and those of `has` are names of `HAS`. All others are text, compared without regard to case.
+    For `date`, the values are the start (inclusive) and the end (exclusive) in microseconds since 1970. For `type`, they are
+    LIKE patterns of media types; for `has`, keys of `HAS`. Other values are compared as text without regard to case.
     """
 
     name: FilterName
@@ -48,18 +48,18 @@ HAS = {
     "code": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id"
     " AND entities.kind IN ('symbol', 'code'))",
 }
-"""What a document can have, and the condition for it."""
+"""The conditions for `has:` by name."""
 
 WHEN = (
     "(SELECT CASE WHEN contents.media_type = 'message/rfc822' THEN contents.created"
     " ELSE coalesce(documents.modified, contents.modified, contents.created) END"
     " FROM contents WHERE contents.id = documents.content_id)"
 )
-"""The time of a document: when a message was sent, and when anything else was last modified."""
+"""The time of a document: when a message was sent, or when another document was last modified."""
 
 
 def condition(reading: Reading, key: str, wanted: Filter, parameters: dict[str, Any]) -> str:
-    """The condition that a row of `documents` passes the filter; its values are added to `parameters` under `key`."""
+    """Return the condition that a row of `documents` passes the filter. Adds its values to `parameters`, prefixed by `key`."""
     if wanted.name is FilterName.DATE:
         parameters |= dict(zip((f"{key}_0", f"{key}_1"), wanted.values, strict=True))
         met = f"{WHEN} >= :{key}_0 AND {WHEN} < :{key}_1"
@@ -116,7 +116,7 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
 
 
 def _people(reading: Reading, field: str) -> str:
-    """The people in a field of a message, as text."""
+    """Return the people in a field of a message, as text."""
     if reading.sqlite:
         return f"json_extract(contents.properties, '$.\"{field}\"')"
     return f"(contents.properties::jsonb ->> '{field}')"

@@ -1,4 +1,4 @@
-"""What a message of mail is shown with: the others of its thread, and the documents of what it carries."""
+"""Related documents of a mail message: its thread and its attachments."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MOST = 1_000
 
 
 def thread(reading: Reading, content_id: int, document_id: int) -> tuple[InThread, ...]:
-    """The messages of the thread of a content, the earliest first; empty for what is no message.
+    """Return the thread of a message, oldest first; empty for other contents.
 
-    A message that is there in several copies is told once; the one asked for is told as itself. Of a very long thread the
-    thousand around it are told.
+    Copies of a message are listed once, preferring `document_id`. Long threads are limited to the thousand messages closest in
+    time.
     """
     mine = reading.execute(select(mails.c.thread, mails.c.sent).where(mails.c.content_id == content_id)).first()
     if mine is None:
@@ -48,7 +48,7 @@ def thread(reading: Reading, content_id: int, document_id: int) -> tuple[InThrea
 
 
 def attached(reading: Reading, source_id: int, locator: str, document: Document) -> tuple[Attached, ...]:
-    """The files that a message of this source says it carries, each with the document that became of it, if any."""
+    """Return the attachments of a message, each with its document, if any."""
     carried = document.properties.get("attachments", ()) if document.media_type == MAIL else ()
     if not carried:
         return ()
@@ -60,7 +60,7 @@ def attached(reading: Reading, source_id: int, locator: str, document: Document)
 
 
 def carrier(reading: Reading, source_id: int, locator: str) -> int | None:
-    """The document of the message that an item is attached to; None for one that stands alone."""
+    """Return the document of the message that an item is attached to; None for other items."""
     message, _, part = locator.rpartition(PART)
     return _documents(reading, source_id, [message]).get(message) if message and part else None
 

@@ -1,4 +1,4 @@
-"""What a person types into a search, and how the place that was found is shown. Any text is a query; none is an error."""
+"""The query syntax of the search, and snippets of the results. Every text is a valid query."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
 NO_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-"""Letters of scripts that put no spaces between words, as many as follow one another."""
+"""A run of characters of scripts without spaces between words."""
 _BREAK = re.compile(r"[\W_]+")
 _MARKS = "[\u0300-\u036f]*"
 _BEGIN, _END = "\ue000", "\ue001"
-"""The marks of a find while a snippet is made, so that its brackets are not taken for those of a link."""
+"""Temporary marks of matches, so that the brackets of a snippet are not mistaken for those of a link."""
 _WIKILINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]")
 _AROUND = 90
 _LONGEST = 1_000
-"""Letters of a word or phrase that count."""
+"""Significant characters of a word or phrase."""
 _SHOWN = 100
-"""So many words of a query are looked for in a passage to be shown."""
+"""Maximum number of query terms marked in a snippet."""
 
 
 class _Fold(dict[int, str]):
-    """Letters without case and accents, one for one, so that offsets stay."""
+    """Character map that removes case and accents and preserves offsets."""
 
     def __missing__(self, code: int) -> str:
         letter = chr(code)
@@ -41,19 +41,19 @@ _FOLD = _Fold()
 
 
 def fold(text: str) -> str:
-    """The text without case and accents; as long as before."""
+    """Return the text without case and accents. Its length is unchanged."""
     return text.lower() if text.isascii() else text.translate(_FOLD)
 
 
 def plain_words(text: str) -> str:
-    """The words of a text, folded, with one space between them."""
+    """Return the folded words of a text, separated by single spaces."""
     marks = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     return " ".join(_BREAK.split(marks.casefold())).strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One word or phrase of a query. `weight`: what a match counts beside that of another term."""
+    """A word or phrase of a query. `weight` is the relative score of a match."""
 
     text: str
     prefix: bool
@@ -62,21 +62,21 @@ class Term:
 
     @property
     def substring(self) -> str | None:
-        """The text to look for letter by letter, where its script puts no spaces between words."""
+        """The text for a substring search if its script has no spaces between words, else None."""
         return self.text if NO_SPACES.search(self.text) else None
 
     def matcher(self, sqlite: bool) -> str:
-        """The term in the language of the index; holds nothing that the index would read as an operator."""
+        """Return the term in the query syntax of the index, with operators escaped."""
         if sqlite:
             quoted = self.text.replace('"', '""')
-            # The index folds the accents of Latin letters only: й is one letter to it, or и and a mark.
+            # The index folds accents of Latin letters only: it treats й as one letter, or as и with a mark.
             forms = dict.fromkeys((quoted, unicodedata.normalize("NFD", quoted)))
             return " OR ".join(f'"{form}"{" *" if self.prefix else ""}' for form in forms)
         words = plain_words(self.text).split()
         return " <-> ".join(words) + (":*" if self.prefix else "")
 
     def pattern(self) -> str:
-        """A regular expression for the term in folded text."""
+        """Return a regular expression that matches the term in folded text."""
         if self.substring:
             return re.escape(fold(self.text))
         words = [_MARKS.join(map(re.escape, word)) + _MARKS for word in plain_words(self.text).split()]
@@ -84,12 +84,12 @@ class Term:
 
 
 AnyOf = tuple[Term, ...]
-"""Terms of which one has to be there: a word and its other forms, or what `OR` joins."""
+"""Alternative terms: a word with its other forms, or terms joined by `OR`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A document matches that has a term of each group in `wanted`, none in `unwanted`, and passes every filter."""
+    """Matches documents with a term of each group in `wanted` and none in `unwanted` that pass all filters."""
 
     wanted: tuple[AnyOf, ...]
     unwanted: tuple[Term, ...]
@@ -97,12 +97,12 @@ class Query:
 
     @property
     def shown(self) -> list[Term]:
-        """The terms that are marked in a snippet."""
+        """The terms to mark in a snippet."""
         return list(chain.from_iterable(self.wanted))[:_SHOWN]
 
 
 def parse(words: str) -> Query:
-    """Read a query: words, "phrases", prefix*, -without, this OR that. Punctuation is ignored. Filters are not read here."""
+    """Parse words, "phrases", prefix*, -without and this OR that. Ignores punctuation; filters are parsed elsewhere."""
     wanted: list[AnyOf] = []
     unwanted: list[Term] = []
     joins = False
@@ -120,7 +120,7 @@ def parse(words: str) -> Query:
 
 
 def _terms(words: str) -> Iterator[tuple[bool, Term | None]]:
-    """Each term, and whether it is unwanted; None for the word OR."""
+    """Yield terms and whether they are unwanted; None represents OR."""
     cleaned = unicodedata.normalize("NFC", words.encode("utf-8", "replace").decode()).replace("\x00", " ")
     for match in _PART.finditer(cleaned):
         minus, phrase, star, bare_minus, bare = match.groups()
@@ -136,7 +136,7 @@ def _terms(words: str) -> Iterator[tuple[bool, Term | None]]:
 
 
 def _beginning(text: str) -> Term:
-    """The whole words at the beginning of a very long phrase; of one very long word its first letters."""
+    """Return the whole words at the start of a very long phrase, or the first characters of a very long word."""
     words = _BREAK.split(text[: _LONGEST + 1])
     last = words[-1]
     if not last or len(last) > _LONGEST or not plain_words(text[: _LONGEST + 1 - len(last)]):
@@ -145,13 +145,13 @@ def _beginning(text: str) -> Term:
 
 
 def likeness(text: str, query: Query) -> int:
-    """How many of the words are in a text."""
+    """Return the number of query terms in the text."""
     folded = fold(unicodedata.normalize("NFC", text))
     return sum(re.search(term.pattern(), folded) is not None for term in query.shown)
 
 
 def snippet(text: str, query: Query) -> str:
-    """A line of the text around the first place that was found, with each find in [brackets]."""
+    """Return one line of text around the first match, with matches in [brackets]."""
     pattern = re.compile("|".join(term.pattern() for term in query.shown) or r"(?!)")
     folded = fold(text)
     first = pattern.search(folded)

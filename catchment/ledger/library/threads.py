@@ -1,9 +1,8 @@
-"""Conversations, as they are kept: each message of mail has the number of its thread, which is the least content in it.
+"""Storage of mail threads. A thread's number is the smallest content ID in it.
 
-`catchment.ledger.library.conversations` decides which messages belong together, for all messages that a new or a
-forgotten message may affect:
-those of the threads that have a name in common with it, and the replies of its subject that name nobody. So the
-threads are those that all messages together give, in whatever order they came. A thread takes messages of any source.
+`catchment.ledger.library.conversations` computes the threads. It is called with all messages that a new or deleted message can
+affect: those of threads sharing an identifier with it, and the replies with its subject that name no known message. The result
+is therefore the same as for all messages together, in any order. Threads may span sources.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ MAIL = "message/rfc822"
 """The media type of a message."""
 
 _MOST = 2_000
-"""So many messages are looked at again for the sake of a few. A thread that has more is not taken apart: it only grows."""
+"""Maximum number of messages reconsidered at once. Larger threads are never split; they only grow."""
 _AT_ONCE = 200
-"""So few new messages are looked at together, that those they concern seldom are too many."""
+"""Number of new messages processed together: few enough that the affected ones rarely exceed the maximum."""
 
 
 class _Known(NamedTuple):
-    """A message that has a thread. A settled one is there to be answered, and its thread is not taken apart."""
+    """A message with a thread. If `settled`, it is only a candidate for replies, and its thread is not split."""
 
     thread: int
     orphan: bool
@@ -53,9 +52,9 @@ class _Known(NamedTuple):
 
 
 def add(writing: Writing, said: Iterable[tuple[int, Document]]) -> None:
-    """Give those of new contents (their ids, and what they say) that are messages their threads."""
+    """Assign threads to the messages among new contents (ID, document)."""
     for part in in_parts(((number, document) for number, document in said if document.media_type == MAIL), _AT_ONCE):
-        # The normalizer's part for mail takes 30 ms to load, and most processes that read the ledger need none of it.
+        # Imported on use: the mail module takes 30 ms to load, and most processes do not need it.
         from catchment.ledger.library.conversations import envelope
 
         new = {number: envelope(str(number), document) for number, document in part}
@@ -68,7 +67,7 @@ def add(writing: Writing, said: Iterable[tuple[int, Document]]) -> None:
 
 
 def forget(writing: Writing, content_ids: Collection[int]) -> None:
-    """Take messages out of their threads before their contents go; those that are left find each other anew."""
+    """Remove messages from their threads before their contents are deleted, and recompute the threads of the rest."""
     gone = among(writing, mails.c.content_id, content_ids)
     threads = set(writing.execute(select(mails.c.thread).where(gone)).scalars())
     if not threads:
@@ -82,7 +81,7 @@ def forget(writing: Writing, content_ids: Collection[int]) -> None:
 
 
 def _arrange(writing: Writing, new: Mapping[int, Envelope], near: Mapping[int, int]) -> None:
-    """Find the threads of new messages, and those of the messages near them (content, thread) again."""
+    """Compute the threads of new messages and of the affected ones in `near` (content to thread)."""
     from catchment.ledger.library.conversations import Joined, orphans, threads
 
     known = _load(writing, near)
@@ -119,11 +118,11 @@ def _save(
         writing.execute(update(mails).where(mails.c.content_id == bindparam("content")), changed)
 
 
-# What a message may concern
+# Affected messages
 
 
 def _sharing(reading: Reading, names: Collection[int]) -> dict[int, int]:
-    """The messages that have one of these names or name it, and their threads."""
+    """Return the messages that have or mention one of these names, with their threads."""
     statement = (
         select(mails.c.content_id, mails.c.thread)
         .join(mail_names, mail_names.c.content_id == mails.c.content_id)
@@ -135,7 +134,7 @@ def _sharing(reading: Reading, names: Collection[int]) -> dict[int, int]:
 
 
 def _orphans_that_may_answer(reading: Reading, new: Iterable[Envelope]) -> dict[int, int]:
-    """The replies that name nobody and may answer one of these, by their subject and moment; and their threads."""
+    """Return unmatched replies that may answer one of these messages, by subject and time, with their threads."""
     from catchment.ledger.library.conversations import SKEW, WINDOW
 
     moments: defaultdict[int, list[int]] = defaultdict(list)
@@ -157,7 +156,7 @@ def _orphans_that_may_answer(reading: Reading, new: Iterable[Envelope]) -> dict[
 
 
 def _candidates(reading: Reading, replies: Iterable[Envelope], known: Collection[int]) -> dict[int, _Known]:
-    """The messages that these replies may answer, by their subject and moment, as far as they are not known."""
+    """Return the messages that these replies may answer, by subject and time, except those in `known`."""
     from catchment.ledger.library.conversations import MAX_CANDIDATES, SKEW, WINDOW
 
     moments: defaultdict[int, list[datetime]] = defaultdict(list)
@@ -174,7 +173,7 @@ def _candidates(reading: Reading, replies: Iterable[Envelope], known: Collection
 
 
 def _load(reading: Reading, near: Mapping[int, int]) -> dict[int, _Known]:
-    """These messages (content, thread), and all others of their threads as far as there are not too many."""
+    """Load these messages (content to thread) and the rest of their threads, up to the maximum."""
     threads = set(near.values())
     sizes = select(mails.c.thread, func.count()).where(among(reading, mails.c.thread, threads)).group_by(mails.c.thread)
     whole: set[int] = set()
@@ -209,7 +208,7 @@ def _known(row: AnyRow, *, settled: bool) -> _Known:
 
 
 def _names(message: Envelope) -> list[int]:
-    """What a message is called, and then all that it names; identifiers can be longer than a database indexes."""
+    """Return the name of a message and the names it mentions, as hashes, since identifiers may be too long to index."""
     from catchment.ledger.library.conversations import identifiers
 
     return list(dict.fromkeys(map(_number, identifiers(message))))
@@ -223,5 +222,5 @@ def _base(message: Envelope) -> int | None:
 
 
 def _number(text: str) -> int:
-    """63 bits that stand for a text."""
+    """Return a 63-bit hash of the text."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8]) >> 1

@@ -1,4 +1,4 @@
-"""The words of the index, as FTS5 folded them: lower case, without accents. On PostgreSQL the index has no such list."""
+"""The vocabulary of the search index, as folded by FTS5: lower case, without accents. Not available on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from catchment.ledger.db.database import Reading, Store, json_list
 _INDEXES = ("chunk_index", "document_index")
 _SAMPLE = 300
 _MOST = 20_000
-"""Words read from the vocabulary at once; a prefix of three letters has fewer, except in libraries of millions of passages."""
+"""Maximum number of words per query. Only libraries with millions of chunks exceed it for a prefix of three letters."""
 
 
 class Vocabulary:
-    """The words of one library, read when asked."""
+    """The words of one library, read on demand."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def beginning(self, prefix: str) -> dict[str, int]:
-        """The words with a prefix of letters and digits, each with the number of passages and names that have it."""
+        """Return the words with this prefix of letters and digits, each with its number of chunks and document names."""
         if not prefix:
             return {}
-        # No word continues with a letter beyond the last one of Unicode.
+        # U+10FFFF sorts after every character of a word.
         return self._words("term >= :first AND term < :last", {"first": prefix, "last": f"{prefix}\U0010ffff"})
 
     def among(self, words: Collection[str]) -> dict[str, int]:
-        """Those of the words that occur, each with the number of passages and names that have it."""
+        """Return which of these words occur, each with its number of chunks and document names."""
         return (
             self._words("term IN (SELECT value FROM json_each(:words))", {"words": json_list(words)}) if words else {}
         )
 
     def languages(self) -> set[str]:
-        """The languages of a sample of the documents, as ISO 639-1 codes."""
+        """Return the languages of a sample of documents, as ISO 639-1 codes."""
         evenly = (
             "SELECT DISTINCT language FROM contents WHERE language IS NOT NULL AND id IN (SELECT content_id FROM documents"
             f" WHERE id % (SELECT coalesce(max(id), 0) / {_SAMPLE} + 1 FROM documents) = 0)"
@@ -56,7 +56,7 @@ class Vocabulary:
 
 
 def _vocabulary(reading: Reading, index: str) -> str:
-    """The name of the table with the words of an index; it belongs to the connection and takes no room."""
+    """Return the name of the FTS5 vocabulary table of an index. It belongs to the connection and uses no disk space."""
     name = f"temp.{index}_words"
     reading.connection.exec_driver_sql(
         f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab('main', '{index}', 'row')"

@@ -1,4 +1,4 @@
-"""Documents that leave, return or change their name; withdrawn ones are kept aside until they are purged."""
+"""Withdrawal, restoration, renaming and deletion of documents. Withdrawn documents remain until they are purged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catchment.ledger.library import before_images, threads, word_index
 
 
 def withdraw_items(writing: Writing, item_ids: Iterable[int]) -> None:
-    """Take the documents of these items out of every listing and search; their rows stay, for a return or an undo."""
+    """Remove the documents of these items from listings and searches. Rows remain, for a return or an undo."""
     for part in in_parts(item_ids):
         _withdraw(writing, documents.c.item_id.in_(part))
         writing.execute(update(items).where(items.c.id.in_(part)).values(content_hash=None))
@@ -28,7 +28,7 @@ def _withdraw(writing: Writing, which: ColumnElement[bool]) -> None:
 
 
 def restore_items(writing: Writing, item_ids: Iterable[int]) -> None:
-    """Bring the withdrawn documents of these items back as they were."""
+    """Restore the withdrawn documents of these items."""
     for part in in_parts(item_ids):
         withdrawn = documents.c.item_id.in_(part) & documents.c.removed_at.is_not(None)
         found = writing.execute(
@@ -46,9 +46,9 @@ def restore_items(writing: Writing, item_ids: Iterable[int]) -> None:
 
 
 def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
-    """Let documents follow their items (id, old locator, new locator); a title that was the file's name follows too."""
+    """Apply moves of items (ID, old locator, new locator) to their documents. Titles equal to the file name change too."""
     for part in in_parts([item_id for item_id, _, _ in moves]):
-        # All of them first: they may have taken one another's places.
+        # All before-images first, because the items may have exchanged their locators.
         before_images.keep(writing, documents.c.item_id.in_(part) & documents.c.removed_at.is_(None))
     for part in in_parts(moves):
         names = {item_id: (old, new) for item_id, old, new in part}
@@ -74,7 +74,7 @@ def _places(writing: Writing, which: ColumnElement[bool]) -> list[tuple[int, str
 
 
 def forget_items(writing: Writing, item_ids: Iterable[int]) -> None:
-    """Delete items with all that came of them; the history alone stays."""
+    """Delete items with all derived data except the history."""
     for part in in_parts(item_ids):
         mine = documents.c.item_id.in_(part)
         content_ids = writing.execute(select(documents.c.content_id).where(mine).distinct()).scalars().all()
@@ -89,7 +89,7 @@ def forget_items(writing: Writing, item_ids: Iterable[int]) -> None:
 
 
 def sizes_of_items(reading: Reading, item_ids: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The items, each with the characters of text that its document has."""
+    """Yield the items with the size of their documents' text in characters."""
     size = func.coalesce(func.length(contents.c.text), 0)
     statement = (
         select(items.c.id, size)
@@ -102,12 +102,12 @@ def sizes_of_items(reading: Reading, item_ids: Iterable[int]) -> Iterator[tuple[
 
 
 def forget_formers(writing: Writing, which: ColumnElement[bool]) -> None:
-    """Let go of what was kept to undo syncs, and of the contents that nothing else has."""
+    """Delete before-images and the contents used by nothing else."""
     drop_unused(writing, before_images.forget(writing, which))
 
 
 def unused(reading: Reading) -> Sequence[int]:
-    """The contents that no document has or had, as far as is kept. Looks at all of them."""
+    """Return the contents that no document or before-image uses. Scans all contents."""
     return reading.execute(select(contents.c.id).where(~_is_used())).scalars().all()
 
 
@@ -118,7 +118,7 @@ def _is_used() -> ColumnElement[bool]:
 
 
 def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:
-    """Delete those of these contents that no document has or had, as far as is kept, with their passages and index rows."""
+    """Delete those contents that no document or before-image uses, with their chunks and index entries."""
     for part in in_parts(content_ids):
         those = select(contents.c.id).where(contents.c.id.in_(part), ~_is_used())
         gone = writing.execute(those).scalars().all()

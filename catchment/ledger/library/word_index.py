@@ -1,7 +1,7 @@
-"""The index of words: FTS5 on SQLite, tsvector on PostgreSQL. What differs between the two is here and in `pairs`.
+"""The full-text index: FTS5 on SQLite, tsvector on PostgreSQL. Differences between them are handled here and in `bigrams`.
 
-Passages are indexed once for each content; names (title, aliases, path, and what the properties say) once for each live
-document. Texts in scripts without spaces between words are in the index of `pairs` as well.
+Chunks are indexed once per content. Names (title, aliases, path and property texts) are indexed once per live document. Texts
+in scripts without spaces are also in the `bigrams` index.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _POSTGRES = (
 _INDEXES = ("chunk_index", "document_index", bigrams.CHUNKS, bigrams.DOCUMENTS)
 
 NAMES = ("id", "title", "aliases", "path", "properties")
-"""The columns of a document that its names are indexed from."""
+"""The document columns that are indexed as names."""
 
 _TEXTS_AT_ONCE = 50
 _AT_ONCE = 100
-"""Terms of a query in one statement: a database takes no more than some hundreds of questions."""
+"""Maximum number of query terms per statement. Databases limit the number of subqueries to a few hundred."""
 
 _ASIDE_WEIGHT = 0.5
-"""What a passage counts in which a message only quotes, or is signed: who says it comes before those who quote it."""
+"""Score factor of quotations and signatures in mail, so that the original message precedes its quotations."""
 
 _ALL_NAMES = "title || ' ' || aliases || ' ' || path || ' ' || properties"
 _WEIGHTS = {"title": "A", "aliases": "B", "path": "D", "properties": "D"}
@@ -69,7 +69,7 @@ _WEIGHTS = {"title": "A", "aliases": "B", "path": "D", "properties": "D"}
 
 _EACH = """SELECT found.content_id, chunk_id, score, mails.thread, 1 AS alike
     FROM found LEFT JOIN mails ON mails.content_id = found.content_id"""
-# A thread has the number of a content in it, so that no other content has the same.
+# A thread's number is the ID of a content in it, so no content outside the thread has the same.
 _OF_THREAD = "OVER (PARTITION BY coalesce(mails.thread, found.content_id)"
 _BY_THREAD = f"""SELECT content_id, chunk_id, score, thread, alike FROM (
         SELECT found.content_id, chunk_id, score, mails.thread AS thread, count(*) {_OF_THREAD}) AS alike,
@@ -107,13 +107,13 @@ _LATEST = f"""candidate AS (
 
 
 def create(connection: Connection) -> None:
-    """Make the index in an empty database."""
+    """Create the index in an empty database."""
     for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES:
         connection.exec_driver_sql(statement)
 
 
 def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
-    """Index new passages: (chunk id, heading, text)."""
+    """Index new chunks (ID, heading, text)."""
     if not rows:
         return
     if writing.sqlite:
@@ -133,7 +133,7 @@ def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
 
 
 def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
-    """Take the passages of contents out of the index, while they still are in their table."""
+    """Remove the chunks of contents from the index, before they are deleted."""
     old = list(passages(writing, content_ids))
     if not old:
         return
@@ -147,7 +147,7 @@ def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
 
 
 def passages(reading: Reading, content_ids: Collection[int]) -> Iterator[tuple[int, str, str]]:
-    """The passages of contents: (chunk id, heading, text). A text is read once, for a long one has thousands of them."""
+    """Yield the chunks of contents as (ID, heading, text). Reads each text once, since a long one has thousands of chunks."""
     columns = chunks.c.content_id, chunks.c.id, chunks.c.heading, chunks.c.start, chunks.c.stop
     spans: defaultdict[int, list[AnyRow]] = defaultdict(list)
     for row in reading.execute(select(*columns).where(among(reading, chunks.c.content_id, content_ids))):
@@ -159,12 +159,12 @@ def passages(reading: Reading, content_ids: Collection[int]) -> Iterator[tuple[i
 
 
 def learn_names(writing: Writing, which: ColumnElement[bool]) -> None:
-    """Index the names of documents that are live and not indexed."""
+    """Index the names of live documents that are not indexed yet."""
     add_names(writing, _names(writing, which))
 
 
 def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Index the `NAMES` of live documents that are not indexed."""
+    """Index the `NAMES` of live documents that are not indexed yet."""
     if not rows:
         return
     if writing.sqlite:
@@ -181,7 +181,7 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
-    """Take the names of live documents out of the index, before they change or leave."""
+    """Remove the names of live documents from the index, before they change or are withdrawn."""
     rows = _names(writing, which)
     if not rows:
         return
@@ -197,7 +197,7 @@ def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
 
 
 def _as_one(row: tuple[Any, ...]) -> tuple[int, str]:
-    """The id and all names of a document in one text, in the order of `_ALL_NAMES`."""
+    """Return the ID and all names of a document as one text, in the order of `_ALL_NAMES`."""
     number, *names = row
     return number, " ".join(names)
 
@@ -211,9 +211,9 @@ def _names(reading: Reading, which: ColumnElement[bool]) -> list[tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class IndexHit:
-    """A content that matches, with its best passage (None when only a name matched).
+    """A matching content and its best chunk (None if only a name matched).
 
-    `thread` is that of a message, None for other contents; `alike` are the contents of it that match, where they were counted.
+    `thread` is None for contents other than mail. `alike` is the number of matching contents in the thread, if counted.
     """
 
     content_id: int
@@ -224,10 +224,10 @@ class IndexHit:
 
 
 def find(reading: Reading, query: Query, limit: int, offset: int, *, by_thread: bool) -> tuple[list[IndexHit], int]:
-    """The contents that match, best first, and how many there are; without wanted terms, the latest first.
+    """Return the matching contents, best first, and their total number. Without wanted terms, the latest come first.
 
-    A term may be in any passage or name of a document. `by_thread`: of each thread only the best. Of very many terms, the
-    first hundred determine the order.
+    Each term may match any chunk or name of a document. `by_thread` returns only the best content of each thread. Only the
+    first hundred terms affect the order.
     """
     parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
     rest = _having_the_rest(reading, query)
@@ -252,7 +252,7 @@ def find(reading: Reading, query: Query, limit: int, offset: int, *, by_thread: 
 
 
 def passing(reading: Reading, query: Query, document_ids: Collection[int]) -> set[int]:
-    """Which of these documents pass the filters of a query."""
+    """Return which of these documents pass the filters of the query."""
     if not query.filters or not document_ids:
         return set(document_ids)
     parameters: dict[str, Any] = {}
@@ -266,14 +266,14 @@ def _passes(reading: Reading, query: Query, parameters: dict[str, Any]) -> list[
 
 
 _Asked = tuple[str, str]
-"""Queries for the passages, and for the documents whose names have a term."""
+"""Queries for the chunks, and for the documents whose names match."""
 
 
 def _having_the_rest(reading: Reading, query: Query) -> list[int] | None:
-    """The contents that meet what is beyond the first hundred terms; None where nothing is."""
+    """Return the contents that match the terms beyond the first hundred; None if there are no such terms."""
     found: list[int] | None = None
     for start in range(_AT_ONCE, max(len(query.wanted), len(query.unwanted)), _AT_ONCE):
-        # Where there are only unwanted ones left, one that is wanted tells among what to look.
+        # If only unwanted terms are left, a wanted term provides the candidates.
         terms = query.wanted[start : start + _AT_ONCE] or query.wanted[:1]
         parameters: dict[str, Any] = {}
         without = query.unwanted[start : start + _AT_ONCE]
@@ -297,7 +297,7 @@ def _ask_all(
     among_these: Collection[int] | None,
     parameters: dict[str, Any],
 ) -> tuple[list[_Asked], list[str]]:
-    """The queries for each wanted term, and the conditions that a content has all of them, no unwanted one, and is of these."""
+    """Return a query for each wanted term, and the conditions that combine all terms and `among_these`."""
     asked = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(wanted)]
     conditions = [_content_in(*one) for one in asked] if len(asked) > 1 else []
     conditions += [f"NOT {_content_in(*_ask(reading, f'u{n}', term, parameters))}" for n, term in enumerate(unwanted)]
@@ -319,7 +319,7 @@ def _ask_any(reading: Reading, key: str, terms: AnyOf, parameters: dict[str, Any
 
 
 def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> _Asked:
-    """Queries for the passages, and for the documents whose names have this term, with scores."""
+    """Return scored queries for the chunks and for the documents whose names match the term."""
     if term.substring is not None:
         return _ask_letters(reading, key, term.substring, parameters)
     parameters[key] = term.matcher(reading.sqlite)
@@ -339,7 +339,7 @@ def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> 
 
 
 def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> _Asked:
-    """Scripts that write no spaces have no words to index: what may hold these letters is read through."""
+    """Return queries for a substring, for scripts without spaces: the bigram index yields candidates, which are then read."""
     pattern = "%" + letters.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     parameters |= {key: pattern, f"{key}d": unicodedata.normalize("NFD", pattern)}
     like = "LIKE" if reading.sqlite else "ILIKE"
@@ -355,7 +355,7 @@ def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str,
 
 
 def check(reading: Reading) -> list[str]:
-    """What is in the index and not in the tables, or the other way round."""
+    """Return differences between the index and the tables."""
     findings = []
     for index, letters, kept, what in (
         ("chunk_index", bigrams.CHUNKS, "SELECT id FROM chunks", "Passage"),
@@ -379,7 +379,7 @@ def check(reading: Reading) -> list[str]:
 
 
 def check_letters(reading: Reading) -> list[str]:
-    """The first text with letters that the index of letters lacks, or without any that it has. Reads every text."""
+    """Return the first differences between the bigram index and the texts. Reads every text."""
     names = _in_order(reading, f"SELECT id, {_ALL_NAMES} AS words FROM document_names")
     findings = []
     for table, told, what in (
@@ -396,11 +396,11 @@ def check_letters(reading: Reading) -> list[str]:
 
 
 def _foreign_passages(reading: Reading) -> Iterator[tuple[int, str]]:
-    """The passages of contents that are not in ASCII alone, with their texts.
+    """Yield the chunks of contents that are not pure ASCII, with their texts.
 
-    They are cut out here: a database goes through the text from its beginning for each passage, 145 s for one of 10 MB.
+    Slices in Python: the database scans the text from its start for each chunk, which takes 145 s for 10 MB.
     """
-    # The plus keeps SQLite from going by content, and then sorting all passages in memory.
+    # The plus keeps SQLite from using the index by content, which would require sorting all chunks in memory.
     size = "length(CAST(text AS BLOB))" if reading.sqlite else "octet_length(text)"
     rows = f"""SELECT id, content_id, start, stop FROM chunks
         WHERE +content_id IN (SELECT id FROM contents WHERE length(text) < {size})"""
@@ -417,9 +417,9 @@ def _in_order(reading: Reading, query: str) -> Iterator[AnyRow]:
 
 
 def check_ways(reading: Reading) -> list[str]:
-    """Which index of words has pages that no search comes to: SQLite compares what is on them, one after the other.
+    """Detect index pages that no search reaches. SQLite's integrity check only compares the pages with each other.
 
-    How FTS5 numbers its pages: https://www.sqlite.org/fts5.html and the head of `fts5_index.c`.
+    FTS5 page numbers are described at https://www.sqlite.org/fts5.html and at the top of `fts5_index.c`.
     """
     for index in _INDEXES if reading.sqlite else ():
         ask = reading.connection.exec_driver_sql
@@ -434,12 +434,12 @@ def check_ways(reading: Reading) -> list[str]:
 
 
 _LARGE = 200_000
-"""From so many characters on the passages of a text are cut out before they are compared, see `_foreign_passages`."""
+"""Size in characters from which the chunks of a text are sliced before the comparison; see `_foreign_passages`."""
 
 
 def check_words(writing: Writing) -> None:
-    """Let SQLite compare every indexed word with the texts; raises what the driver raises when they differ."""
-    # What is made for the comparison never is the ledger's.
+    """Compare the index with the texts, using SQLite's integrity check. Raises the driver's error if they differ."""
+    # The tables made for the comparison are rolled back.
     with writing.connection.begin_nested() as aside:
         _cut_out_large(writing)
         for index in _INDEXES:
@@ -448,7 +448,7 @@ def check_words(writing: Writing) -> None:
 
 
 def _cut_out_large(writing: Writing) -> None:
-    """Let the view that the index of words is compared with have the passages of large texts ready."""
+    """Replace the view used by the integrity check with one that has the chunks of large texts precomputed."""
     run = writing.connection.exec_driver_sql
     large = run(f"SELECT content_id FROM chunks GROUP BY 1 HAVING max(stop) > {_LARGE}").scalars().all()
     if not large:
