@@ -66,23 +66,23 @@ async def bring_up_to_date(
                 await _broken(opened, reported.error or reported)
                 raise
     except NoConsent as reason:
-        await name_run(f"{name}: left alone without consent")
+        await name_run(f"{name}: skipped, no consent")
         return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
     except NotNow as reason:
-        await name_run(f"{name}: left alone")
+        await name_run(f"{name}: skipped")
         await schedule_next(name, reason.until)
         return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
     except TryAgain:
         if deployment.id is None:
             raise
-        await name_run(f"{name}: asked for again, for another run is at work")
+        await name_run(f"{name}: coalesced, another run is active")
         return await coalesce_into_next(name, _AGAIN_SECONDS, deep=deep, plan=plan)
     except (LedgerError, HomeUnavailable) as error:
         # Without its cause: that has statements and paths, which Prefect would log.
         raise error from None
     except httpx.HTTPError as error:
         # From the Prefect server: a connector raises SourceError. A crashed run is recovered, a failed one is not.
-        message = f"The Prefect server did not answer ({type(error).__name__}); the sync goes on in a new run"
+        message = f"The Prefect server did not respond ({type(error).__name__}); the sync continues in a new run"
         return State(type=StateType.CRASHED, name="Crashed", message=message)
 
 
@@ -141,8 +141,8 @@ async def _stopped(opened: Session) -> State:
 async def _withdrawn(opened: Session) -> State:
     """End where consent did: what was read is the purge's to delete, and the next run says why it reads nothing."""
     await opened.call(opened.sync.finish, "cancelled")
-    await report(opened, "until consent ended")
-    return State(type=StateType.COMPLETED, name="Skipped", message="Consent has ended or was withdrawn meanwhile")
+    await report(opened, "until consent expired")
+    return State(type=StateType.COMPLETED, name="Skipped", message="Consent expired or was withdrawn")
 
 
 async def _broken(opened: Session, error: CatchmentError) -> None:
@@ -184,13 +184,13 @@ async def _failed(opened: Session, error: SourceError) -> State:
     sync = opened.sync
     await opened.call(sync.finish, "failed", error)
     if isinstance(error, RateLimited):
-        await name_run(f"{sync.source.name}: waits for its host")
+        await name_run(f"{sync.source.name}: waiting for its host")
         await schedule_next(sync.source.name, await opened.call(sync.next_retry))
         return State(
-            type=StateType.COMPLETED, name="Waiting", message="The host asked to wait; another run goes on then"
+            type=StateType.COMPLETED, name="Waiting", message="Rate limit of the host; continues in another run"
         )
     held = sync.outcome == "quarantined"
-    get_run_logger().error("the source cannot be read: %s", type(error).__name__)
+    get_run_logger().error("source not readable: %s", type(error).__name__)
     await name_run(f"{sync.source.name}: {'held' if held else 'failed'}")
     if not held:
         return State(type=StateType.FAILED, name="Failed", message=f"{type(error).__name__}; nothing was deleted")

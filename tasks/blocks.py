@@ -14,4 +14,4 @@ def read_block(name: str) -> str:
         with get_client(sync_client=True) as client:
             return str(client.read_block_document_by_name(name, "secret").data["value"])
     except ObjectNotFound:
-        raise LoginFailed(f"the server has no Secret block {name}; make it in the UI, under Blocks") from None
+        raise LoginFailed(f"Secret block {name}: not found; create it in the Prefect UI under Blocks") from None

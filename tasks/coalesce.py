@@ -23,7 +23,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
-HANDED_ON = "Handed on"
+HANDED_ON = "Coalesced"
 """The name of the state of a run whose work another run does; the last word of its message is the ID of that run."""
 
 _WAITED = timedelta(seconds=3)
@@ -36,8 +36,8 @@ async def coalesce_into_next(name: str, seconds: float, *, deep: bool, plan: str
     """Request one more run of this run's deployment, so many seconds after this one; return the state that this one ends in."""
     moment = datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)
     parameters = {"deep": deep, "plan": plan}
-    if (run := await ask_for_another(f"{name}: goes on", moment, f"after {flow_run.id}", parameters)) is None:
-        message = "Its deployment was deleted meanwhile; what is left is done once the source is deployed again"
+    if (run := await ask_for_another(f"{name}: continued", moment, f"after {flow_run.id}", parameters)) is None:
+        message = "The deployment was deleted; the rest is done when the source is deployed again"
         return State(type=StateType.COMPLETED, name="Skipped", message=message)
     return _handed_on(run)
 
@@ -96,4 +96,4 @@ def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _handed_on(run: UUID) -> State[None]:
     """The state of a run whose work the other run does."""
-    return State(type=StateType.COMPLETED, name=HANDED_ON, message=f"What is left is done by the run {run}")
+    return State(type=StateType.COMPLETED, name=HANDED_ON, message=f"Continued by run {run}")

@@ -22,7 +22,7 @@ class Reported(CatchmentError):
         self.error = error
 
     def __str__(self) -> str:
-        return f"{self.args[0]}; what happened in full: catchment status"
+        return f"{self.args[0]} (details: catchment status)"
 
 
 async def in_thread(step: Callable[..., R], *arguments: Any, executor: Executor | None = None, **named: Any) -> R:

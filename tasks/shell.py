@@ -34,9 +34,7 @@ def run_in_flow(
     except OSError as error:
         why = error.strerror or type(error).__name__
     room = os.environ.get("TMPDIR", "/tmp")
-    raise HomeUnavailable(
-        f"a program could not be run ({why}); see whether there is room in {room} for temporary files"
-    )
+    raise HomeUnavailable(f"a program could not be run ({why}); check that {room} has room for temporary files")
 
 
 async def _run(

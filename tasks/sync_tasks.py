@@ -57,7 +57,9 @@ async def discover(sync: int, deep: bool) -> dict[str, int]:
     """List the source and record what is different."""
     opened = current(sync)
     progress = await opened.call(opened.sync.discover, deep=deep)
-    get_run_logger().info("%d differences, %d jobs", progress.listed, progress.jobs)
+    get_run_logger().info(
+        "Found %s new or changed items; queued %s jobs.", f"{progress.listed:,}", f"{progress.jobs:,}"
+    )
     return progress.summary()
 
 
@@ -92,17 +94,17 @@ async def process_item(sync: int, job: int) -> State | str:
         trouble = await opened.call(opened.sync.process_alone, job)
         if trouble is before and await opened.call(opened.sync.is_left, job):
             # A quota or the pace of its host is used up, or the sync was asked to stop.
-            return State(type=StateType.FAILED, name=LATER, message="nothing more may be begun now")
+            return State(type=StateType.FAILED, name=LATER, message="no further jobs can be claimed now")
     if trouble is None:
         return "done"
     log = get_run_logger()
     failure = trouble.failure
     log.warning("attempt %d: %s (%s): %s", trouble.attempt, failure.reason, failure.error, failure.message)
     if trouble.retry_at is None:
-        log.error("in quarantine; to see it: catchment quarantine show %d", job)
+        log.error("quarantined; see `catchment quarantine show %d`", job)
         message = f"{failure.reason} after attempt {trouble.attempt}"
         return State(type=StateType.FAILED, name=QUARANTINED, message=message)
     if trouble.waits(IN_RUN_SECONDS) is None:
         later = f"not before {trouble.retry_at:%H:%M:%S} UTC"
         return State(type=StateType.FAILED, name=LATER, message=later)
-    raise TryAgain("the item failed; it is tried again in this run")
+    raise TryAgain("the item failed; it is retried in this run")

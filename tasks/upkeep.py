@@ -23,7 +23,7 @@ _MOST_TEXT = 1_000_000_000
 _RESULTS = timedelta(days=CachePolicy.model_fields["days"].default)
 
 
-@task(name="forget-deleted", task_run_name="forget what was deleted {days} days ago", persist_result=False)
+@task(name="forget-deleted", task_run_name="expire undo data older than {days} days", persist_result=False)
 async def forget_deleted(days: int) -> int:
     """Delete for good the items that are gone for so long, with their withdrawn documents; how many.
 
@@ -32,7 +32,7 @@ async def forget_deleted(days: int) -> int:
     return await in_thread(_forget_deleted, timedelta(days=days))
 
 
-@task(name="forget-results", task_run_name="forget old results", persist_result=False)
+@task(name="forget-results", task_run_name="delete old results", persist_result=False)
 async def forget_results() -> int:
     """Delete the result files that no cache policy asks for any more, and plans of that age; how many."""
     return await asyncio.to_thread(_forget_results, _RESULTS)

@@ -70,11 +70,13 @@ def publish(state: Running, findings: list[Finding]) -> None:
 
 def table(findings: list[Finding], now: datetime) -> str:
     """The findings as a Markdown table, and when they were made."""
-    lines = ["| probe | | what | what to do |", "|---|---|---|---|"]
+    lines = ["| probe | | finding | remedy |", "|---|---|---|---|"]
     for finding in findings:
         cells = map(_as_text, (finding.probe, _MARKS[finding.verdict], finding.said, finding.remedy))
         lines.append("| " + " | ".join(cells) + " |")
-    looked = f"Looked at {now:%Y-%m-%d %H:%M:%S} UTC; again after five minutes, or one while something is wrong."
+    looked = (
+        f"Last checked {now:%Y-%m-%d %H:%M:%S} UTC; rechecked every 5 minutes (every minute while something fails)."
+    )
     return "\n".join([*lines, "", looked])
 
 

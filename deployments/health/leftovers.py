@@ -43,9 +43,9 @@ class Leak:
 def files(home: Home) -> Finding:
     """Whether a file in `run` speaks of a process that is gone."""
     if stale := _stale(home):
-        said = f"{', '.join(path.name for path in stale)}: left by a process that is gone; harmless"
+        said = f"{', '.join(path.name for path in stale)}: left by a process that has exited; harmless"
         return Finding("locks", Verdict.WARN, said, _MEND)
-    return Finding("locks", Verdict.OK, "no lock and no file of a process that is gone")
+    return Finding("locks", Verdict.OK, "no locks or files of exited processes")
 
 
 def remove_files(home: Home) -> None:
@@ -69,12 +69,12 @@ def processes(home: Home, pids: Iterable[int]) -> Finding:
     """Whether processes of this home live although nothing is up. `pids` are those of this home."""
     left = sorted(pids)
     if running(home) is not None or not left:
-        return Finding("processes", Verdict.OK, "none is left over")
+        return Finding("processes", Verdict.OK, "none left over")
     kill = f"kill {' '.join(map(str, left))}"
     if starting(home) is not None:
-        said = "Catchment is being started, or hangs while it starts"
+        said = "Catchment is starting, or hangs during the start"
         return Finding("processes", Verdict.WARN, said, f"wait two minutes; if nothing happens: {kill}")
-    return Finding("processes", Verdict.WARN, f"{len(left)} live on although nothing is up", kill)
+    return Finding("processes", Verdict.WARN, f"{len(left)} still running although Catchment is stopped", kill)
 
 
 def by_home() -> dict[Path, list[int]]:
@@ -95,10 +95,10 @@ def in_prefect(home: Home, state: Running) -> list[Finding]:
     found = [_runs(Places.read(home), active)]
     if leaks:
         slots = "slot is" if len(leaks) == 1 else "slots are"
-        said = f"{len(leaks)} concurrency {slots} held by no run: what needs it waits for ever"
+        said = f"{len(leaks)} concurrency {slots} held by no run; runs that need them never start"
         found.append(Finding("slots", Verdict.FAIL, said, _MEND))
     else:
-        found.append(Finding("slots", Verdict.OK, "no concurrency slot is leaked"))
+        found.append(Finding("slots", Verdict.OK, "no leaked concurrency slots"))
     return found
 
 
@@ -113,7 +113,7 @@ def _runs(places: Places | None, active: list[dict[str, Any]]) -> Finding:
     """Whether the worker executes every run that the server has believed active for a while."""
     now = datetime.now(UTC)
     if places is not None and not places.is_current(now):
-        said = "the worker cannot write down which runs it executes, so nobody else can tell whether one is dead"
+        said = "the worker cannot record which runs it executes, so dead runs are not detected"
         return Finding("runs", Verdict.WARN, said, "make room on the disk of the home folder")
     executing = places.runs if places is not None else ()
     lost = Counter(
@@ -122,9 +122,9 @@ def _runs(places: Places | None, active: list[dict[str, Any]]) -> Finding:
         if run["id"] not in executing and now - datetime.fromisoformat(run["state"]["timestamp"]) > _STILL_FOR
     )
     if not lost:
-        return Finding("runs", Verdict.OK, "the worker executes every run that seems active")
+        return Finding("runs", Verdict.OK, "the worker executes all active runs")
     said = f"no worker executes {', '.join(f'{number} {name}' for name, number in lost.items())}"
-    restart = "wait a minute, the worker corrects them; else catchment down, then catchment up --detach"
+    restart = "wait a minute for the worker to correct them; otherwise: catchment down && catchment up --detach"
     return Finding("runs", Verdict.FAIL, said, restart)
 
 

@@ -47,14 +47,16 @@ def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[s
     """
     watches, most = limits.get("max_user_watches"), limits.get("max_user_instances")
     if watches is None or most is None:
-        return Finding("inotify", Verdict.OK, "this system has no inotify; schedules find what changed")
+        return Finding("inotify", Verdict.OK, "inotify is not available; only schedules find changes")
     others = max(0, used - ours)
     if needed + others > watches:
         enough = 1 << (2 * (needed + others)).bit_length()
-        said = f"{needed} folders are to be watched, others watch {others}, and this user may watch {watches}"
+        said = (
+            f"{needed} folders to watch and {others} watched by other programs, but the limit of this user is {watches}"
+        )
         return Finding("inotify", Verdict.WARN, said, f"sudo sysctl fs.inotify.max_user_watches={enough}")
     if instances >= most and not ours:
-        said = f"all {most} inotify instances of this user are taken"
+        said = f"all {most} inotify instances of this user are in use"
         return Finding("inotify", Verdict.WARN, said, f"sudo sysctl fs.inotify.max_user_instances={4 * most}")
     return Finding("inotify", Verdict.OK, f"watches needed {needed}, taken by others {others}, allowed {watches}")
 
@@ -112,18 +114,18 @@ def disks(home: Home, entries: Iterable[SourceEntry]) -> list[Finding]:
     """Whether the state, or a watched source, is on another computer's disk."""
     found = []
     if kind := network_disk(home.path):
-        said = f"the state is on {kind}; a database there is damaged sooner or later"
-        remedy = "catchment down; move the home folder to a disk of this machine and set CATCHMENT_HOME to it"
+        said = f"the home folder is on {kind}, where databases get damaged"
+        remedy = "catchment down; move the home folder to a local disk and set CATCHMENT_HOME"
         found.append(Finding("disks", Verdict.FAIL, said, remedy))
     for entry in entries:
         if not isinstance(entry.settings, FolderSettings) or not entry.watch or entry.schedules:
             continue
         if kind := network_disk(entry.settings.root):
-            said = f"{entry.name} is on {kind}, which does not tell what other computers change"
-            remedy = f"give it a schedule: catchment sources remove {entry.name}, then add it with --every 15m --watch"
+            said = f"{entry.name} is on {kind}, which does not report changes by other computers"
+            remedy = f"add a schedule: catchment sources remove {entry.name}, then add it with --every 15m --watch"
             found.append(Finding("disks", Verdict.WARN, said, remedy))
     return found or [
-        Finding("disks", Verdict.OK, "the state and the watched sources are on disks that tell of changes")
+        Finding("disks", Verdict.OK, "the home folder and the watched sources are on disks that report changes")
     ]
 
 
@@ -135,16 +137,16 @@ def clocks(home: Home, state: Running | None) -> Finding:
     except FileNotFoundError:
         skew = 0.0  # There is no home yet.
     except OSError as error:
-        said = f"the disk of the state takes no file: {error.strerror}"
-        return Finding("clock", Verdict.FAIL, said, "make room, or give back the right to write there")
+        said = f"the disk of the home folder cannot be written: {error.strerror}"
+        return Finding("clock", Verdict.FAIL, said, "make room, or restore write permission")
     if abs(skew) > _SKEW:
         said = f"the clock of the disk differs by {skew:+.0f} s; a changed file may seem unchanged"
         return Finding("clock", Verdict.WARN, said, f"{_SET_CLOCK}, here and where the disk is")
     if state is not None and abs(skew := _server_skew(state)) > _SKEW:
-        said = f"the clock of the server differs by {skew:+.0f} s; runs begin at the wrong time"
+        said = f"the clock of the server differs by {skew:+.0f} s; runs start at the wrong time"
         return Finding("clock", Verdict.WARN, said, f"{_SET_CLOCK}; catchment down; catchment up --detach")
     if (ahead := _ahead(home)) > _SKEW:
-        said = f"the last sync began {ahead:.0f} s in the future: the clock was set back since, or is wrong now"
+        said = f"the last sync started {ahead:.0f} s in the future: the clock was set back, or is wrong"
         return Finding("clock", Verdict.WARN, said, _SET_CLOCK)
     return Finding("clock", Verdict.OK, "the clocks of this machine, its disk and the server agree")
 
@@ -182,14 +184,14 @@ def growth(home: Home) -> list[Finding]:
     found = []
     for name, file in (("ledger", home.path / "ledger.db-wal"), ("Prefect", home.prefect / "prefect.db-wal")):
         if _size([file]) > _LARGE_WAL:
-            said = f"the write-ahead log of {name}'s database has {_size([file]) / 1e9:.1f} GB: something reads without end"
+            said = f"the write-ahead log of {name}'s database has {_size([file]) / 1e9:.1f} GB: a reader never finishes"
             found.append(Finding("growth", Verdict.WARN, said, "catchment down; catchment up --detach"))
     if sizes["Prefect"] > _LARGE_PREFECT:
-        said = f"what Prefect keeps has {sizes['Prefect'] / 1e9:.1f} GB; the daily upkeep should keep it smaller"
-        found.append(Finding("growth", Verdict.WARN, said, "see the runs of upkeep in the UI; run it there now"))
+        said = f"what Prefect keeps has {sizes['Prefect'] / 1e9:.1f} GB; the daily clean-up should keep it smaller"
+        found.append(Finding("growth", Verdict.WARN, said, "run `upkeep` in the Prefect UI, and check its recent runs"))
     if sizes["cache"] > max(free, _LARGE_WAL):
         remedy = f"catchment down; rm {home.cache.name}* in the home folder; catchment up --detach"
-        found.append(Finding("growth", Verdict.WARN, "the cache takes more than what is free", remedy))
+        found.append(Finding("growth", Verdict.WARN, "the cache is larger than the free space", remedy))
     told = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
     return found or [Finding("growth", Verdict.OK, f"{told}; {free / 1e9:.1f} GB free")]
 
@@ -215,8 +217,8 @@ def versions(home: Home) -> list[Finding]:
         # `catchment health` says what is wrong with it.
         pass
     if not (installed := version("prefect")).startswith(TRIED_PREFECT):
-        said = f"the worker was tried with Prefect {TRIED_PREFECT}x, and {installed} is installed"
-        remedy = "make setup; or give the deployments a pool of type process, which is slower"
+        said = f"the worker was tested with Prefect {TRIED_PREFECT}x, but {installed} is installed"
+        remedy = "make setup; or use a work pool of type process, which is slower"
         found.append(Finding("versions", Verdict.WARN, said, remedy))
     locked = _locked()
     for name, wanted in _needed().items():
@@ -225,12 +227,12 @@ def versions(home: Home) -> list[Finding]:
         except PackageNotFoundError:
             installed = "none"
         if installed == "none" or installed not in wanted.specifier:
-            said = f"{name} {installed} is installed, and {wanted.specifier} is needed"
+            said = f"{name} {installed} is installed, but {wanted.specifier} is required"
             found.append(Finding("versions", Verdict.FAIL, said, "make setup; catchment down; catchment up --detach"))
         elif locked.get(name, installed) != installed:
-            said = f"{name} {installed} is installed, and {locked[name]} was tested"
+            said = f"{name} {installed} is installed, but {locked[name]} was tested"
             found.append(Finding("versions", Verdict.WARN, said, "make setup; catchment down; catchment up --detach"))
-    return found or [Finding("versions", Verdict.OK, f"Prefect {version('prefect')}, and all else that is needed")]
+    return found or [Finding("versions", Verdict.OK, f"Prefect {version('prefect')}, and all other requirements")]
 
 
 def _needed() -> dict[str, Requirement]:
@@ -250,11 +252,13 @@ def port(home: Home, is_up: bool, others: Mapping[Path, Any]) -> Finding:
     """Whether the port of this home is its own. `others` are the homes that are up besides this one."""
     number = kept_port(home)
     if number is None:
-        return Finding("port", Verdict.OK, "this home had none yet; it takes a free one")
+        return Finding("port", Verdict.OK, "none assigned yet; a free port will be used")
     if is_up or is_free(number):
-        return Finding("port", Verdict.OK, f"port {number} is this home's" if is_up else f"port {number} is free")
+        return Finding(
+            "port", Verdict.OK, f"port {number} is in use by this home" if is_up else f"port {number} is free"
+        )
     if any(kept_port(Home(other)) == number for other in others):
-        said = f"another home's Catchment is on port {number}, which this home had before"
+        said = f"port {number}, last used by this home, is in use by Catchment with another home"
     else:
-        said = f"another program is on port {number}, which this home had before"
-    return Finding("port", Verdict.WARN, said, "catchment up --detach: it takes a free port; or choose one with --port")
+        said = f"port {number}, last used by this home, is in use by another program"
+    return Finding("port", Verdict.WARN, said, "catchment up --detach uses a free port; or choose one with --port")

@@ -38,7 +38,7 @@ _REPORTED_AFTER = timedelta(seconds=10)
 """The server has received the end of each task of a run by then, if ever."""
 _PATIENCE_SECONDS = 3.0
 """Time for one correction. The server drops the connection while the lease of a slot that the run held has not expired."""
-_NO_PROCESS = "the process of the run is gone"
+_NO_PROCESS = "the process of the run has exited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Ending:
         if was_cancelled:
             return Cancelled(message=f"Cancelled: {self.problem}" if self.problem else "Cancelled")
         if state.type is StateType.PENDING and run.run_count == 0 and self.may_restart:
-            return Scheduled(message="Its start was interrupted; scheduled again")
+            return Scheduled(message="Start interrupted; scheduled again")
         kind = StateType.FAILED if self.name == HELD else StateType.CRASHED
         problem = self.problem or "the run ended without a result"
         return State(type=kind, name=self.name, message=f"{problem[0].upper()}{problem[1:]}; {self.remedy}")
@@ -168,7 +168,7 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
         parameters={name: crashed.parameters[name] for name in ("deep", "plan") if name in crashed.parameters},
         state=Scheduled(message="The last run crashed; this one resumes"),
         # Another caller that sees the same crash requests the same run.
-        idempotency_key=f"goes on for {crashed.id}",
+        idempotency_key=f"resumes {crashed.id}",
     )
     return CrashedSource(found.name, crashed.id, is_resumed=True)
 
@@ -236,11 +236,11 @@ async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list
 def _end_of_task(task: TaskRun, states: Mapping[UUID, StateType | None]) -> State[Any]:
     match states.get(task.flow_run_id) if task.flow_run_id else None:
         case StateType.COMPLETED:
-            return Completed(message="Its end was not reported; its run completed")
+            return Completed(message="The end was not reported; the run completed")
         case StateType.CANCELLED:
-            return Cancelled(message="Its run was cancelled")
+            return Cancelled(message="The run was cancelled")
         case _:
-            return State(type=StateType.CRASHED, message="The process of its run is gone")
+            return State(type=StateType.CRASHED, message="The process of the run has exited")
 
 
 async def _is_coming(client: PrefectClient, of_source: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ _FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
 _SILENCE = 60.0
 """Seconds for which a server may say nothing to who waits for a run: what was killed is back by then, and the run goes on."""
 
-HANDED_ON = "Handed on"
+HANDED_ON = "Coalesced"
 """The state of a run that another one stands for, as `tasks.coalesce` names it; its message ends with the id of that one."""
 
 _FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
@@ -96,7 +96,7 @@ def wait(
             elif now.ended:
                 return now
             if deadline is not None and time.monotonic() > deadline:
-                raise TryAgain(f"the sync is still going on; see it at {now.ui_url}")
+                raise TryAgain(f"the sync is still running; see {now.ui_url}")
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * _LONGER)
 
@@ -119,7 +119,7 @@ def _switch(running: Running, kind: str, name: str, action: str) -> None:
 def _deployment(client: Client, kind: str, name: str) -> dict[str, Any]:
     answer = client.get(f"/deployments/name/sync-{kind}/{name}")
     if answer.is_missing:
-        raise NotFound(f"{name} is not deployed; deploy it with `catchment down` and `catchment up --detach`")
+        raise NotFound(f"{name}: not deployed; deploy it with `catchment up --detach`")
     found: dict[str, Any] = answer.raise_for_status().json()
     return found
 
@@ -127,7 +127,7 @@ def _deployment(client: Client, kind: str, name: str) -> dict[str, Any]:
 def _view(running: Running, client: Client, run_id: str) -> RunView:
     answer = client.get(f"/flow_runs/{run_id}")
     if answer.is_missing:
-        raise NotFound("that run is not on the server any more")
+        raise NotFound("the run no longer exists on the server")
     run = answer.raise_for_status().json()
     state = run["state"] or {}
     return RunView(

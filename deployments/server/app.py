@@ -33,7 +33,7 @@ from deployments.server.prefect_database import block_type_settings
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-FAILED = "could not be answered: status "
+FAILED = "failed with status "
 _COLLECT_SECONDS = 0.5
 
 _Message = MutableMapping[str, Any]
@@ -149,7 +149,7 @@ def refusing_odd_logins(app: ASGIApp) -> ASGIApp:
             # The first message of a WebSocket is the login.
             if received != 1:
                 raise
-            sys.stderr.write(f"{scope['path']}: refused a login that cannot be read ({type(error).__name__})\n")
+            sys.stderr.write(f"{scope['path']}: rejected a malformed login ({type(error).__name__})\n")
             await send({"type": "websocket.close", "code": 1008, "reason": "Invalid token"})
 
     return refusing

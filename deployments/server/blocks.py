@@ -21,6 +21,6 @@ def _read(running: Running, name: str) -> str:
         address = f"/block_types/slug/secret/block_documents/name/{quote(name, safe='')}"
         answer = client.get(address, params={"include_secrets": True})
         if answer.is_missing:
-            raise LoginFailed(f"the server has no Secret block {name}; make it in the UI, under Blocks")
+            raise LoginFailed(f"Secret block {name}: not found; create it in the Prefect UI under Blocks")
         # Of a server that is in trouble nobody knows whether it has the block.
         return str(answer.raise_for_status().json()["data"]["value"])

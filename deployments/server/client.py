@@ -30,7 +30,7 @@ class ServerUnreachable(TryAgain):
 
     def __init__(self) -> None:
         super().__init__(
-            "the Prefect server does not answer at the moment; try again, or restart it: catchment down, catchment up"
+            "the Prefect server does not respond; try again, or restart it: catchment down && catchment up --detach"
         )
 
 
@@ -38,7 +38,7 @@ class ServerError(TryAgain):
     """The server answered with an error. `status` is its HTTP status."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(f"the Prefect server answered with status {status}; its log is logs/server.log at home")
+        super().__init__(f"the Prefect server responded with status {status}; see `catchment logs server`")
         self.status = status
 
     def __reduce__(self) -> tuple[type[Self], tuple[int]]:

@@ -121,7 +121,7 @@ def auth_string(home: Home) -> str:
             # Prefect compares ASCII only.
             if login.isascii() and login.isprintable() and ":" in login:
                 return login
-            raise ConfigError(f"{path.name} is not user:password in ASCII; correct it, or delete it and get a new one")
+            raise ConfigError(f"{path.name} is not user:password in ASCII; correct it, or delete it to get a new one")
     home.make()
     login = f"catchment:{secrets.token_urlsafe(24)}"
     atomic_files.write(path, f"{login}\n".encode())

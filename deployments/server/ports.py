@@ -22,11 +22,11 @@ def listen(home: Home, wanted: int | None) -> socket.socket:
     if wanted is not None:
         listening = _listening(wanted)
         if listening is None:
-            raise TryAgain(f"port {wanted} is taken by another program; choose another with --port, or leave it out")
+            raise TryAgain(f"port {wanted}: in use by another program; choose another --port, or omit it")
     else:
         listening = _listening(kept_port(home) or _FIRST) or _listening(0)
         if listening is None:
-            raise TryAgain("no port is free on the loopback; end other programs and try again")
+            raise TryAgain("no free port on the loopback interface; stop other programs and try again")
     atomic_files.write(_kept(home), f"{listening.getsockname()[1]}\n".encode())
     return listening
 

@@ -23,7 +23,7 @@ _STOP_SECONDS = 35.0
 def start_in_background(home: Home, port: int | None, announce: Callable[[str], None]) -> int:
     """Start `up` and wait until it is ready; 0. Raises TryAgain when it is not: then nothing of it is left running."""
     if port is not None and not is_free(port):
-        raise TryAgain(f"port {port} is taken by another program; choose another with --port, or leave it out")
+        raise TryAgain(f"port {port}: in use by another program; choose another --port, or omit it")
     log = home.logs / "up.log"
     put_aside_when_long(log)
     command = [
@@ -56,7 +56,7 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
     said = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
     if is_late:
         _end(process)
-        raise TryAgain("Catchment did not start in time and was ended; try again when this machine is less busy")
+        raise TryAgain("Catchment did not start in time and was terminated; try again when the machine is less busy")
     if running(home) is None:
         raise TryAgain(said[-1] if said else "Catchment did not start; try again without --detach to see why")
     for line in said:

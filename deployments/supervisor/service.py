@@ -50,7 +50,7 @@ class Service:
             )
         except OSError as error:
             self._put_off()
-            raise TryAgain(f"the {self.role} could not be started ({error.strerror}); it is tried again") from error
+            raise TryAgain(f"the {self.role} could not be started ({error.strerror}); trying again") from error
         assert self.process.stdout
         self.log.follow(self.process.stdout)
 

@@ -76,7 +76,7 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
     with _signals(end.ask), supervisor_lock(home) as is_held:
         if not is_held:
             if holder(home) is None:
-                raise TryAgain("a restore is at work in this home; start Catchment when it has ended")
+                raise TryAgain("a restore is running in this home; start Catchment after it")
             announce("Catchment is being started already")
             return 0
         with listen(home, port) as listening:
@@ -181,7 +181,7 @@ class _Supervisor:
         """Whether the home was removed, or moved, and does not come back: nothing could be written down any more."""
         if _until(self._home.run.exists, _AWAY_SECONDS):
             return False
-        self._announce("the home folder is gone; all that runs for it ends")
+        self._announce("the home folder was deleted; stopping")
         return True
 
     def _open(self) -> None:
@@ -192,7 +192,7 @@ class _Supervisor:
         note_block_types(self._home)
         ensure_pool(self._state)
         if back := follow_clock(self._state):
-            self._announce(f"the clock was set back by {back:.0f} s or more while nothing ran")
+            self._announce(f"the clock was set back by at least {back:.0f} s while Catchment was stopped")
         self._worker.start()
         self._await_service(lambda: worker_online(self._state), "the worker", self._worker)
         if not self._end.is_wanted():
@@ -205,9 +205,7 @@ class _Supervisor:
         while not self._end.is_wanted() and not ready():
             how = service.died()
             if how or time.monotonic() > deadline:
-                raise TryAgain(
-                    f"{what} did not start ({how or 'no answer'}); its log is logs/{service.role}.log in the home folder"
-                )
+                raise TryAgain(f"{what} did not start ({how or 'no response'}); see `catchment logs {service.role}`")
             time.sleep(0.05)
 
     def _answers(self) -> bool:
@@ -220,7 +218,7 @@ class _Supervisor:
     def _revive(self) -> None:
         for child in (self._server, self._worker):
             if how := child.died():
-                self._announce(f"the {child.role} stopped ({how}); starting it again in {child.delay:.0f} s")
+                self._announce(f"the {child.role} stopped ({how}); restarting in {child.delay:.0f} s")
             if child.process or not child.started or time.monotonic() < child.due:
                 continue
             try:
@@ -243,7 +241,7 @@ class _Supervisor:
     def _end_silence(self) -> None:
         """Kill a server that lives and answers nothing: it is started again like one that died."""
         if self._server.process and self._silence.is_long():
-            self._announce("the server lives and answers nothing; it is killed")
+            self._announce("the server is unresponsive; killing it")
             self._server.process.kill()
             self._silence.end()
 
@@ -303,7 +301,7 @@ def _deploy(home: Home, state: Running, announce: Announce) -> None:
         if _SHIPPED.exists() and not is_deployed(state, "upkeep"):
             deploy(home, state, ["upkeep"], file=_SHIPPED)
     except CatchmentError as error:
-        announce(f"the sources are not deployed: {error}")
+        announce(f"sources not deployed: {error}")
 
 
 @contextlib.contextmanager

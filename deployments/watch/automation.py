@@ -64,7 +64,7 @@ def _automation(entry: SourceEntry, deployment: str) -> dict[str, Any]:
         action["parameters"] = {"changed_only": True}
     return {
         "name": title(entry.name),
-        "description": f"The watcher saw a change in {entry.name}; answered by a sync.",
+        "description": f"Starts a sync when the watcher reports a change in {entry.name}.",
         "tags": [_TAG],
         "enabled": True,
         "trigger": {

@@ -44,7 +44,7 @@ class WatchedMailbox:
         self._listener: threading.Thread | None = None
         self._over = threading.Event()
         self._consent_asked = 0.0
-        self._state = WatchState(Watching.LIMITED, "it is being connected to", "nothing; the schedule finds changes")
+        self._state = WatchState(Watching.LIMITED, "connecting", "none needed; the schedule finds changes")
 
     def check(self, now: float, _descriptor: Callable[[], Descriptor]) -> None:
         """Begin to listen, if nobody does. May be called at any time."""
@@ -95,7 +95,7 @@ class WatchedMailbox:
             lost = self._state.state is not Watching.WATCHING
             if not self._consented():
                 remedy = f"catchment consent give {self.entry.name}"
-                self._state = WatchState(Watching.LIMITED, "it may not be read without consent", remedy)
+                self._state = WatchState(Watching.LIMITED, "no consent given", remedy)
                 self._over.wait(_CONSENT_SECONDS)
                 continue
             try:
@@ -112,12 +112,12 @@ class WatchedMailbox:
                         self._tell(_INBOX if news else Sign.LOST)
                         lost = False
             except LoginFailed as error:
-                remedy = "it is tried again once the secret is another one, or by `catchment down` and `catchment up`"
+                remedy = "retried when the secret changes, or after `catchment down && catchment up --detach`"
                 self._state = WatchState(Watching.LIMITED, f"{error}", remedy)
                 while not self._over.wait(_LOOK_SECONDS) and not self._is_another(secret):
                     pass
             except CatchmentError as error:
-                self._state = WatchState(Watching.LIMITED, f"{error}", "until then the schedule finds what changed")
+                self._state = WatchState(Watching.LIMITED, f"{error}", "until then the schedule finds changes")
                 self._over.wait(pause)
                 pause = min(pause * 2, _LAST_PAUSE)
         self._connector.close()

@@ -58,7 +58,7 @@ class Server:
     def emit(self, name: str) -> None:
         """Report that a source changed, without paths. Raises TryAgain also while the system stops: the run would be killed."""
         if self._state().stopping:
-            raise TryAgain("the system is being stopped; the next start compares every source")
+            raise TryAgain("Catchment is stopping; the next start compares every source")
         event = {
             "id": str(uuid4()),
             "occurred": datetime.now(UTC).isoformat(),
@@ -82,7 +82,7 @@ class Server:
         except ServerUnreachable as error:
             # The server may come back on another port.
             self.close()
-            raise TryAgain("the Prefect server does not answer at the moment") from error
+            raise TryAgain("the Prefect server does not respond") from error
 
     def _connection(self) -> Client:
         if self._client is None:
@@ -92,11 +92,13 @@ class Server:
     def _state(self) -> Running:
         state = running(self._home)
         if state is None:
-            raise TryAgain("no server is running; start it with `catchment up`")
+            raise TryAgain("not running; start Catchment with `catchment up --detach`")
         return state
 
     def _read(self, answer: Response) -> Any:
         if not answer.is_success:
             self.close()
-            raise TryAgain(f"the Prefect server answered the watcher with status {answer.status_code}; see its log")
+            raise TryAgain(
+                f"the Prefect server responded to the watcher with status {answer.status_code}; see `catchment logs server`"
+            )
         return answer.json() if answer.content else None

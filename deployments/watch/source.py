@@ -19,16 +19,14 @@ _ANSWERS_MISSED = 2
 _JUDGED_KEPT = 10_000
 _GONE = WatchState(
     Watching.GONE,
-    "its folder is not there",
-    "mount its disk, or correct `root` of the source; it is watched again as soon as it is back",
+    "folder not found",
+    "mount its disk, or correct `root` of the source; watching resumes by itself",
 )
-_REFUSED = WatchState(
-    Watching.LIMITED, "its folder may not be read", "give the user that Catchment runs as the right to read it"
-)
+_REFUSED = WatchState(Watching.LIMITED, "folder not readable", "give the user of Catchment read permission")
 _NO_INSTANCE = WatchState(
     Watching.LIMITED,
-    "this user may open no further inotify instance, so nothing is watched",
-    "sudo sysctl fs.inotify.max_user_instances=512; until then the schedule finds what changed",
+    "the limit of inotify instances is reached; nothing is watched",
+    "sudo sysctl fs.inotify.max_user_instances=512; until then the schedule finds changes",
 )
 _TROUBLES = {errno.EMFILE: _NO_INSTANCE, errno.EACCES: _REFUSED, errno.EPERM: _REFUSED}
 
@@ -121,14 +119,14 @@ class WatchedSource:
         folders = self._tree.folders
         reason = remedy = ""
         if self._tree.exhausted:
-            reason = f"this user may watch no further folder; {folders} of this source are watched"
+            reason = f"the limit of inotify watches is reached (watched folders: {folders})"
             remedy = "sudo sysctl fs.inotify.max_user_watches=524288; until then the schedule finds the rest"
         elif self._tree.unreadable:
-            reason = f"{self._tree.unreadable} of its folders may not be read"
-            remedy = "give the user that Catchment runs as the right to read them, or exclude them"
+            reason = f"unreadable folders: {self._tree.unreadable}"
+            remedy = "give the user of Catchment read permission, or exclude them"
         elif self._network is not None:
-            reason = f"its disk is {self._network}, which does not tell what other computers change"
-            remedy = "give it a schedule that is short enough for you; the sync finds what changed"
+            reason = f"on {self._network}, which does not report changes by other computers"
+            remedy = "add a schedule; scheduled syncs find the changes"
         elif self.debounce.unanswered >= _ANSWERS_MISSED:
             reason = "no sync begins after a change"
             remedy = "see in the UI whether its automation is switched on, and `catchment doctor`"
@@ -156,5 +154,5 @@ class WatchedSource:
         number = self._trouble.errno or 0
         return _TROUBLES.get(
             number,
-            WatchState(Watching.LIMITED, f"it cannot be watched ({os.strerror(number)})", "the schedule finds changes"),
+            WatchState(Watching.LIMITED, f"cannot be watched ({os.strerror(number)})", "the schedule finds changes"),
         )

@@ -59,7 +59,7 @@ class WatcherThread:
         report_file(self._home).unlink(missing_ok=True)
 
     def _report_crash(self, error: Exception) -> None:
-        remedy = "it restarts by itself, see logs/worker.log; until then the schedule finds changes"
+        remedy = "it restarts automatically, see `catchment logs worker`; until then the schedule finds changes"
         state = WatchState(Watching.LIMITED, f"the watcher crashed ({type(error).__name__})", remedy)
         try:
             write(self._home, dict.fromkeys(read(self._home) or {}, state))

@@ -57,7 +57,7 @@ class Sign(Enum):
     """What a tree tells besides the path of a change."""
 
     LOST = "events were lost"
-    ROOT = "the root itself went away"
+    ROOT = "the root was deleted or unmounted"
 
 
 class WatchTree(WatchCallback):
@@ -96,7 +96,7 @@ class WatchTree(WatchCallback):
         with self._lock:
             self.exhausted, self.unreadable = False, 0
             if b"" not in self._folders and not self._watch(b"") and not self.exhausted:
-                raise PermissionError(errno.EACCES, "the root may not be read")
+                raise PermissionError(errno.EACCES, "the root is not readable")
             self._watch_below(b"")
 
     def stop(self) -> None:

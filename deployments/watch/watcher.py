@@ -146,7 +146,7 @@ class Watcher:
     def _drop_dead_descriptor(self) -> None:
         """Begin again with another inotify instance if the thread that reads this one has died."""
         if isinstance(self._descriptor, InotifyFD) and not self._descriptor.is_alive():
-            self._announce("the watching thread died; watching begins again")
+            self._announce("the watching thread died; watching restarts")
             for source in self._sources.values():
                 source.close()
             self._descriptor = None
@@ -165,7 +165,7 @@ class Watcher:
         try:
             entries = SourcesFile.load(self._home.sources_file).entries
         except CatchmentError as error:
-            self._announce(f"the sources are watched as before: {error}")
+            self._announce(f"sources.yaml not applied, watching as before: {error}")
             return
         wanted = {entry.name: entry for entry in entries if entry.watch}
         for name in [name for name, source in self._sources.items() if source.entry != wanted.get(name)]:
@@ -246,7 +246,7 @@ class Watcher:
 
 
 def _no_folder(entry: SourceEntry) -> WatchState:
-    return WatchState(Watching.LIMITED, f"a source of kind {entry.kind} has no folder to watch", "give it a schedule")
+    return WatchState(Watching.LIMITED, f"{entry.kind} sources have no folder to watch", "add a schedule")
 
 
 def _inotify() -> Descriptor:

@@ -107,9 +107,9 @@ class Receiver:
         try:
             self._http = _Listener(("127.0.0.1", port), _handler(self.deliver))
         except PermissionError as error:
-            raise Refused(f"port {port} is for the system only; give one from 1024 on by --port") from error
+            raise Refused(f"port {port}: reserved for the system; choose a --port from 1024") from error
         except OSError as error:
-            raise Refused(f"port {port} is taken; give another by --port") from error
+            raise Refused(f"port {port}: in use; choose another --port") from error
         self.port = int(self._http.server_address[1])
 
     def deliver(self, headers: Mapping[str, str], body: bytes) -> int:
@@ -172,13 +172,13 @@ class Receiver:
         except CatchmentError as error:
             before, self._complaint = self._complaint, str(error)
             if self._complaint != before:
-                self._announce(f"the sources are served as before: {error}")
+                self._announce(f"sources.yaml not applied, serving as before: {error}")
             return
         self._complaint = ""
         found = {entry.name: entry for entry in entries if isinstance(entry.settings, GitHubSettings)}
         for name in found.keys() - self._sources.keys():
-            hint = "" if found[name].watch else "; but it is not watched: add it with --watch, else nothing answers"
-            self._announce(f"{name} is synced when a delivery tells of its repositories{hint}")
+            hint = "" if found[name].watch else "; ignored until the source is added with --watch"
+            self._announce(f"{name}: synced on deliveries for its repositories{hint}")
         self._sources = found
         self._debounces = {name: self._debounces.get(name) or Debounce(found[name].quiet) for name in found}
 

@@ -13,8 +13,8 @@ from deployments.watch.webhook import is_served
 
 _UNHEARD = WatchState(
     Watching.LIMITED,
-    "no receiver of webhooks runs",
-    "start it with `catchment webhook serve`; until then the schedule finds what changed",
+    "no webhook receiver is running",
+    "start it with `catchment webhook serve`; until then the schedule finds changes",
 )
 
 

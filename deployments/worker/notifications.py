@@ -75,7 +75,7 @@ async def listen(pool: UUID, bell: Bell, cancel: Callable[[UUID], object], warn:
                     _answer(event, bell, cancel)
         except Exception as error:  # noqa: BLE001 - a refused login is a bare Exception there; without events all goes on slower
             if reachable:
-                warn(f"The server's events are out of reach ({type(error).__name__}); looking for runs now and then")
+                warn(f"The event stream of the server is not available ({type(error).__name__}); polling for runs")
             reachable = False
         await asyncio.sleep(_PAUSE_SECONDS)
 

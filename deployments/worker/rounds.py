@@ -97,4 +97,4 @@ class RecoveryRounds:
         return True
 
     def _put_off(self, error: Exception) -> None:
-        self._warn(f"Recovery was put off ({type(error).__name__}: {error})")
+        self._warn(f"Recovery postponed ({type(error).__name__}: {error})")

@@ -82,7 +82,7 @@ class RunnerProcess:
         await self.prepare()
         assert self._current is not None
         if self._current.is_gone:
-            raise TryAgain("the runner does not start; see logs/worker.log in the home folder")
+            raise TryAgain("the runner does not start; see `catchment logs worker`")
         return self._current.start(run, entrypoint, changed)
 
     def cancel(self, run: UUID) -> None:
@@ -158,7 +158,7 @@ class _Process:
                 # A kill takes effect only when the disk answers.
                 if is_silent and not self._is_reported:
                     self._is_reported = True
-                    self._warn("The runner waits for a disk that does not answer; runs continue when it does")
+                    self._warn("The runner waits for an unresponsive disk; runs continue when it responds")
             elif is_silent:
                 self.kill(f"reported nothing for {_SILENT_SECONDS:.0f} s")
             elif (memory := process.memory_info().rss) > _MOST_MEMORY:

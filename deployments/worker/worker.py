@@ -57,7 +57,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     type = "warm"
     job_configuration = WarmJobConfiguration
     _display_name = "Warm"
-    _description = "Execute flow runs in one process that has Prefect and the flows imported: they begin at once."
+    _description = (
+        "Executes flow runs in one process with Prefect and the flows already imported, so that they start immediately."
+    )
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -210,7 +212,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         try:
             await asyncio.to_thread(give_back, Home.default(), loss.runner, culprit, hold_because)
         except CatchmentError as error:
-            self._logger.warning("The ledger could not take back the jobs of the runner: %s", error)
+            self._logger.warning("The jobs of the runner could not be released: %s", error)
             return replace(verdict, is_held=False)
         return verdict
 
@@ -292,7 +294,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                     found = await self._look()
             except httpx.HTTPError:
                 # The slow look tries again, and ends the worker when the server stays away.
-                self._logger.warning("Looking for runs failed; it is tried again soon", exc_info=True)
+                self._logger.warning("Looking for runs failed; trying again", exc_info=True)
 
     async def _adapt(self) -> None:
         """Have more or fewer runs at once, as the machine bears it."""
@@ -343,7 +345,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._duties.discard(duty)
         if not duty.cancelled() and (error := duty.exception()) is not None:
             # The slow look and the rest go on without it.
-            self._logger.error("A part of the worker ended by a defect; restart the worker", exc_info=error)
+            self._logger.error("A component of the worker failed unexpectedly; restart the worker", exc_info=error)
 
 
 def _compared(flow_run: FlowRun) -> str | None:

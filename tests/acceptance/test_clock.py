@@ -72,7 +72,7 @@ def test_set_forward_by_an_hour_in_the_middle_of_a_sync(
     goes_on(person)
     settled(person)
     begun = [run for run in person.runs_of(_WATCHED) if run["start_time"] and run["id"] not in before]
-    worked = [run for run in begun if run["state_name"] != "Handed on"]
+    worked = [run for run in begun if run["state_name"] != "Coalesced"]
     assert len(worked) < _PLANNED_IN_AN_HOUR / 4, "the runs of the hour that never was came all at once"
 
 

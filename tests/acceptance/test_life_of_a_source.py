@@ -119,11 +119,11 @@ def test_why_is_told_of_what_is_here_and_of_what_is_not(person: Person, folder: 
     def because(path: Path) -> str:
         return person("why", path).ok().out
 
-    assert "it is in the library as document" in because(folder / "Water.md")
+    assert "in the library as document" in because(folder / "Water.md")
     assert "quarantined (parse_error" in because(folder / "cut.pdf")
     assert "skipped: unsupported" in because(folder / "logger.dat")
     assert "not read (excluded by the source's settings" in because(folder / "draft.tmp")
-    assert "no such file" in because(folder / "never.md")
+    assert "the file does not exist" in because(folder / "never.md")
     assert "outside all sources" in because(PROJECT / "README.md")
     person("why", folder.parent / "nothing" / "never.md").refused(4)
 

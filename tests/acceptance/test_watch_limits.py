@@ -51,7 +51,7 @@ def test_what_is_beyond_the_limit_is_told_found_by_the_schedule_and_watched_when
     until(lambda: person.source("papers")["documents"], lambda documents: documents == _FOLDERS)
 
     watch = until(lambda: watched(person), lambda watch: watch["state"] == "limited")
-    assert "may watch no further folder" in watch["reason"] and "max_user_watches" in watch["remedy"]
+    assert "limit of inotify watches" in watch["reason"] and "max_user_watches" in watch["remedy"]
     (vault / "top.md").write_text("zqtop is told by the kernel")
     until(lambda: found(person, "zqtop"), lambda items: items == ["top.md"])
 

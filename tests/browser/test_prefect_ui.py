@@ -113,7 +113,7 @@ def test_an_item_in_quarantine_has_a_task_run_with_its_log(page: Page, person: P
 
 def test_a_source_that_keeps_failing_is_seen_to_be_held(page: Page, person: Person) -> None:
     page.goto(first_run(person, "lost: held"))
-    shows(page, "lost: held", "Quarantined", "the source cannot be read")
+    shows(page, "lost: held", "Quarantined", "source not readable")
     page.get_by_text("Details", exact=True).first.click()
     shows(page, "held until: catchment sources resume lost")
 

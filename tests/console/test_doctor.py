@@ -162,10 +162,10 @@ def test_a_port_that_another_program_took_is_told(home: Home, tmp_path: Path) ->
         assert machine.port(home, False, {}).verdict is OK, "it had no port that anybody could have taken"
         (home.path / "port").write_text(f"{number}\n")
         assert machine.port(home, True, {}).verdict is OK
-        assert machine.port(home, False, {}).said.startswith("another program is on port")
+        assert machine.port(home, False, {}).said.endswith("in use by another program")
         second = Home(tmp_path / "second").make()
         (second.path / "port").write_text(f"{number}\n")
-        assert machine.port(home, False, {second.path: [1]}).said.startswith("another home's Catchment is on port")
+        assert machine.port(home, False, {second.path: [1]}).said.endswith("in use by Catchment with another home")
     assert machine.port(home, False, {}).verdict is OK
 
 
@@ -197,7 +197,7 @@ def test_nothing_is_removed_while_catchment_is_being_started(home: Home) -> None
         fcntl.flock(lock, fcntl.LOCK_EX)
         doctor.mend(home)
         assert (home.run / "up.json").exists()
-        assert "being started" in leftovers.processes(home, [7]).said
+        assert "Catchment is starting" in leftovers.processes(home, [7]).said
 
 
 def test_a_process_that_lives_on_is_told_with_the_command_that_ends_it(home: Home) -> None:

@@ -117,7 +117,7 @@ def test_a_source_that_is_watched_badly_is_a_warning(cli: Cli, server: Standin, 
     file = filled / "sources.yaml"
     file.write_text(re.sub(r"( +)- obsidian\n", r"\1- obsidian\n\1- watch\n", file.read_text()))
     assert verdicts(cli("health", "--json"))["watcher"] == "warn"
-    status.write(Home(filled), {"notes": WatchState(Watching.GONE, "its folder is not there", "mount its disk")})
+    status.write(Home(filled), {"notes": WatchState(Watching.GONE, "folder not found", "mount its disk")})
     said = cli("health", "--json")
     assert verdicts(said)["watcher"] == "ok"
     assert said.json["findings"][-1] == {
@@ -215,7 +215,7 @@ def test_a_secret_in_a_block_is_asked_of_the_server(mail: Callable[[str], dict[s
 
 def test_a_block_that_is_not_there_fails(mail: Callable[[str], dict[str, Any]]) -> None:
     found = mail("block:mail")
-    assert (found["verdict"], "no Secret block mail" in found["said"]) == ("fail", True)
+    assert (found["verdict"], "Secret block mail: not found" in found["said"]) == ("fail", True)
 
 
 def test_of_a_server_in_trouble_nobody_says_that_a_block_is_not_there(filled: Path, server: Standin) -> None:

@@ -55,16 +55,16 @@ def test_status_says_when_a_source_runs_next(cli: Cli, server: Standin) -> None:
 
 
 def test_status_says_how_a_source_is_watched(cli: Cli, server: Standin, filled: Path) -> None:
-    state = WatchState(Watching.LIMITED, "its disk is NFS", "give it a schedule", 7)
+    state = WatchState(Watching.LIMITED, "on NFS", "add a schedule", 7)
     status.write(Home(filled), {"notes": state})
     [source] = cli("status", "--json").json["sources"]
     assert source["watch"] == {
         "state": "limited",
-        "reason": "its disk is NFS",
-        "remedy": "give it a schedule",
+        "reason": "on NFS",
+        "remedy": "add a schedule",
         "folders": 7,
     }
-    assert "notes: its disk is NFS; give it a schedule" in cli("status").out
+    assert "notes: on NFS; add a schedule" in cli("status").out
 
 
 def test_status_says_how_many_runs_the_worker_lets_live(cli: Cli, server: Standin, filled: Path) -> None:

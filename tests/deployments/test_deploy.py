@@ -261,7 +261,7 @@ def test_up_deploys_the_edited_file_of_a_running_system(
     assert up(server_home, announce=announced.append) == 0
     ready = f"Catchment is running already: {server.url}"
     assert announced[0] == announced[2] == ready
-    assert announced[1].startswith("the sources are not deployed: sources.yaml line 1: deployments: ")
+    assert announced[1].startswith("sources not deployed: sources.yaml line 1: deployments: ")
     assert len(_named(client, ["edited-by-hand"])) == 1
 
 

@@ -130,4 +130,4 @@ def test_a_token_in_a_block_of_a_server_that_does_not_answer_is_no_reason_to_tel
     nobody = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "ada:")
     [found] = logins.examine(home, [SourceEntry("mail", "imap", settings)], nobody)
     assert (found.verdict, found.remedy) == (OK, "")
-    assert "does not answer" in found.said
+    assert "does not respond" in found.said

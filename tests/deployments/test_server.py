@@ -150,7 +150,7 @@ async def test_odd_login_of_a_websocket_is_refused_in_one_line(server_home: Home
             with pytest.raises(ConnectionClosedError):
                 await asyncio.wait_for(websocket.recv(), PATIENCE)
             assert websocket.close_code == 1008
-    told = f"{path}: refused a login that cannot be read"
+    told = f"{path}: rejected a malformed login"
     lines = until(
         lambda: log.read_bytes()[before:].decode().splitlines(), lambda seen: sum(told in s for s in seen) == 11
     )
@@ -251,7 +251,7 @@ def test_a_server_that_cannot_be_started_is_told_with_its_log_and_leaves_nothing
     (tmp_path / "prefect.py").write_text("raise ImportError('no such Prefect')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(
-        TryAgain, match=r"^the Prefect server did not start \(exit code 1\); its log is logs/server\.log"
+        TryAgain, match=r"^the Prefect server did not start \(exit code 1\); see `catchment logs server`"
     ):
         up(home, announce=_ignore)
     until(lambda: (home.logs / "server.log").read_text().endswith("ImportError: no such Prefect\n"))
@@ -269,8 +269,8 @@ def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_ru
     os.kill(server.worker_pid, signal.SIGKILL)
     until(lambda: _pids(server_home).isdisjoint({0, server.server_pid, server.worker_pid}))
     said = (server_home.logs / "up.log").read_text()
-    assert "the server stopped (killed by signal 9); starting it again in 1 s" in said
-    assert "the worker stopped (killed by signal 9); starting it again in 1 s" in said
+    assert "the server stopped (killed by signal 9); restarting in 1 s" in said
+    assert "the worker stopped (killed by signal 9); restarting in 1 s" in said
     now = running(server_home)
     assert now is not None
     assert (now.pid, now.port) == (server.pid, server.port)

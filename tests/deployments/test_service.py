@@ -106,7 +106,7 @@ def test_who_only_looks_whether_catchment_is_being_started_keeps_nobody_from_it(
 
 
 def test_up_is_refused_during_a_restore(home: Home) -> None:
-    with kept_down(home) as is_down, pytest.raises(TryAgain, match="a restore is at work"):
+    with kept_down(home) as is_down, pytest.raises(TryAgain, match="a restore is running"):
         assert is_down
         assert starting(home) is None
         supervisor.up(home, announce=print)

@@ -165,7 +165,7 @@ def test_a_sources_file_that_is_wrong_is_told_and_stops_nothing(
     assert process.wait(PATIENCE) == 0
     assert running(home) is None
     told, ready = (home.logs / "said").read_text().splitlines()
-    assert told.startswith("the sources are not deployed: sources.yaml line 2: unknown key nam; did you mean name?")
+    assert told.startswith("sources not deployed: sources.yaml line 2: unknown key nam; did you mean name?")
     assert ready == f"Catchment is running: {url}"
 
 

@@ -63,10 +63,10 @@ def test_a_server_that_does_not_answer_for_a_while_is_asked_again(
     server.away = 2
     assert runs.wait(state, "1").state_name == "Completed"
     server.away = 1_000
-    with pytest.raises(TryAgain, match="does not answer"):
+    with pytest.raises(TryAgain, match="does not respond"):
         runs.wait(replace(state, pid=_NOBODY), "1")
     monkeypatch.setattr(runs, "_SILENCE", 0.1)
-    with pytest.raises(TryAgain, match="does not answer"):
+    with pytest.raises(TryAgain, match="does not respond"):
         runs.wait(state, "1")
 
 

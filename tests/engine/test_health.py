@@ -148,8 +148,8 @@ def standing(**more: object) -> SourceHealth:
             ),
         ),
         (
-            standing(watch="its disk is NFS", remedy="give it a schedule"),
-            Finding("source notes", WARN, "last good sync 3 min ago; its disk is NFS", "give it a schedule"),
+            standing(watch="on NFS", remedy="add a schedule"),
+            Finding("source notes", WARN, "last good sync 3 min ago; on NFS", "add a schedule"),
         ),
     ],
 )

@@ -127,7 +127,7 @@ def _each_says_what_helps(commands: list[list[str]], came: list[Came]) -> bool:
         code, err = one.done["code"], one.done["err"]
         about = (words, code, err)
         if words[0] == "up" and code == 10:
-            assert "is taken by another program" in err, about
+            assert "in use by another program" in err, about
         elif code == 0:
             assert "restore" not in err, about
         elif code == 10:

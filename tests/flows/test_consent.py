@@ -49,7 +49,7 @@ def test_a_run_without_consent_is_skipped_and_reads_nothing(window: Window, fold
     state = sync("refused", folder)
     assert (state.type.value, state.name) == ("COMPLETED", "Skipped")
     run = window.run_of("refused")
-    assert run["name"] == "refused: left alone without consent"
+    assert run["name"] == "refused: skipped, no consent"
     assert "catchment consent revoke refused" in run["state"]["message"]
     assert window.tasks(run["id"], 0) == []
     assert found(home) == 0
@@ -70,7 +70,7 @@ def test_a_run_whose_consent_is_withdrawn_ends_before_its_next_batch(
         patch.setattr(Queue, "claim", claim_and_withdraw)
         state = sync("stopped", folder)
     assert (state.type.value, state.name) == ("COMPLETED", "Skipped"), ended(home)
-    assert window.run_of("stopped")["name"] == "stopped: 3 added or updated until consent ended"
+    assert window.run_of("stopped")["name"] == "stopped: 3 added or updated until consent expired"
     assert sync("stopped", folder).name == "Skipped"
     assert found(home) == 3
     with closing(Ledger.open(home.database_url)) as ledger:

@@ -71,7 +71,7 @@ def test_a_blackout_and_its_end_are_seen_in_the_runs(window: Window, folder: Pat
     around = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M} UTC"
     ledger.throttles.put("all", Rule(blackouts=(around,)), "ada", "")
     state = sync("dark", folder)
-    assert (state.name, window.run_of("dark")["name"]) == ("Skipped", "dark: left alone")
+    assert (state.name, window.run_of("dark")["name"]) == ("Skipped", "dark: skipped")
     assert state.message is not None and state.message.startswith("dark: throttled until")
     ledger.throttles.put("all", Rule(), "ada", "")
     assert sync("dark", folder).name == "Completed"
@@ -81,7 +81,7 @@ def test_a_breaker_that_opened_and_was_reset_is_seen_in_the_runs(window: Window,
     for _ in range(5):
         ledger.pacing.failed(HostLimits("files.example.org"), "broken", login=False)
     state = sync("broken", folder)
-    assert (state.name, window.run_of("broken")["name"]) == ("Skipped", "broken: left alone")
+    assert (state.name, window.run_of("broken")["name"]) == ("Skipped", "broken: skipped")
     assert state.message is not None and "repeated failures" in state.message
     ledger.pacing.reset("source:broken", "ada")
     assert sync("broken", folder).name == "Completed"

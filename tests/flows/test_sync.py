@@ -327,7 +327,7 @@ def test_a_sync_whose_server_was_away_for_too_long_has_crashed_for_it_is_gone_on
         patched.setattr("flows.slices.normalize", away)
         ended = sync("away", folder)
     assert ended.is_crashed()
-    assert "goes on" in window.run_of("away")["state"]["message"]
+    assert "continues" in window.run_of("away")["state"]["message"]
     assert sync("away", folder).is_completed()
 
 
@@ -366,7 +366,7 @@ def test_a_source_that_keeps_failing_ends_quarantined_and_is_left_alone(window: 
     folder.rename(folder.with_name("elsewhere"))
     states = [sync("unplugged", folder).name for _ in range(HELD_AFTER + 1)]
     assert states == ["Failed"] * (HELD_AFTER - 1) + ["Quarantined", "Skipped"]
-    assert window.run_of("unplugged")["name"] == "unplugged: left alone"
+    assert window.run_of("unplugged")["name"] == "unplugged: skipped"
 
 
 def test_nothing_private_is_in_the_window(window: Window, folder: Path) -> None:
@@ -382,7 +382,7 @@ def test_nothing_private_is_in_the_window(window: Window, folder: Path) -> None:
             tasks,
             subflows,
             {key: value for key, value in run.items() if key != "parameters"},
-            window.logs(runs, "in quarantine; to see it"),
+            window.logs(runs, "quarantined; see"),
             window.ask("artifacts"),
         ]
     )

@@ -81,7 +81,7 @@ def test_mail_is_read_only_as_long_as_a_person_agrees(person: Person, dovecot: D
     # Neither a sync, nor the schedule, nor the watcher reads it again.
     person("sync", "letters").refused(5, "withdrawn", "catchment consent give letters")
     reason = until(lambda: (read(Home(person.home)) or {})["letters"].reason, lambda said: "consent" in said)
-    assert reason == "it may not be read without consent"
+    assert reason == "no consent given"
     assert "no consent" in person("status").ok().out
     assert "withdrawn" in person("why", "INBOX;UIDVALIDITY=1;UID=1").ok().out
 

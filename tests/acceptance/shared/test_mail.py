@@ -99,7 +99,7 @@ def test_a_new_message_is_in_the_library_without_being_asked_for(person: Person,
 
 def test_a_secret_may_be_kept_in_a_block(person: Person, dovecot: Dovecot) -> None:
     block = [*_adding(dovecot, "blocked"), "--secret", "password=block:mail-password"]
-    person(*block).refused(3, "no Secret block mail-password", "in the UI")
+    person(*block).refused(3, "Secret block mail-password: not found", "in the UI")
     with api(person.running) as client:
         kind = client.get("/block_types/slug/secret").raise_for_status().json()["id"]
         schema = client.post("/block_schemas/filter", json={"block_schemas": {"block_type_id": {"any_": [kind]}}})

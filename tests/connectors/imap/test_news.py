@@ -279,7 +279,7 @@ def test_watcher_does_not_retry_while_the_secret_is_unreadable(
     def read(_name: str) -> str:
         if is_away.is_set():
             was_asked.set()
-            raise TryAgain("the Prefect server does not answer at the moment")
+            raise TryAgain("the Prefect server does not respond")
         return "wrong horse"
 
     monkeypatch.setitem(secret_references._READERS, "block", read)

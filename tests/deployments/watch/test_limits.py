@@ -92,7 +92,7 @@ def test_a_source_beyond_the_limit_says_so_and_is_watched_as_far_as_it_goes(
         (root / "top.md").write_text("at the top")
         until(lambda: len(standin.events) == 2)
     assert lines == [
-        "notes: limited: this user may watch no further folder; 1 of this source are watched; "
+        "notes: limited: the limit of inotify watches is reached (watched folders: 1); "
         "sudo sysctl fs.inotify.max_user_watches=524288; until then the schedule finds the rest"
     ]
 
@@ -138,7 +138,7 @@ def test_a_folder_that_may_not_be_read_is_counted_and_taken_up_later(
         until(lambda: state_of(home, "notes"))
         state = state_of(home, "notes")
         assert state is not None
-        assert (state.state, state.reason) == (Watching.LIMITED, "1 of its folders may not be read")
+        assert (state.state, state.reason) == (Watching.LIMITED, "unreadable folders: 1")
         (root / "private").rename(root / "public")
         until(lambda: len(standin.events) == 2)
         (root / "public" / "note.md").touch()
@@ -153,7 +153,7 @@ def test_a_root_that_may_not_be_read_is_told_and_watched_once_it_may(
     add_source(home, "notes", refused)
     with watching(home, standin, open_descriptor=lambda: scarce) as lines:
         until(lambda: lines)
-        assert lines[0].startswith("notes: limited: its folder may not be read; ")
+        assert lines[0].startswith("notes: limited: folder not readable; ")
         until(lambda: len(standin.events) == 1)
         scarce.refuses = b"nothing"
         until(lambda: len(standin.events) == 2)
@@ -202,7 +202,7 @@ def test_watching_begins_again_when_its_thread_has_died(
         until(lambda: len(standin.events) == 2)
         (root / "note.md").touch()
         until(lambda: len(standin.events) == 3)
-    assert "the watching thread died; watching begins again" in lines
+    assert "the watching thread died; watching restarts" in lines
 
 
 def test_an_automation_that_does_not_answer_is_told(
@@ -224,7 +224,7 @@ def test_a_network_disk_is_told(
     add_source(home, "notes", root)
     with watching(home, standin) as lines:
         until(lambda: lines)
-    assert lines[0].startswith("notes: limited: its disk is NFS, which does not tell what other computers change; ")
+    assert lines[0].startswith("notes: limited: on NFS, which does not report changes by other computers; ")
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_a_root_that_goes_away_and_comes_back_is_watched_again(
         until(lambda: len(standin.events) == 3)
     assert [line.partition(";")[0] for line in lines] == [
         "notes: watching",
-        "notes: gone: its folder is not there",
+        "notes: gone: folder not found",
         "notes: watching",
     ]
 
@@ -285,7 +285,7 @@ def test_sources_come_and_go_while_the_watcher_runs(
         assert len(standin.automations) == 2
         good = home.sources_file.read_text()
         home.sources_file.write_text("deployments: [")
-        until(lambda: lines[-1].startswith("the sources are watched as before: sources.yaml line 1"))
+        until(lambda: lines[-1].startswith("sources.yaml not applied, watching as before: sources.yaml line 1"))
         home.sources_file.write_text(good)
         file = SourcesFile.load(home.sources_file)
         file.remove("notes")
