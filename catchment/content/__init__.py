@@ -1,1 +1,1 @@
-"""Raw content to documents and extractions: pure functions, their codec and the cache of finished steps."""
+"""Turn raw content into documents and extractions: pure functions, their codec and the cache of parsed items."""

@@ -1,9 +1,9 @@
-"""The cache of finished steps: what was read and parsed but is not in the library yet.
+"""The cache of items that are read and parsed but not yet in the library.
 
-It exists so that a failure downstream, or a kill, reads and parses nothing twice. It is only a cache: it may be deleted at
-any time, it is not fsynced, and a damaged file is thrown away. A power cut may also alter an entry of a file that SQLite can
-read: each entry carries a digest of its key and value, and an entry that does not match counts as absent. Keys are content
-hashes or jobs, never names.
+After a crash or a failure in a later step, the next sync continues from the cache instead of reading and parsing again. The
+file may be deleted at any time. It is not fsynced, and a damaged file is replaced by an empty one. A power cut may alter
+entries of a file that SQLite can still open, so each entry has a digest of its key and value; an entry with a wrong digest
+counts as missing. Keys are content hashes or jobs, never names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from catchment.runtime import atomic_files
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB NOT NULL)"
 _AT_ONCE = 500
 _DIGEST_BYTES = 16
-"""The size of the digest in front of each stored value."""
+"""Size of the digest that precedes each stored value."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MEANINGS = {
     sqlite3.SQLITE_FULL: "The disk is full, so nothing was written; make room and try again",
@@ -34,41 +34,41 @@ T = TypeVar("T")
 
 
 class Cache:
-    """Bytes by key in a SQLite file. Safe for several threads and processes. Its methods raise HomeUnavailable."""
+    """Bytes by key in a SQLite file, for any number of threads and processes. Every method may raise HomeUnavailable."""
 
     def __init__(self, path: Path) -> None:
         self.thrown_away = 0
-        """How many damaged files were replaced by an empty one."""
+        """The number of damaged files that were replaced by an empty one."""
         self._path = path
         self._lock = threading.Lock()
         self._database: sqlite3.Connection | None = None
         self._done(lambda _: None)
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Keep the entries; an existing key is replaced."""
+        """Store the entries, replacing those with the same keys."""
         if entries:
             self._done(lambda database: _put(database, entries))
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the entries that are there and unaltered."""
-        wanted = list(keys)
-        return self._done(lambda database: _get(database, wanted))
+        """Return the entries that exist and match their digest."""
+        requested = list(keys)
+        return self._done(lambda database: _get(database, requested))
 
     def keys(self) -> list[str]:
-        """The keys of all entries."""
+        """Return all keys."""
         return self._done(lambda database: [_text(key) for (key,) in database.execute(_KEYS)])
 
     def drop(self, keys: Collection[str]) -> None:
-        """Forget the entries."""
+        """Delete the entries."""
         self._done(lambda database: _drop(database, keys))
 
     def clear(self) -> None:
-        """Forget everything, down to the bytes, in the file and in its log; may be called again."""
+        """Delete all entries and overwrite their bytes in the file and its log. May be called again."""
         self._done(_clear)
 
     def close(self) -> None:
-        """Close the file, after what other threads are doing with it; may be called again."""
-        # A thread goes on with its step when the sync that called it is cancelled, and SQLite crashes without its file.
+        """Close the file once other threads have finished their call. May be called again."""
+        # A cancelled sync does not stop its threads, and SQLite crashes if its file is closed during a call.
         with self._lock:
             self._shut()
 
@@ -77,7 +77,7 @@ class Cache:
             self._database.close()
 
     def _done(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What the work gives; on an empty file, where this one turns out to be damaged."""
+        """Return the result of `work`. If the file is damaged, replace it by an empty one and run `work` again."""
         with self._lock, atomic_files.explained():
             try:
                 try:
@@ -124,17 +124,17 @@ def _put(database: sqlite3.Connection, entries: Mapping[str, bytes]) -> None:
 
 
 def _get(database: sqlite3.Connection, keys: list[str]) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    entries: dict[str, bytes] = {}
     for start in range(0, len(keys), _AT_ONCE):
         part = keys[start : start + _AT_ONCE]
         marks = ",".join("?" * len(part))
-        # A type may be altered as well as a value; SQLite raises an error for text that is not UTF-8, unless it is cast.
+        # Damage may change the type of a value. SQLite raises an error for text that is not UTF-8 unless it is cast.
         statement = f"SELECT CAST(key AS BLOB), CAST(value AS BLOB) FROM entries WHERE key IN ({marks})"
         for name, signed in database.execute(statement, part):
             key, value = _text(name), signed[_DIGEST_BYTES:]
             if signed[:_DIGEST_BYTES] == _digest(key, value):
-                found[key] = value
-    return found
+                entries[key] = value
+    return entries
 
 
 def _digest(key: str, value: bytes) -> bytes:
@@ -162,5 +162,5 @@ def _clear(database: sqlite3.Connection) -> None:
 
 
 def _kind(error: sqlite3.Error) -> int:
-    # Errors of the module itself have no code.
+    # Errors raised by the sqlite3 module itself have no code.
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF

@@ -1,4 +1,4 @@
-"""Documents and extractions as JSON bytes, for the cache and between processes. The same value gives the same bytes."""
+"""Encode documents and extractions as JSON bytes for the cache and for other processes. Equal values give equal bytes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ENTITY_KINDS = {kind.value: kind for kind in EntityKind}
 
 
 def encode_document(document: Document) -> bytes:
-    """The document as JSON with sorted keys."""
+    """Return the document as JSON with sorted keys."""
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
 
 
 def decode_document(data: bytes) -> Document:
-    """The document that was encoded."""
+    """Return the document that `encode_document` encoded."""
     fields: dict[str, Any] = orjson.loads(data)
     for name in ("created", "modified"):
         fields[name] = moment(fields[name])
@@ -28,7 +28,7 @@ def decode_document(data: bytes) -> Document:
 
 
 def encode_extraction(extraction: Extraction) -> bytes:
-    """The extraction as JSON arrays."""
+    """Return the extraction as JSON arrays: chunks, links and entities."""
     return orjson.dumps(
         [
             [list(chunk) for chunk in extraction.chunks],
@@ -39,7 +39,7 @@ def encode_extraction(extraction: Extraction) -> bytes:
 
 
 def decode_extraction(data: bytes) -> Extraction:
-    """The extraction that was encoded."""
+    """Return the extraction that `encode_extraction` encoded."""
     chunks, links, entities = orjson.loads(data)
     for link in links:
         link[0] = _LINK_KINDS[link[0]]
@@ -51,5 +51,5 @@ def decode_extraction(data: bytes) -> Extraction:
 
 
 def moment(text: str | None) -> datetime | None:
-    """An aware time from its ISO form."""
+    """Return an aware time from its ISO 8601 form."""
     return None if text is None else datetime.fromisoformat(text)

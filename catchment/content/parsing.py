@@ -1,4 +1,4 @@
-"""What happens to one item inside a parser process: read it, understand it, take it apart. Pure functions of their task."""
+"""The work of a parser process on one item: fetch, hash, normalize and extract. Pure functions of their task."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from catchment.contracts import Connector
 from catchment.model import Document, Item, RawContent
 
 Content = tuple[str, str]
-"""The hash of some bytes, and the code and the media type that they are read with; equal ones are one content."""
+"""A content hash, and the code version and media type used to read it. Items with equal pairs share a document."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """An item to read: through a pickled connector, or as the bytes that were fetched already.
+    """An item to read, through a pickled connector or from `raw` if its bytes are already fetched.
 
-    `known` is the content that the library holds of this item; the same content is not parsed again.
+    `known` is the item's content in the library; the same content is not parsed again.
     """
 
     item: Item
@@ -38,19 +38,19 @@ class ReadTask:
 
 
 FORMAT = 3
-"""The version of the cache's entries: changes with the parts of an encoded `Read`, and with how the cache keeps it."""
+"""The version of the cache entries. Increase it when the fields of an encoded `Read` or its storage change."""
 
 Fate = Literal["hashed", "parsed", "unchanged", "stored"]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An item as it was read.
+    """The result of reading an item.
 
-    `fate` is `parsed` (there is a document), `unchanged` (the item's content is the known one), `stored` (another item has
-    brought the same content into the library already) or `hashed` (not decided yet). `normalizer` names the code and the
-    media type that the content was read with: the same bytes are another document as another type. `title` is what the
-    source or else the content calls it, "" where neither does; then it is called after `name`. `document` is encoded.
+    `fate` is `parsed` (`document` is set), `unchanged` (the content is the known one), `stored` (the library already has the
+    content from another item) or `hashed` (not decided yet). `normalizer` names the code version and the media type, because
+    the same bytes of another type give another document. `title` comes from the source, else from the content; if it is "",
+    `name` serves as the title. `document` is encoded.
     """
 
     content_hash: str
@@ -64,30 +64,30 @@ class Read:
 
     @property
     def content(self) -> Content:
-        """What makes two contents the same."""
+        """The key of the content: items with equal keys share a document."""
         return self.content_hash, self.normalizer
 
     def encode(self) -> bytes:
-        """One line of JSON, and the document behind it."""
+        """Return a line of JSON followed by the document."""
         about = (self.content_hash, self.normalizer, self.title, self.name, self.modified, self.fate, self.metadata)
         return orjson.dumps(about) + b"\n" + (self.document or b"")
 
     @classmethod
     def decode(cls, data: bytes) -> Read:
-        """What was encoded."""
+        """Return the result that `encode` encoded."""
         line, _, document = data.partition(b"\n")
         content_hash, normalizer, title, name, modified, fate, metadata = orjson.loads(line)
         return cls(content_hash, normalizer, title, name, moment(modified), fate, metadata, document or None)
 
 
 def digest(task: ReadTask) -> bytes:
-    """Read an item and hash it, without parsing it; an encoded `Read`."""
+    """Fetch and hash an item without parsing it; return an encoded `Read`."""
     raw = _fetch(task)
     return _read(task, raw, _hash(raw), None).encode()
 
 
 def read(task: ReadTask) -> bytes:
-    """Read an item and turn it into a document, unless its content is the known one; an encoded `Read`."""
+    """Fetch an item and parse it unless its content is the known one; return an encoded `Read`."""
     raw = _fetch(task)
     content_hash = _hash(raw)
     if task.known is not None and content_hash == task.known[0]:
@@ -98,7 +98,7 @@ def read(task: ReadTask) -> bytes:
 
 
 def take_apart(document: bytes) -> bytes:
-    """Chunks, links and entities of an encoded document, encoded."""
+    """Return the encoded extraction (chunks, links and entities) of an encoded document."""
     return encode_extraction(extract(decode_document(document)))
 
 

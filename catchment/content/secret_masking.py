@@ -1,6 +1,6 @@
-"""Secrets in content: what looks like a password, a token or a key is replaced before anything of it is kept.
+"""Replace passwords, tokens and keys in documents before anything is stored.
 
-`secret_rules` has the table of rules. Masked secrets are counted and kept nowhere.
+`secret_rules` has the table of rules. Secrets are counted by kind; their values are not kept.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ _WARNING = "secrets were masked: "
 
 
 def masked(document: Document) -> Document:
-    """The document without the secrets in it, and a warning that counts them; itself where there are none."""
-    found: Counter[str] = Counter()
+    """Return the document with its secrets masked and a warning that counts them, or the document itself if it has none."""
+    counts: Counter[str] = Counter()
     cleaned = replace(
         document,
-        text=mask(document.text, found),
-        title=document.title and mask(document.title, found),
-        author=document.author and mask(document.author, found),
-        properties=_inside(document.properties, found, 0),
+        text=mask(document.text, counts),
+        title=document.title and mask(document.title, counts),
+        author=document.author and mask(document.author, counts),
+        properties=_inside(document.properties, counts, 0),
     )
-    if not found:
+    if not counts:
         return document
-    kinds = ", ".join(f"{count} × {name}" for name, count in sorted(found.items()))
+    kinds = ", ".join(f"{count} × {name}" for name, count in sorted(counts.items()))
     return replace(cleaned, warnings=(*document.warnings, f"{_WARNING}{kinds}"))
 
 
 def tells_of_secrets(document: Document) -> bool:
-    """Whether secrets were masked in a document."""
+    """Return whether secrets were masked in the document."""
     return any(warning.startswith(_WARNING) for warning in document.warnings)
 
 
-def mask(text: str, found: Counter[str] | None = None) -> str:
+def mask(text: str, counts: Counter[str] | None = None) -> str:
     """Replace the secrets in a text and count them by kind. Linear in the text's length.
 
     A secret may hide the start of another, so a text with secrets is searched again.
     """
-    found = Counter() if found is None else found
+    counts = Counter() if counts is None else counts
     for _ in range(_MOST_ROUNDS):
         before = text
-        text = _masked_once(text, found)
+        text = _masked_once(text, counts)
         if text == before:
             break
     return text
 
 
-def _masked_once(text: str, found: Counter[str]) -> str:
+def _masked_once(text: str, counts: Counter[str]) -> str:
     lower = _lowered(text)
     words = [word for word in text.split() if len(word) >= LEAST_LENGTH and not _DIGITS.isdisjoint(word)]
     if words:
@@ -61,23 +61,23 @@ def _masked_once(text: str, found: Counter[str]) -> str:
         hinted = joined.lower()
         for rule in _ALONE:
             if any(hint in hinted for hint in rule.hints) and rule.pattern.search(joined):
-                text, lower = _without(rule, text, text, lower, found)
+                text, lower = _without(rule, text, text, lower, counts)
     for rule in _APART:
         if rule.named:
-            text, lower = _without(rule, lower, text, lower, found)
+            text, lower = _without(rule, lower, text, lower, counts)
         elif any(hint in lower for hint in rule.hints):
-            text, lower = _without(rule, text, text, lower, found)
+            text, lower = _without(rule, text, text, lower, counts)
     return text
 
 
-def _without(rule: SecretRule, searched: str, text: str, lower: str, found: Counter[str]) -> tuple[str, str]:
-    """The text, also in lower case, without the secrets of one rule."""
+def _without(rule: SecretRule, searched: str, text: str, lower: str, counts: Counter[str]) -> tuple[str, str]:
+    """Return the text and its lower-case form with the secrets of one rule masked."""
     parts: list[str] = []
     place = 0
     for match in rule.pattern.finditer(searched):
         if rule.holds(match, text):
             start, stop = span(match)
-            found[rule.name] += 1
+            counts[rule.name] += 1
             parts += (text[place:start], f"«{rule.name}»")
             place = stop
     if not parts:
@@ -87,31 +87,31 @@ def _without(rule: SecretRule, searched: str, text: str, lower: str, found: Coun
 
 
 def _lowered(text: str) -> str:
-    """The text in lower case, letter by letter in the same places."""
+    """Return the text in lower case at the same length, so that offsets are valid in both."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
     return "".join([small if len(small := letter.lower()) == 1 else letter for letter in text])
 
 
-def _inside(value: Any, found: Counter[str], depth: int) -> Any:
-    """The same for every text in what frontmatter holds; a name and its value are looked at together."""
+def _inside(value: Any, counts: Counter[str], depth: int) -> Any:
+    """Mask every string in a value of the properties. A string is searched together with its key."""
     if isinstance(value, str):
-        return mask(value, found)
+        return mask(value, counts)
     if depth > _DEEPEST:
         return value
     if isinstance(value, Mapping):
-        return {key: _named(key, inner, found, depth) for key, inner in value.items()}
+        return {key: _named(key, inner, counts, depth) for key, inner in value.items()}
     if isinstance(value, Sequence):
-        return [_inside(inner, found, depth + 1) for inner in value]
+        return [_inside(inner, counts, depth + 1) for inner in value]
     return value
 
 
-def _named(key: Any, value: Any, found: Counter[str], depth: int) -> Any:
+def _named(key: Any, value: Any, counts: Counter[str], depth: int) -> Any:
     if isinstance(value, str) and isinstance(key, str):
         before = f'{key}: "'
-        return mask(f'{before}{value}"', found)[len(before) : -1]
-    return _inside(value, found, depth + 1)
+        return mask(f'{before}{value}"', counts)[len(before) : -1]
+    return _inside(value, counts, depth + 1)
 
 
 _DIGITS = frozenset("0123456789")

@@ -1,7 +1,7 @@
-"""The forms of secrets: one table of rules for the tokens of each issuer and for the usual ways to write passwords down.
+"""Rules that recognize secrets: a table of token formats by issuer, and the common notations of passwords.
 
-A rule has a name, hints and a shape. Ambiguous shapes need further evidence: check digits, randomness, or the words around
-them. docs/privacy.md lists the kinds.
+A rule has a name, hints and a shape. Ambiguous shapes need further evidence: a checksum, randomness or the words around
+them. docs/privacy.md lists the kinds. Masking is in `secret_masking`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 
 class SecretRule(NamedTuple):
-    """A kind of secret. The last named group of `pattern` is the secret, or the whole match without one.
+    """A kind of secret. The secret is the last named group of `pattern` that matches, or the whole match without groups.
 
-    `hints`: lower-case words, at least one of which occurs in or before each secret. `holds`: whether a match is a secret.
-    `alone`: the hint and the secret stand in one long word with a digit; only such words are searched for the hint.
-    `named`: the pattern is for lower-case text and begins with a word, so the speed is that of a search for the word.
+    `hints`: lower-case words; at least one occurs in or before each secret. `holds`: returns whether a match is a secret.
+    `alone`: hint and secret are one long word with a digit, so only such words are searched for the hint.
+    `named`: the pattern applies to lower-case text and begins with a literal word, which makes the search fast.
     """
 
     name: str
@@ -34,10 +34,10 @@ class SecretRule(NamedTuple):
 
 
 LEAST_LENGTH = 16
-"""Of a word with a secret in it."""
+"""The minimum length of a word that contains a secret."""
 
 # Shapes are regular expressions with %a: letter or digit, %w: also - and _, %h: lower hexadecimal, %u: capital or digit,
-# %l: small letter or digit, %i: UUID, %d: a digit is to come.
+# %l: small letter or digit, %i: UUID, %d: a digit follows within 60 characters.
 _MACROS = {
     "%a": "[A-Za-z0-9]",
     "%w": "[A-Za-z0-9_-]",
@@ -48,7 +48,7 @@ _MACROS = {
     "%d": "(?=[A-Za-z_-]{0,60}[0-9])",
 }
 
-# Name, hints, shape; separated by two spaces or more, and continued where a line begins with a tilde.
+# Name, hints and shape, separated by two or more spaces. A line that begins with a tilde continues the one above.
 _TOKENS = r"""
     1Password service token      ops_eyj        ops_eyJ%w{200,2000}=*
     1Password secret key         a3-            A3-%u{6}-(?:%u{6}-%u{5}|%u{11})(?:-%u{5}){3}
@@ -248,19 +248,19 @@ _TOKENS = r"""
 
 
 def span(match: re.Match[str]) -> tuple[int, int]:
-    """Where the secret in a match starts and stops: the last named group, or all of it."""
+    """Return start and end of the secret in a match: the last named group that matched, or the whole match."""
     return match.span(match.lastgroup or 0)
 
 
 # ── checks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_PLACE = re.compile(
+_PLACEHOLDER = re.compile(
     r"[<>«»{}$%*…\s]|\.\.\.|xxx|example|placeholder|change.?me|your|dummy|test|fake|sample|redacted|\A[a-z]+[_.-]?[0-9]{0,2}\Z"
     r"|0123|1234|abcd|[()]|://|\A[\w-]+(?:\.[A-Za-z_]\w*)+\Z",
     re.IGNORECASE,
 )
-"""Placeholders, names in code, addresses and sequences."""
-_STAND_IN = re.compile(
+"""Matches placeholders, names in code, URLs and sequences."""
+_PLAIN_PLACEHOLDER = re.compile(
     r"[<>«»{}$%*…\s]|\.\.\.|xxx|example|placeholder|change.?me|your|dummy|redacted|pass(?:word|wd)", re.IGNORECASE
 )
 _FILLER = re.compile(r"([^A])\1{5}|0123456789|abcdefgh|example|xxxxx", re.IGNORECASE)
@@ -281,7 +281,7 @@ _LEAST_ENTROPY, _LEAST_HEXADECIMAL = 3.5, 2.8
 _LEAST_KEY = 60
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{30}")
 _LEAST_PASSWORD = 8
-_EVERYBODYS = frozenset(
+_COMMON_PASSWORDS = frozenset(
     {"password", "pass", "passwd", "pwd", "secret", "user", "postgres", "root", "admin", "token", "guest", "123"}
 )
 
@@ -290,31 +290,31 @@ def _entropy(value: str) -> float:
     return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())
 
 
-def _is_no_filler(match: re.Match[str]) -> bool:
-    """Whether a token is no pattern for one."""
+def _is_not_filler(match: re.Match[str]) -> bool:
+    """Return whether a token is not a placeholder."""
     start, stop = span(match)
     return not _FILLER.search(match.string, start, stop) and len(set(match.string[start:stop])) >= 6
 
 
 def _is_random(value: str) -> bool:
-    """Whether a value looks random: neither a word, a path, a name in code nor a placeholder."""
-    if len(value) < LEAST_LENGTH or not (_LETTER.search(value) and _DIGIT.search(value)) or _PLACE.search(value):
+    """Return whether a value looks random: not a word, a path, a name in code or a placeholder."""
+    if len(value) < LEAST_LENGTH or not (_LETTER.search(value) and _DIGIT.search(value)) or _PLACEHOLDER.search(value):
         return False
-    if _HEXADECIMAL.fullmatch(value):  # a short one is mostly the number of something
+    if _HEXADECIMAL.fullmatch(value):  # short hexadecimal values are mostly identifiers
         return len(value) >= 2 * LEAST_LENGTH and _entropy(value) >= _LEAST_HEXADECIMAL
     is_wordy = 2 * sum(map(len, _WORDS.findall(value))) > len(value) or _SEPARATED_WORD.search(value)
     return not is_wordy and _entropy(value) >= _LEAST_ENTROPY
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether letters, digits and signs alternate in a short value, as in passwords."""
+    """Return whether letters, digits and symbols alternate in a short value, as in passwords."""
     kinds = [next(number for number, kind in enumerate(_CLASSES) if kind.match(letter)) for letter in value]
     turns = sum(1 for before, after in pairwise(kinds) if before != after)
     return (
         len(set(kinds)) >= 3
         and 2 in kinds
         and 5 * turns >= 2 * (len(value) - 1)
-        and not _PLACE.search(value)
+        and not _PLACEHOLDER.search(value)
         and not _PATH.search(value)
     )
 
@@ -357,14 +357,16 @@ def _is_authorization(match: re.Match[str], text: str) -> bool:
 
 
 def _is_credential(match: re.Match[str], text: str) -> bool:
-    """Whether a value in a header, a command or a login file is a secret and not a placeholder."""
+    """Return whether a value in a header, a command or a netrc file is not a placeholder."""
     start, stop = span(match)
-    return not (_STAND_IN.search(text, start, stop) or _FILLER.search(text, start, stop) or text[start:stop].isalpha())
+    return not (
+        _PLAIN_PLACEHOLDER.search(text, start, stop) or _FILLER.search(text, start, stop) or text[start:stop].isalpha()
+    )
 
 
-def _is_no_place(match: re.Match[str], _text: str) -> bool:
-    """Whether the password in an address is not a placeholder."""
-    return not _PLACE.search(match["secret"]) and match["secret"].lower() not in _EVERYBODYS
+def _is_not_placeholder(match: re.Match[str], _text: str) -> bool:
+    """Return whether the password in a URL is not a placeholder."""
+    return not _PLACEHOLDER.search(match["secret"]) and match["secret"].lower() not in _COMMON_PASSWORDS
 
 
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -374,7 +376,7 @@ _GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
 
 
 def _has_base58_check(match: re.Match[str], _text: str) -> bool:
-    """Whether the last four bytes are the checksum of the others (Bitcoin's Base58Check)."""
+    """Return whether the last four bytes are the checksum of the others (Bitcoin's Base58Check)."""
     number = 0
     for letter in match[0]:
         number = number * 58 + _BASE58.index(letter)
@@ -383,7 +385,7 @@ def _has_base58_check(match: re.Match[str], _text: str) -> bool:
 
 
 def _has_bech32_check(match: re.Match[str], _text: str) -> bool:
-    """Whether the last six letters are the checksum of the others (BIP 173)."""
+    """Return whether the last six characters are the checksum of the others (BIP 173)."""
     prefix, _, body = match[0].lower().rpartition("1")
     values = [ord(letter) >> 5 for letter in prefix] + [0] + [ord(letter) & 31 for letter in prefix]
     check = 1
@@ -395,13 +397,13 @@ def _has_bech32_check(match: re.Match[str], _text: str) -> bool:
 
 
 def _is_login(match: re.Match[str], text: str) -> bool:
-    """Whether base64 of a header holds a name and a password (RFC 7617)."""
+    """Return whether the base64 text of a header decodes to a name and a password (RFC 7617)."""
     start, stop = span(match)
     try:
         login = base64.b64decode(text[start:stop], validate=True).decode()
     except (binascii.Error, ValueError):
         return False
-    return ":" in login and login.partition(":")[2].lower() not in _EVERYBODYS
+    return ":" in login and login.partition(":")[2].lower() not in _COMMON_PASSWORDS
 
 
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -420,16 +422,19 @@ def _token(row: str) -> SecretRule:
     before = "" if shape[0] in "[" and "sig=" in shape else _BEFORE
     after = "" if shape.endswith("=") else _AFTER
     pattern = re.compile(f"{before}{_expanded(shape)}{after}")
-    return SecretRule(name, tuple(hints.split()), pattern, lambda match, _: _is_no_filler(match))
+    return SecretRule(name, tuple(hints.split()), pattern, lambda match, _: _is_not_filler(match))
 
 
 def _checked(name: str, hints: str, shape: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
-    """A token with check digits."""
+    """Return a rule for a token with a checksum."""
     return SecretRule(name, tuple(hints.split()), re.compile(f"{_BEFORE}{shape}{_AFTER}"), holds)
 
 
 def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
-    """What stands between the first line of a key, with its kind in place of {}, and the last one, or the end of the text."""
+    """Return a rule for the body of a key: from its first line to its last line or the end of the text.
+
+    `first` is the first line with {} in place of the kind of key.
+    """
     dashes = first.partition("BEGIN")[0].strip()
     last = first.replace("BEGIN", "END")
     return SecretRule(
@@ -458,12 +463,12 @@ _ASSIGNED = (
 
 
 def _assigned(name: str, words: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
-    """A value assigned to one of these names."""
+    """Return a rule for a value that is assigned to one of these names."""
     return SecretRule(name, (), re.compile(words + _ASSIGNED), holds, alone=False, named=True)
 
 
 def _after(name: str, pattern: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
-    """A secret after certain words, which are in lower case."""
+    """Return a rule for a secret that follows certain words; the pattern applies to lower-case text."""
     return SecretRule(name, (), re.compile(pattern), holds, alone=False, named=True)
 
 
@@ -491,7 +496,7 @@ RULES: tuple[SecretRule, ...] = (
         "password",
         ("://",),
         re.compile(r"://[A-Za-z0-9._%+-]{0,64}+:(?P<secret>[^\s/@:\"'<>]{3,128}+)@(?=[A-Za-z0-9\[])"),
-        _is_no_place,
+        _is_not_placeholder,
         alone=False,
     ),
     _after(
@@ -517,4 +522,4 @@ RULES: tuple[SecretRule, ...] = (
     _assigned("secret", r"token", _is_named),
     _assigned("secret", r"key", _is_named_key),
 )
-"""In the order in which they are looked for: those that know their issuer first."""
+"""All rules in the order in which they are applied: rules for tokens of one issuer come first."""

@@ -1,8 +1,8 @@
-"""Documents to what is in them: chunks, links and entities. Pure: no files, no network, no library.
+"""Extract chunks, links and entities from documents. Pure functions: no files, no network, no library.
 
-`mask` blanks out code and comments; `markdown`, `notes` and `plain` find what is written in the text, `properties` what the
-frontmatter says, `code` what programs define; `chunks` cuts passages, `mail` those of messages; `resolve` tells where links
-lead, `vault` how well a vault is kept.
+`prose` blanks out code and comments, by the block structure from `blocks`. `markdown`, `notes` and `plain` read links and
+entities from text, `properties` from frontmatter, and `code` from programs. `chunks` splits text into passages, `mail` splits
+messages. `resolve` resolves links within a vault; `vault` reports its quality.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from catchment.content.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
 from catchment.model import Document, Entity, Extraction, Link, LinkKind
 
 EXTRACTOR = "4"
-"""Changes whenever the extraction of some document changes."""
+"""The version of the extractor. It changes when the extraction of any document changes."""
 
 
 def extract(document: Document) -> Extraction:
-    """Find the passages, links and named things of a document. Takes time linear in its length; never fails."""
-    text, said = document.text, document.properties
+    """Return the passages, links and entities of a document. Linear in its length; never fails."""
+    text, fields = document.text, document.properties
     is_note = document.media_type in NOTES
     links: list[Link] = []
     headings: list[Entity] = []
@@ -30,30 +30,30 @@ def extract(document: Document) -> Extraction:
         links += markdown.links(text, markdown.without(masked, links))
         headings = markdown.headings(text, masked)
         if document.media_type == MAIL:
-            masked = text  # Most of it was never Markdown: what is indented is no code, and dollars are money.
+            masked = text  # Most mail is not Markdown: an indent is not code, and a dollar is money.
         prose = markdown.without(masked, links)
         links = [link for link in links if not link.target.startswith("data:")]
     links += plain.urls(prose)
     entities = list(headings)
     if is_note:
         entities += notes.entities(text, masked, prose)
-    defined = code.definitions(text, document.media_type)
-    entities += code.symbols(defined)
+    definitions = code.definitions(text, document.media_type)
+    entities += code.symbols(definitions)
     entities += plain.emails(masked)
     entities += plain.dates(masked)
     if document.media_type == CANVAS:
         links = [link._replace(kind=LinkKind.CANVAS) if link.kind is LinkKind.EMBED else link for link in links]
     links.sort(key=_place)
     entities.sort(key=_place)
-    if said:
-        links = [*properties.links(said), *links]
-        entities = [*properties.entities(said), *entities]
-    if defined:
-        passages = code.passages(text, defined)
+    if fields:
+        links = [*properties.links(fields), *links]
+        entities = [*properties.entities(fields), *entities]
+    if definitions:
+        passages = code.passages(text, definitions)
     else:
         passages = (mail.passages if document.media_type == MAIL else chunks)(text, headings)
     return Extraction(passages, tuple(links), tuple(entities))
 
 
-def _place(found: Link | Entity) -> tuple[int, int]:
-    return found.start, found.end
+def _place(span: Link | Entity) -> tuple[int, int]:
+    return span.start, span.end

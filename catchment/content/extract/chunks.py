@@ -1,6 +1,6 @@
-"""Cuts a text into passages: along its headings first, then between paragraphs, sentences and words.
+"""Split text into passages, at headings first, then between paragraphs, sentences and words.
 
-Passages of one section overlap by some 200 characters, so that what is said across a cut is whole in one of them.
+Passages of a section overlap by about 200 characters, so that a sentence at a cut is complete in one of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SMALLEST = 500
 LARGEST = 4_000
 OVERLAP = 200
 _LONGEST_LABEL = 1_000
-"""Characters of a heading path; each passage has one, so that a heading of a megabyte would be there hundreds of times."""
+"""Characters of a heading path. Every passage of a section stores it, so an unbounded heading would multiply in size."""
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s|[。！？]|\n")
 _JOINERS = "\u200d\ufe0e\ufe0f"
@@ -23,28 +23,28 @@ _MAX_CLUSTER = 32
 
 
 def chunks(text: str, headings: Sequence[Entity]) -> tuple[Chunk, ...]:
-    """The passages of a text, in order, none blank; together they hold every character that is not white space.
+    """Return the passages of a text in order. They cover every character except white space, and none is blank.
 
-    `headings` in the order of the text. A passage has 500 to 4 000 characters; only the last, and one that ends before a
-    long section, may be shorter. Offsets count characters.
+    `headings` are in the order of the text. A passage has 500 to 4 000 characters; the last passage and one before a long
+    section may be shorter. Offsets count characters.
     """
     if len(text) <= LARGEST:
         return (Chunk(0, len(text), _path_at(text, headings)),) if text and not text.isspace() else ()
-    found = []
+    passages = []
     for start, end, path in _merged(text, headings):
         for first, last in _passages(text, start, end):
             if not text[first:last].isspace():
-                found.append(Chunk(first, last, path))
-    return tuple(found)
+                passages.append(Chunk(first, last, path))
+    return tuple(passages)
 
 
 def _path_at(text: str, headings: Sequence[Entity]) -> str:
-    """The heading that a short text opens with, if it opens with one."""
+    """Return the heading at the start of a short text, or "" if it starts with other text."""
     return headings[0].value[:_LONGEST_LABEL] if headings and not text[: headings[0].start].strip() else ""
 
 
 def _sections(text: str, headings: Sequence[Entity]) -> list[tuple[int, int, str]]:
-    """Where each section starts and ends, and its heading path; the first may have none."""
+    """Return start, end and heading path of each section. The path of text before the first heading is empty."""
     sections: list[tuple[int, int, str]] = []
     path: list[tuple[int, str]] = []
     start, label = 0, ""
@@ -59,7 +59,7 @@ def _sections(text: str, headings: Sequence[Entity]) -> list[tuple[int, int, str
 
 
 def _merged(text: str, headings: Sequence[Entity]) -> list[tuple[int, int, str]]:
-    """The sections, small ones joined with what follows as long as the whole fits one passage."""
+    """Return the sections, joining each small section with the next if both fit into one passage."""
     merged: list[tuple[int, int, str]] = []
     for start, end, path in _sections(text, headings):
         if merged and merged[-1][1] - merged[-1][0] < SMALLEST and end - merged[-1][0] <= LARGEST:
@@ -83,7 +83,7 @@ def _passages(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _cut(text: str, start: int, limit: int) -> int:
-    """Where to end a passage: after a paragraph, else a sentence, else a word, in its second half; else anywhere."""
+    """Return the end of a passage: after a paragraph, sentence or word in its second half, else at the limit."""
     earliest = start + LARGEST // 2
     paragraph = text.rfind("\n\n", earliest, limit)
     if paragraph >= 0:
@@ -96,7 +96,7 @@ def _cut(text: str, start: int, limit: int) -> int:
 
 
 def _overlap(text: str, cut: int) -> int:
-    """Where the next passage starts: at a sentence, else a word, within the last 200 characters before the cut."""
+    """Return the start of the next passage: a sentence, else a word, within the 200 characters before the cut."""
     earliest = cut - OVERLAP
     sentence = _SENTENCE_END.search(text, earliest, cut - 1)
     if sentence:
@@ -106,7 +106,7 @@ def _overlap(text: str, cut: int) -> int:
 
 
 def _between_characters(text: str, position: int) -> int:
-    """The nearest place at or before `position` that parts no letter from its accents and no emoji in two."""
+    """Return the last position up to `position` that does not split a letter from its accents, or an emoji."""
     for place in range(position, position - _MAX_CLUSTER, -1):
         joined = text[place] in _JOINERS or text[place - 1] == "\u200d" or "\U0001f3fb" <= text[place] <= "\U0001f3ff"
         if not joined and not unicodedata.combining(text[place]):

@@ -1,6 +1,6 @@
-"""What source code defines: functions, classes and types, by the grammar of its language, and its passages along them.
+"""Find the functions, classes and types that source code defines, and split code into passages at definitions.
 
-The grammars are tree-sitter's, one small library for each language, loaded when a file of the language comes.
+Uses tree-sitter with one grammar library per language, imported when the first file of the language is read.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Query, Tree
 
 _LONGEST = 2_000_000
-"""In longer texts nothing is looked for: a person did not write them, and a tree takes twenty times the memory of its text."""
+"""Longer texts are not parsed: they are generated, and a syntax tree takes twenty times the memory of its text."""
 _MOST = 20_000
 _SECONDS = 5.0
-"""Of the processor: enough for the longest text ten times over. What needs more is no program, but made to be slow."""
+"""CPU time per text, ten times the time for the longest program. Only crafted input takes longer."""
 _DEEPEST = 500
 _BRACKETS = re.compile(r"[()\[\]{}]")
 _LONGEST_LINE = 400
 _PIECE = 1 << 16
 _NARROW = frozenset({"bash"})
-"""Grammars that ask C what kind of letter a character is, which reads beyond its table for most of Unicode, and may crash."""
+"""Grammars whose scanner passes any character to `isalpha` and similar functions of C, which may crash."""
 _ASCII = bytes(range(128)) + b"x" * 128
-"""Any letter in place of each byte of what is not ASCII, so that places stay what they are."""
-_ONLY_A_PLACE = "impl"
-"""What has a name, but one that was defined elsewhere."""
+"""A translation table that replaces bytes beyond ASCII by a letter and so preserves offsets."""
+_IMPLEMENTATION = "impl"
+"""The kind of a block that carries the name of a type defined elsewhere: it is a heading but not a symbol."""
 _BEFORE = ("#", "//", "/*", "*", "@", "--", "[")
-"""How lines begin that belong to the definition after them: comments, decorators, attributes."""
+"""The starts of lines that belong to the definition below them: comments, decorators and attributes."""
 
 _JAVASCRIPT = """
 (class_declaration name: (_) @name) @class
@@ -148,13 +148,13 @@ _LANGUAGES: dict[str, tuple[str, ...]] = {
     "text/x-php": ("php",),
     "text/x-sh": ("bash",),
 }
-"""Where there are two, the second is tried on what is not of the first."""
+"""Grammars by media type. The second is tried if the first reports a syntax error."""
 _MODULES = {"tsx": "typescript"}
 _FUNCTIONS = {"typescript": "language_typescript", "tsx": "language_tsx", "php": "language_php"}
 
 
 class Definition(NamedTuple):
-    """Something that code defines, at `text[start:end]`, called by `text[named:called]`; `depth` others are around it."""
+    """A definition at `text[start:end]` whose name is `text[named:called]`; `depth` is the number of enclosing definitions."""
 
     name: str
     kind: str
@@ -166,7 +166,7 @@ class Definition(NamedTuple):
 
 
 def definitions(text: str, media_type: str) -> list[Definition]:
-    """What the code defines, in its order; nothing for a language whose grammar is not known. Never fails."""
+    """Return the definitions in the order of the text; an empty list for a language without a grammar. Never fails."""
     if media_type not in _LANGUAGES or not text or len(text) > _LONGEST:
         return []
     data = text.encode("utf-8", "replace")
@@ -177,39 +177,39 @@ def definitions(text: str, media_type: str) -> list[Definition]:
 
     language, tree = parsed
     spans: list[tuple[int, int, int, int, str]] = []
-    for _, found in QueryCursor(_query(language)).matches(tree.root_node):
-        name = found.pop("name")[0]
-        kind, nodes = next(iter(found.items()))
-        # A greater end first: what is around others comes before them.
+    for _, captures in QueryCursor(_query(language)).matches(tree.root_node):
+        name = captures.pop("name")[0]
+        kind, nodes = next(iter(captures.items()))
+        # Sort by descending end, so that a definition precedes those inside it.
         spans.append((nodes[0].start_byte, -nodes[0].end_byte, name.start_byte, name.end_byte, kind))
     spans = sorted(set(spans))[:_MOST]
     places = _characters(data, [abs(place) for span in spans for place in span[:4]])
     return list(_nested(text, spans, places))
 
 
-def symbols(found: Sequence[Definition]) -> Iterator[Entity]:
-    """The names that are defined; what kind of thing each is as its detail."""
-    for one in found:
-        if one.kind != _ONLY_A_PLACE:
-            yield Entity(EntityKind.SYMBOL, one.name, one.kind, one.named, one.called)
+def symbols(definitions: Sequence[Definition]) -> Iterator[Entity]:
+    """Yield the defined names, with the kind of definition as detail."""
+    for definition in definitions:
+        if definition.kind != _IMPLEMENTATION:
+            yield Entity(EntityKind.SYMBOL, definition.name, definition.kind, definition.named, definition.called)
 
 
-def passages(text: str, found: Sequence[Definition]) -> tuple[Chunk, ...]:
-    """The passages as `chunks` cuts them, along definitions; the heading is the way to the first one in it, `Class > method`.
+def passages(text: str, definitions: Sequence[Definition]) -> tuple[Chunk, ...]:
+    """Return passages as `chunks` does, split at definitions. The heading is the path of the first one, `Class > method`.
 
-    A text that is one passage has none.
+    A text that fits into one passage has no heading.
     """
     if len(text) <= LARGEST:
         return chunks(text, ())
     headings, last = [], 0
-    for one in found:
-        last = max(last, _first_line(text, one.start, last))
-        headings.append(Entity(EntityKind.HEADING, one.name, str(one.depth + 1), last, one.end))
+    for definition in definitions:
+        last = max(last, _first_line(text, definition.start, last))
+        headings.append(Entity(EntityKind.HEADING, definition.name, str(definition.depth + 1), last, definition.end))
     return chunks(text, headings)
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether more brackets open within one another than in any program; looking for names takes quadratic time there."""
+    """Return whether brackets nest deeper than in any program: the query for names takes quadratic time in the depth."""
     depth = 0
     for bracket in _BRACKETS.findall(text):
         depth = depth + 1 if bracket in "([{" else max(depth - 1, 0)
@@ -219,7 +219,7 @@ def _is_too_deep(text: str) -> bool:
 
 
 def _parsed(data: bytes, languages: Sequence[str]) -> tuple[str, Tree] | None:
-    """The first language in which all of it can be read, else the first; None where that takes too long."""
+    """Return the first language that parses without errors, else the first one; None if parsing exceeds the time limit."""
     from tree_sitter import Parser
 
     end = time.thread_time() + _SECONDS
@@ -259,14 +259,14 @@ def _query(language: str) -> Query:
 
 
 def _characters(data: bytes, places: Sequence[int]) -> dict[int, int]:
-    """Which character begins at each of these bytes."""
+    """Return the character offset for each of these byte offsets."""
     if data.isascii():
         return dict(zip(places, places, strict=True))
-    found, before, count = {}, 0, 0
+    offsets, before, count = {}, 0, 0
     for place in sorted(set(places)):
         count += len(data[before:place].decode("utf-8", "replace"))
-        found[place], before = count, place
-    return found
+        offsets[place], before = count, place
+    return offsets
 
 
 def _nested(text: str, spans: Sequence[tuple[int, int, int, int, str]], places: dict[int, int]) -> Iterator[Definition]:
@@ -280,7 +280,7 @@ def _nested(text: str, spans: Sequence[tuple[int, int, int, int, str]], places: 
 
 
 def _first_line(text: str, start: int, earliest: int) -> int:
-    """Where the lines begin that belong to a definition: its own, and the comments and decorators right above it."""
+    """Return the start of a definition including the comments and decorators directly above it."""
     first = _line(text, start, earliest)
     while first > earliest:
         above = _line(text, first - 1, earliest)
@@ -291,7 +291,7 @@ def _first_line(text: str, start: int, earliest: int) -> int:
 
 
 def _line(text: str, place: int, earliest: int) -> int:
-    """Where the line of this place begins; the place itself in a line that is too long to be looked through."""
+    """Return the start of the line at `place`, or `place` itself if the line is longer than 400 characters."""
     earliest = max(earliest, place - _LONGEST_LINE)
     newline = text.rfind("\n", earliest, place)
     if newline >= 0:

@@ -1,4 +1,4 @@
-"""Passages of a mail message: what the writer said apart from what they quoted and signed with, so that search can tell."""
+"""Split mail into passages that keep the sender's own words apart from quotations and signatures, for ranking in search."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _MAX_STRETCHES = 200
 
 
 def passages(text: str, headings: Sequence[Entity]) -> tuple[Chunk, ...]:
-    """The passages as `chunks` cuts them, each wholly the writer's own or wholly an aside (`heading` is `ASIDE`).
+    """Return passages as `chunks` does, each either the sender's own words or an aside (`heading` is `ASIDE`).
 
-    A quotation or signature of less than 200 characters stays with the words around it: an answer needs its question.
+    Asides are quotations and signatures. Those shorter than 200 characters stay with the words around them: an answer needs
+    its question.
     """
     stretches = _stretches(text)
     if len(stretches) > _MAX_STRETCHES:
@@ -32,7 +33,7 @@ def passages(text: str, headings: Sequence[Entity]) -> tuple[Chunk, ...]:
 
 
 def stretches(text: str) -> list[tuple[str, bool]]:
-    """The text of a message in parts, in turn the writer's own words and what is quoted or a signature (True)."""
+    """Return the parts of a message in order; True marks a quotation or a signature, False the sender's own words."""
     return [(text[start:stop], is_aside) for start, stop, is_aside in _runs(text)]
 
 
@@ -41,7 +42,7 @@ def _start(heading: Entity) -> int:
 
 
 def _stretches(text: str) -> list[tuple[int, int, bool]]:
-    """Where the writer's own words and the asides start and stop, in turn."""
+    """Return start, end and whether it is an aside, for each stretch of the text."""
     stretches: list[tuple[int, int, bool]] = []
     for start, stop, is_marked in _runs(text):
         is_aside = is_marked and stop - start >= _LEAST_ASIDE
@@ -53,7 +54,7 @@ def _stretches(text: str) -> list[tuple[int, int, bool]]:
 
 
 def _runs(text: str) -> list[tuple[int, int, bool]]:
-    """Lines next to each other that are of one sort, marked or not; empty lines go with those before them."""
+    """Group consecutive lines by whether they are quoted or in a signature. Empty lines belong to the lines before them."""
     runs: list[tuple[int, int, bool]] = []
     place, is_signature = 0, False
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""What Markdown's own syntax says: headings, and links written as `[label](destination)`."""
+"""Find headings and inline links, `[label](destination)`, in Markdown. Wikilinks and tags are in `notes`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def headings(text: str, masked: str) -> list[Entity]:
-    """All headings in their order, with the level as detail."""
-    found = []
+    """Return all headings in order, with the level as detail."""
+    entities = []
     if "#" in masked:
         for match in _HEADING.finditer("\n" + masked):
             start, end = match.start(2) - 1, match.end(2) - 1
             if value := _without_closing(text[start:end].strip()):
-                found.append(Entity(EntityKind.HEADING, value, str(len(match[1])), match.start(1) - 1, end))
+                entities.append(Entity(EntityKind.HEADING, value, str(len(match[1])), match.start(1) - 1, end))
     if "\n==" in masked or "\n--" in masked:
-        found += _underlined(text, masked)
-        found.sort(key=lambda heading: heading.start)
-    return found
+        entities += _underlined(text, masked)
+        entities.sort(key=lambda heading: heading.start)
+    return entities
 
 
 def _underlined(text: str, masked: str) -> Iterator[Entity]:
-    """Headings of one line underlined with `===` or `---`."""
+    """Yield one-line headings that are underlined with `===` or `---`."""
     for match in _UNDERLINED.finditer("\n" + masked):
         before = match.start() - 2
         if (before >= 0 and masked[before] != "\n") or _LIST_ITEM.match(match[1]):
@@ -53,18 +53,18 @@ def _without_closing(heading: str) -> str:
 
 
 def links(text: str, masked: str) -> Iterator[Link]:
-    """Inline links and images, also those that are links: addresses as URL, files with their percent-encoding undone."""
+    """Yield inline links and images, including images within links. Paths are percent-decoded, URLs are not."""
     if "](" not in masked:
         return
     for match in _LINK.finditer(masked):
-        if link := _found(text, masked, match):
+        if link := _link_of(text, masked, match):
             yield link
         if "](" in match[1]:
-            inside = (_found(text, masked, each) for each in _LINK.finditer(masked, match.start(1), match.end(1)))
+            inside = (_link_of(text, masked, each) for each in _LINK.finditer(masked, match.start(1), match.end(1)))
             yield from (picture for picture in inside if picture and masked[picture.start] == "!")
 
 
-def _found(text: str, masked: str, match: re.Match[str]) -> Link | None:
+def _link_of(text: str, masked: str, match: re.Match[str]) -> Link | None:
     group = 2 if match[2] is not None else 3
     destination = _ESCAPE.sub(r"\1", text[match.start(group) : match.end(group)])
     image = match.start() > 0 and masked[match.start() - 1] == "!"
@@ -80,13 +80,13 @@ def _link(destination: str, label: str, start: int, end: int, image: bool) -> Li
     return Link(kind, unquote(target).strip(), unquote(anchor).strip(), label, start, end)
 
 
-def without(masked: str, found: list[Link]) -> str:
-    """The text with these links blanked out, so that nothing inside them counts again."""
-    if not found:
+def without(masked: str, links: list[Link]) -> str:
+    """Return the text with these links blanked out, so that their labels and URLs are not matched again."""
+    if not links:
         return masked
     parts: list[str] = []
     done = 0
-    for link in sorted(found, key=lambda each: each.start):
+    for link in sorted(links, key=lambda each: each.start):
         if link.start >= done:
             parts += masked[done : link.start], FILLER * (link.end - link.start)
             done = link.end

@@ -1,4 +1,4 @@
-"""What Obsidian adds to Markdown: wikilinks, embeds, tags, callouts, tasks, inline fields, block ids and footnotes."""
+"""Find Obsidian's extensions of Markdown: wikilinks, embeds, tags, callouts, tasks, inline fields, block ids, footnotes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from catchment.model import Entity, EntityKind, Link, LinkKind
 
-# A single bracket does not end a wikilink: `[[Sq]uare]]` leads to `Sq]uare`.
+# A single bracket does not end a wikilink: the target of `[[Sq]uare]]` is `Sq]uare`.
 _WIKILINK = re.compile(r"\[\[(?!\[)((?>(?:[^\[\]\n]++|\](?!\])|\[(?!\[))+))\]\]")
-# The characters that end a tag are Obsidian's: ASCII punctuation but `_-/`, and the Unicode blocks of punctuation; the
-# joiner U+200D stays, since it holds emoji together.
+# The characters that end a tag in Obsidian: ASCII punctuation except `_-/`, and the Unicode blocks of punctuation except
+# the joiner U+200D, which is part of emoji.
 _TAG = re.compile(r"#([^\s\x00\u2000-\u200c\u200e-\u206f\u2e00-\u2e7f'!\"#$%&()*+,.:;<=>?@^`{|}~\[\]\\]++)")
 _CALLOUT = re.compile(r"\n[ \t]*>[ \t>]*\[!([^\]\n]+)\][+-]?[ \t]*([^\n]*)")
 _TASK = re.compile(r"\n[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[([^\]\n])\][ \t]+([^\n]*)")
@@ -27,10 +27,10 @@ _FIELD_BRACKETED = re.compile(
 
 
 def wikilinks(text: str, masked: str) -> list[Link]:
-    """Wikilinks and embeds, with target, anchor and label apart; `\\|` separates as `|` does, as tables need it."""
+    """Return wikilinks and embeds with target, anchor and label. The separator may be `\\|`, which tables require."""
     if "[[" not in masked:
         return []
-    found = []
+    links = []
     for match in _WIKILINK.finditer(masked):
         start = match.start()
         before = masked[start - 1] if start else ""
@@ -39,12 +39,12 @@ def wikilinks(text: str, masked: str) -> list[Link]:
         embed = before == "!"
         kind = LinkKind.EMBED if embed else LinkKind.WIKILINK
         if link := wikilink(kind, text[match.start(1) : match.end(1)], start - embed, match.end()):
-            found.append(link)
-    return found
+            links.append(link)
+    return links
 
 
 def wikilink(kind: LinkKind, inside: str, start: int = 0, end: int = 0) -> Link | None:
-    """The link that is written between the double brackets; None where it leads nowhere."""
+    """Return the link for the text between double brackets, or None if it has neither target nor anchor."""
     destination, bar, label = inside.partition("|")
     if bar:
         destination = destination.removesuffix("\\")
@@ -56,7 +56,7 @@ def wikilink(kind: LinkKind, inside: str, start: int = 0, end: int = 0) -> Link 
 
 
 def entities(text: str, masked: str, prose: str) -> Iterator[Entity]:
-    """Everything but links and headings. `prose` is `masked` with the links blanked out."""
+    """Yield all entities except headings. `prose` is `masked` with the links blanked out."""
     if "#" in prose:
         yield from _tags(prose)
     lines = "\n" + masked
@@ -84,11 +84,11 @@ def _tags(prose: str) -> Iterator[Entity]:
             yield Entity(EntityKind.TAG, value.lower(), "", start, start + 1 + len(value))
 
 
-def _starts_quotation(prose: str, place: int) -> bool:
-    """Whether only the marks of quotations stand before the place on its line."""
-    if prose[place - 1] != ">":
+def _starts_quotation(prose: str, position: int) -> bool:
+    """Return whether only quotation marks (`>`) precede this position on its line."""
+    if prose[position - 1] != ">":
         return False
-    return not prose[prose.rfind("\n", 0, place) + 1 : place].strip("> \t")
+    return not prose[prose.rfind("\n", 0, position) + 1 : position].strip("> \t")
 
 
 def _callouts(text: str, lines: str) -> Iterator[Entity]:

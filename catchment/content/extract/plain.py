@@ -1,4 +1,4 @@
-"""What any text may hold: addresses of pages and of people, and dates."""
+"""Find URLs, e-mail addresses and dates in text of any format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date
 
 from catchment.model import Entity, EntityKind, Link, LinkKind
 
-# Each search starts at a rare literal and looks back over a bounded slice: linear in any text, and fast in most.
+# Each search starts at a rare literal and looks back over a bounded slice: always linear, and fast in most texts.
 _AFTER_SCHEME = re.compile(r"://[^\s<>\"`\x00\[\]{}|\\]++")
 _SCHEME = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+-]{1,15}\Z")
 _SENTENCE_MARKS = ".,;:!?'*_~"
@@ -19,18 +19,18 @@ _YEAR = re.compile(r"(?<![\w.-])[12][0-9]{3}\Z")
 
 
 def urls(text: str) -> Iterator[Link]:
-    """Addresses written out in the text, without the punctuation of the sentence around them."""
+    """Yield the URLs in the text, without the punctuation of the sentence around them."""
     if "://" not in text:
         return
-    for found in _AFTER_SCHEME.finditer(text):
-        scheme = _SCHEME.search(text, max(0, found.start() - 17), found.start())
-        address = _without_end_of_sentence(found[0])
+    for match in _AFTER_SCHEME.finditer(text):
+        scheme = _SCHEME.search(text, max(0, match.start() - 17), match.start())
+        address = _without_end_of_sentence(match[0])
         if scheme and len(address) > len("://"):
-            yield Link(LinkKind.URL, scheme[0] + address, "", "", scheme.start(), found.start() + len(address))
+            yield Link(LinkKind.URL, scheme[0] + address, "", "", scheme.start(), match.start() + len(address))
 
 
 def _without_end_of_sentence(address: str) -> str:
-    """The address without the marks after it, and without the brackets that close what was opened before it."""
+    """Return the URL without trailing punctuation and without closing parentheses that have no partner in it."""
     end, surplus = len(address), address.count(")") - address.count("(")
     while address[end - 1] in _SENTENCE_MARKS or (surplus > 0 and address[end - 1] == ")"):
         surplus -= address[end - 1] == ")"
@@ -39,26 +39,26 @@ def _without_end_of_sentence(address: str) -> str:
 
 
 def emails(text: str) -> Iterator[Entity]:
-    """E-mail addresses, in lower case."""
+    """Yield the e-mail addresses in lower case."""
     if "@" not in text:
         return
-    for found in _AFTER_AT.finditer(text):
-        if mailbox := _MAILBOX.search(text, max(0, found.start() - 65), found.start()):
-            value = (mailbox[0] + found[0]).lower()
-            yield Entity(EntityKind.EMAIL, value, "", mailbox.start(), found.end())
+    for match in _AFTER_AT.finditer(text):
+        if mailbox := _MAILBOX.search(text, max(0, match.start() - 65), match.start()):
+            value = (mailbox[0] + match[0]).lower()
+            yield Entity(EntityKind.EMAIL, value, "", mailbox.start(), match.end())
 
 
 def dates(text: str) -> Iterator[Entity]:
-    """Days written as ISO 8601 has it; other ways of writing are ambiguous."""
+    """Yield dates in ISO 8601 form; other notations are ambiguous."""
     if "-" not in text:
         return
-    for found in _MONTH_AND_DAY.finditer(text):
-        year = _YEAR.search(text, max(0, found.start() - 5), found.start())
+    for match in _MONTH_AND_DAY.finditer(text):
+        year = _YEAR.search(text, max(0, match.start() - 5), match.start())
         if year is None:
             continue
-        value = year[0] + found[0]
+        value = year[0] + match[0]
         try:
             date.fromisoformat(value)
         except ValueError:
             continue
-        yield Entity(EntityKind.DATE, value, "", year.start(), found.end())
+        yield Entity(EntityKind.DATE, value, "", year.start(), match.end())

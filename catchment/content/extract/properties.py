@@ -1,4 +1,4 @@
-"""What the properties of a document say: tags, aliases, people, dates, and links. They have no place in the text."""
+"""Read links, tags, aliases, people and dates from the properties of a document. Their offsets in the text are 0."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _MAX_DEPTH = 8
 
 
 def links(properties: Mapping[str, Any]) -> Iterator[Link]:
-    """The wikilinks and addresses in the values."""
+    """Yield the wikilinks and URLs in the values."""
     text = "\n".join(_texts(properties))
-    for found in _WIKILINK.finditer(text) if "[[" in text else ():
-        if link := wikilink(LinkKind.FRONTMATTER, found[1]):
+    for match in _WIKILINK.finditer(text) if "[[" in text else ():
+        if link := wikilink(LinkKind.FRONTMATTER, match[1]):
             yield link
     for url in plain.urls(text):
         yield Link(LinkKind.URL, url.target)
 
 
 def entities(properties: Mapping[str, Any]) -> Iterator[Entity]:
-    """Tags, aliases, people, e-mail addresses and dates, each once."""
+    """Yield tags, aliases, people, e-mail addresses and dates, without duplicates within a property."""
     for key, value in properties.items():
         name = key.lower()
         if name in _TAGS:
@@ -43,12 +43,14 @@ def entities(properties: Mapping[str, Any]) -> Iterator[Entity]:
         elif name in _PEOPLE:
             yield from (Entity(EntityKind.PERSON, person) for person in _people(value))
     text = "\n".join(_texts({key: value for key, value in properties.items() if key.lower() not in _IDENTIFIERS}))
-    for kind, value in dict.fromkeys((found.kind, found.value) for found in (*plain.emails(text), *plain.dates(text))):
+    for kind, value in dict.fromkeys(
+        (entity.kind, entity.value) for entity in (*plain.emails(text), *plain.dates(text))
+    ):
         yield Entity(kind, value)
 
 
 def _tags(value: Any) -> list[str]:
-    """A list, or words divided by commas or white space; with or without `#`."""
+    """Return tags from a list or from a string separated by commas or white space, without `#`."""
     words = value if isinstance(value, list) else _TAG_BREAK.split(value) if isinstance(value, str) else [value]
     tags = (str(word).strip().lstrip("#").rstrip("/").lower() for word in words if isinstance(word, str | int))
     return list(dict.fromkeys(tag for tag in tags if tag and not tag.isdecimal()))
@@ -61,7 +63,7 @@ def _members(value: Any) -> list[str]:
 
 
 def _people(value: Any) -> list[str]:
-    """Names; of `"Ada L." <ada@example.org>` and of `[[Ada L.]]` the name alone."""
+    """Return names only: `Ada L.` for `"Ada L." <ada@example.org>` and for `[[Ada L.]]`."""
     names = []
     for member in _members(value):
         linked = _WIKILINK.search(member)

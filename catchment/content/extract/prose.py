@@ -1,7 +1,7 @@
-"""Blanks out what is not prose: code, comments and mathematics, so that nothing inside them counts as a link or a tag.
+"""Blank out code, comments and formulas, so that links and tags are found in prose only.
 
-`blocks` finds the block structure, this module the spans inside each stretch of inline text. Linear in the text's length
-whatever the text is; positions and line ends stay where they were.
+`blocks` finds the block structure; this module finds the spans within inline text. Always linear in the length of the text.
+Offsets and line ends are preserved.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bisect import bisect_right
 from catchment.content.extract.blocks import TAG, Leaf, leaves
 
 FILLER = "\x00"
-"""Stands for each blanked character: neither a word nor white space. No document holds one."""
+"""Replaces each blanked character. It is neither a word character nor white space, and no document contains it."""
 
 _OPENING = re.compile(r"([`$%<\\])\1*+")
 _BACKTICKS = re.compile(r"`+")
@@ -21,12 +21,15 @@ _AUTOLINK = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*+>")
 
 
 def mask(text: str, has_html: bool = True) -> str:
-    """The text with code, comments and mathematics blanked out; of the same length. Tags are words without `has_html`."""
+    """Return the text with code, comments and formulas blanked out, at the same length.
+
+    Without `has_html`, HTML tags are ordinary text.
+    """
     if not (stretches := leaves(text, has_html)):
         return text
     parts: list[str] = []
     done = 0
-    for start, end in _Spans(text, has_html).found(stretches):
+    for start, end in _Spans(text, has_html).collect(stretches):
         parts += text[done:start], _blank(text[start:end])
         done = end
     return "".join((*parts, text[done:]))
@@ -39,7 +42,7 @@ def _blank(text: str) -> str:
 
 
 class _Spans:
-    """Finds the spans to blank, from left to right."""
+    """Collects the spans to blank, from left to right."""
 
     def __init__(self, text: str, has_html: bool) -> None:
         self._text = text
@@ -47,9 +50,9 @@ class _Spans:
         self._spans: list[tuple[int, int]] = []
         self._runs: dict[int, list[int]] | None = None
         self._unclosed: dict[str, int] = {}
-        """Closers that were not found up to the end of a stretch."""
+        """For each closer that a search did not find, the end of the stretch that was searched."""
 
-    def found(self, stretches: list[Leaf]) -> list[tuple[int, int]]:
+    def collect(self, stretches: list[Leaf]) -> list[tuple[int, int]]:
         for start, end, is_text in stretches:
             if is_text:
                 self._inline(start, end)
@@ -71,7 +74,7 @@ class _Spans:
                 position = end
 
     def _end(self, run: str, start: int, stop: int) -> int | None:
-        """Where the span that a run of one character opens ends; None where it opens nothing."""
+        """Return the end of the span that this run of one character opens, or None if it does not open a span."""
         after = start + len(run)
         match run[0]:
             case "`":
@@ -85,14 +88,14 @@ class _Spans:
         return None
 
     def _next(self, closer: str, position: int, stop: int) -> int | None:
-        """Where the next `closer` ends; a search that found none is not repeated in the same stretch."""
+        """Return the end of the next `closer` or None. A search without a hit is not repeated in the same stretch."""
         if self._unclosed.get(closer) == stop:
             return None
-        found = self._text.find(closer, position, stop)
-        if found < 0:
+        start = self._text.find(closer, position, stop)
+        if start < 0:
             self._unclosed[closer] = stop
             return None
-        return found + len(closer)
+        return start + len(closer)
 
     def _code_end(self, start: int, ticks: int, stop: int) -> int | None:
         end = self._text.find("`" * ticks, start + ticks, stop)
@@ -107,9 +110,9 @@ class _Spans:
         return starts[after] + ticks if after < len(starts) and starts[after] < stop else None
 
     def _formula_end(self, position: int, stop: int) -> int | None:
-        """Return the end of a formula between single dollars: no space inside them, no digit behind, no dollar between."""
+        """Return the end of a formula between single dollars, or None. Neither dollar touches a space, and no digit follows."""
         text = self._text
-        if text[position : position + 1].isspace() or (found := _DOLLAR.search(text, position, stop)) is None:
+        if text[position : position + 1].isspace() or (closing := _DOLLAR.search(text, position, stop)) is None:
             return None
-        end = found.end()
+        end = closing.end()
         return None if text[end - 2].isspace() or text[end : end + 1].isdigit() else end

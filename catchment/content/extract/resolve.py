@@ -1,7 +1,7 @@
-"""Where links lead in a vault: Obsidian's way from what is written to a file, a heading, or a block.
+"""Resolve the links of a vault to files, headings and blocks as Obsidian does.
 
-The order in which files are tried is that of Obsidian 1.13 (`MetadataCache.getLinkpathDest`), as its documentation and
-observations of it tell; the cases are in tests/extract/golden/links.tsv.
+Candidate files are tried in the order of Obsidian 1.13 (`MetadataCache.getLinkpathDest`), established from its documentation
+and by observation. The cases are in tests/extract/golden/links.tsv.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _PUNCTUATION = re.compile(r"[!\"#$%&()*+,.:;<=>?@^`{|}~/\[\]\\\s]+")
 
 
 class VaultIndex:
-    """All files of a vault, ready to tell which of them a link leads to.
+    """An index of a vault's files that resolves links.
 
-    `paths` are relative to the vault, with `/`; folders are not among them.
+    `paths` are the paths of files relative to the vault, separated by `/`.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -32,30 +32,30 @@ class VaultIndex:
             files.sort()
 
     def resolve(self, target: str, from_path: str) -> str | None:
-        """The file that `target`, written in `from_path`, leads to; None where it leads nowhere.
+        """Return the path of the file that a link in `from_path` refers to, or None if there is no such file.
 
-        `target` is a link's target: no anchor, no label, percent-encoding undone. Upper and lower case are the same; a note's
-        `.md` may be left out. `./` and `../` start at the note's folder, `/` at the vault's root. Otherwise a path from the
-        root comes first; then files whose path ends with the target: those under the note's own folder before others, the
-        shorter path before the longer. An alias is no target.
+        `target` is the link's target without anchor and label, percent-decoded. Case is ignored, and `.md` may be omitted.
+        `./` and `../` are relative to the note's folder, `/` to the vault's root. Any other target is first tried as a path
+        from the root, then as the end of a path: files below the note's folder take precedence, then shorter paths. Aliases
+        are not resolved.
         """
         if not target:
             return from_path if from_path in self._paths.get(_folded(from_path), ()) else None
-        wanted = _folded(target)
+        folded = _folded(target)
         folder = _folded(from_path).rpartition("/")[0]
-        if wanted.startswith(("./", "../")):
-            return self._at(_joined(folder, wanted), target)
-        if wanted.startswith("/"):
-            return self._at(wanted[1:], target)
-        return self._at(wanted, target) or self._ending_with(wanted, folder)
+        if folded.startswith(("./", "../")):
+            return self._at(_joined(folder, folded), target)
+        if folded.startswith("/"):
+            return self._at(folded[1:], target)
+        return self._at(folded, target) or self._ending_with(folded, folder)
 
     def same_names(self) -> list[tuple[str, ...]]:
-        """The groups of notes that share a name, so that the name alone does not tell which is meant."""
+        """Return groups of notes with the same name. A link by name alone is ambiguous among them."""
         groups = (files for name, files in sorted(self._by_name.items()) if name.endswith(".md") and len(files) > 1)
         return [tuple(path for _, path in files) for files in groups]
 
     def _at(self, path: str, target: str) -> str | None:
-        """The file at exactly this path, else the note; where only the case differs, the one written as in the link."""
+        """Return the file at this path, else the note. If paths differ only in case, prefer the spelling of the link."""
         for candidate in (path, f"{path}.md"):
             if files := self._paths.get(candidate):
                 return next(
@@ -63,10 +63,10 @@ class VaultIndex:
                 )
         return None
 
-    def _ending_with(self, wanted: str, folder: str) -> str | None:
-        """The best of the files whose path ends with this; a file of exactly this name hides the note of the name."""
-        name = wanted.rpartition("/")[2]
-        for full, files in ((wanted, self._by_name.get(name)), (f"{wanted}.md", self._by_name.get(f"{name}.md"))):
+    def _ending_with(self, folded: str, folder: str) -> str | None:
+        """Return the best file whose path ends with `folded`. A file with exactly this name takes precedence over a note."""
+        name = folded.rpartition("/")[2]
+        for full, files in ((folded, self._by_name.get(name)), (f"{folded}.md", self._by_name.get(f"{name}.md"))):
             if files:
                 return self._best(full, _under(files, folder)) or self._best_anywhere(full, files)
         return None
@@ -78,21 +78,22 @@ class VaultIndex:
 
     @staticmethod
     def _best(full: str, files: list[tuple[str, str]]) -> str | None:
-        """The shortest path among those that end with `full`, the first in the alphabet among equally long ones."""
+        """Return the shortest path that ends with `full`; of equally long paths, the first in alphabetical order."""
         matching = (path for folded, path in files if f"/{folded}".endswith(f"/{full}"))
         return min(matching, key=lambda path: (len(path), path), default=None)
 
 
 def _under(files: list[tuple[str, str]], folder: str) -> list[tuple[str, str]]:
-    """Those of the sorted files that lie below a folder other than the root."""
+    """Return the files below a folder, or none for the root. `files` is sorted."""
     after = chr(ord("/") + 1)
     return files[bisect_left(files, (f"{folder}/",)) : bisect_left(files, (f"{folder}{after}",))] if folder else []
 
 
 def anchor_exists(anchor: str, headings: Sequence[tuple[int, str]], blocks: Iterable[str]) -> bool:
-    """Whether a note has the heading (`Heading#Sub`: one below the other) or the block (`^id`) that an anchor names.
+    """Return whether a note has the heading or block that an anchor names.
 
-    `headings` are level and text in the order of the note. Obsidian compares without case and punctuation.
+    An anchor is a heading, a path of nested headings (`Heading#Sub`) or a block (`^id`). `headings` are levels and texts in
+    the order of the note. As in Obsidian, case and punctuation are ignored.
     """
     if not anchor:
         return True
@@ -117,14 +118,14 @@ def _in_order(chain: list[str], above: list[str]) -> bool:
 
 
 def _folded(path: str) -> str:
-    """The path as Obsidian compares it: composed characters, plain spaces, lower case."""
+    """Return the path as Obsidian compares it: in NFC, with plain spaces, in lower case."""
     if not path.isascii():
         path = unicodedata.normalize("NFC", path.replace("\xa0", " "))
     return path.lower()
 
 
 def _joined(folder: str, relative: str) -> str:
-    """The path that a relative one means; `..` at the root stays at the root."""
+    """Join a folder and a relative path; `..` at the root stays at the root."""
     parts = folder.split("/") if folder else []
     for part in relative.split("/"):
         if part == "..":

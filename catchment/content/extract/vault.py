@@ -1,4 +1,4 @@
-"""A vault as a whole: where its links lead (`VaultIndex`), and how well it is kept (`quality_report`)."""
+"""Check a whole vault: resolve its links (`VaultIndex`) and report flaws (`quality_report`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["QualityReport", "VaultFinding", "VaultFlaw", "VaultIndex", "anchor_e
 
 
 class VaultFlaw(StrEnum):
-    """What can be wrong in a vault."""
+    """A kind of flaw in a vault."""
 
     BROKEN_LINK = "broken_link"
     BROKEN_ANCHOR = "broken_anchor"
@@ -42,7 +42,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class VaultFinding:
-    """One flaw: where (a path, and a line of the note's text, 0 for its properties or the note as a whole) and what."""
+    """A flaw in a note. `line` counts from 1 in the text of the note; 0 means its properties or the whole note."""
 
     flaw: VaultFlaw
     path: str
@@ -52,7 +52,7 @@ class VaultFinding:
 
 @dataclass(frozen=True, slots=True)
 class QualityReport:
-    """What was counted and what was found, sorted."""
+    """The counts and the sorted findings of a vault."""
 
     notes: int
     files: int
@@ -62,15 +62,15 @@ class QualityReport:
 
     @property
     def exit_code(self) -> int:
-        """1 where something is broken; a note that is only empty, lonely or named like another breaks nothing."""
+        """1 if links, anchors or frontmatter are broken, else 0; empty, unlinked and equally named notes are not errors."""
         return int(any(finding.flaw in _FAULTS for finding in self.findings))
 
     def to_json(self) -> str:
-        """The whole report as JSON."""
+        """Return the report as JSON."""
         return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
 
     def to_markdown(self) -> str:
-        """The report for a person to read."""
+        """Return the report as Markdown."""
         counts = Counter(finding.flaw for finding in self.findings)
         lines = [
             "# Vault quality",
@@ -85,7 +85,7 @@ class QualityReport:
 
 @dataclass(slots=True)
 class _Note:
-    """What is kept of a note until all are known."""
+    """The data of a note that the report needs once all notes are read."""
 
     links: list[tuple[Link, int]]
     headings: list[tuple[int, str]]
@@ -95,7 +95,7 @@ class _Note:
 
 
 def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Extraction]]) -> QualityReport:
-    """Judge a vault: `paths` are all its files, `notes` its notes and canvases as they were read, each taken once."""
+    """Return the report on a vault. `paths` are all its files; `notes` yields each note and canvas once."""
     everything = list(paths)
     kept = {path: _note(path, document, extraction) for path, document, extraction in notes}
     index = VaultIndex(everything)
@@ -104,14 +104,14 @@ def quality_report(paths: Iterable[str], notes: Iterable[tuple[str, Document, Ex
     for path, note in kept.items():
         for link, line in note.links:
             links += 1
-            found = index.resolve(link.target, path)
-            if found is None:
+            resolved = index.resolve(link.target, path)
+            if resolved is None:
                 findings.append(VaultFinding(VaultFlaw.BROKEN_LINK, path, line, link.target or link.anchor))
                 continue
-            other = kept.get(found)
+            other = kept.get(resolved)
             if other is None:
                 continue
-            if found != path:
+            if resolved != path:
                 backlinks += 1
                 note.linked = other.linked = True
             if not anchor_exists(link.anchor, other.headings, other.blocks):
@@ -139,7 +139,9 @@ def _note(path: str, document: Document, extraction: Extraction) -> _Note:
     if not document.text.strip() and not document.properties:
         note.findings.append(VaultFinding(VaultFlaw.EMPTY, path))
     note.findings += (
-        VaultFinding(VaultFlaw.BAD_FRONTMATTER, path, 1, said) for said in document.warnings if "frontmatter" in said
+        VaultFinding(VaultFlaw.BAD_FRONTMATTER, path, 1, warning)
+        for warning in document.warnings
+        if "frontmatter" in warning
     )
     return note
 
