@@ -59,9 +59,10 @@ bench: setup     ## speed and memory beside a bare loop, what search finds, and 
 	$(BIN)/python -m benchmarks.github_files
 	$(BIN)/python -m benchmarks.github_api
 
-load: setup      ## a million small notes through the engine, then how four unequal sources share the machine (ARGS=--quick)
+load: setup      ## a million small notes through the engine, how four unequal sources share the machine, how long searches take (ARGS=--quick)
 	$(BIN)/python -m benchmarks.million $(ARGS)
 	$(BIN)/python -m benchmarks.load $(ARGS)
+	$(BIN)/python -m benchmarks.relevance.scale
 
 hazards: setup   ## ninety mishaps of folders, mail, repositories, processes and disks (ARGS="--beside langchain_index": other libraries too)
 	$(BIN)/python -m tests.hazards $(ARGS)

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from catchment.settings import Home
+from catchment.contracts import Connector
+from catchment.settings import Home, SourceSettings
 from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc
 from connectors import connector_class
@@ -21,12 +22,19 @@ def sync(
     kind: str, folder: Path, home: Home, *, name: str = "notes", only_list: bool = False, **policy_changes: int
 ) -> dict[str, Any]:
     """One sync of a folder into the ledger of a home, or only its listing."""
-    configure_gc()
-    start = time.perf_counter()
     connector = connector_class(kind)
     settings = connector.settings.model_validate({"root": folder})
-    policy = settings.policy(connector.policy).model_copy(update=policy_changes)
-    with open_sync(home, connector(settings), name, policy, settings.priority) as opened:
+    return ingest(connector(settings), settings, home, name, only_list=only_list, **policy_changes)
+
+
+def ingest(
+    connector: Connector, settings: SourceSettings, home: Home, name: str, *, only_list: bool = False, **changes: int
+) -> dict[str, Any]:
+    """One sync of any source."""
+    configure_gc()
+    start = time.perf_counter()
+    policy = settings.policy(connector.policy).model_copy(update=changes)
+    with open_sync(home, connector, name, policy, settings.priority) as opened:
         begun = time.perf_counter()
         opened.discover()
         discovered = time.perf_counter() - begun

@@ -61,8 +61,9 @@ WHEN = (
 def condition(reading: Reading, key: str, wanted: Filter, parameters: dict[str, Any]) -> str:
     """Return the condition that a row of `documents` passes the filter. Adds its values to `parameters`, prefixed by `key`."""
     if wanted.name is FilterName.DATE:
-        parameters |= dict(zip((f"{key}_0", f"{key}_1"), wanted.values, strict=True))
-        met = f"{WHEN} >= :{key}_0 AND {WHEN} < :{key}_1"
+        first, end = wanted.values
+        parameters |= {f"{key}_0": first, f"{key}_1": end - 1}
+        met = f"{WHEN} BETWEEN :{key}_0 AND :{key}_1"
     elif wanted.name is FilterName.HAS:
         met = " OR ".join(HAS[value] for value in wanted.values) or "FALSE"
     else:

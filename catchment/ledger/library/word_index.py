@@ -100,9 +100,9 @@ _CANDIDATES = """passage AS MATERIALIZED ({}),
             UNION ALL SELECT content_id, NULL, 2 * score FROM called
         ) AS both_kinds GROUP BY content_id
     )"""
-_LATEST = f"""candidate AS (
-        SELECT content_id, NULL AS chunk_id, max(coalesce({filters.WHEN}, 0)) / 1000000.0 AS score
-        FROM documents WHERE removed_at IS NULL GROUP BY content_id
+_LATEST = """candidate AS (
+        SELECT content_id, NULL AS chunk_id, max(coalesce({}, 0)) / 1000000.0 AS score
+        FROM documents WHERE {} GROUP BY content_id
     )"""
 
 
@@ -236,15 +236,15 @@ def find(reading: Reading, query: Query, limit: int, offset: int, *, by_thread: 
     wanted, conditions = _ask_all(reading, query.wanted[:_AT_ONCE], query.unwanted[:_AT_ONCE], rest, parameters)
     passes = " AND ".join(["documents.removed_at IS NULL", *_passes(reading, query, parameters)])
     chunk_hits, name_hits = (" UNION ALL ".join(part) for part in zip(*wanted, strict=True)) if wanted else ("", "")
-    narrowed = " AND ".join(["TRUE", *conditions])
+    if wanted:
+        candidates = _CANDIDATES.format(chunk_hits, name_hits)
+        of_candidate = "documents.content_id = candidate.content_id"
+        conditions.append(f"EXISTS (SELECT 1 FROM documents WHERE {of_candidate} AND {passes})")
+    else:
+        candidates = _LATEST.format(filters.WHEN, passes)
     statement = f"""
-    WITH {_CANDIDATES.format(chunk_hits, name_hits) if wanted else _LATEST},
-    found AS (
-        SELECT content_id, chunk_id, score FROM candidate
-        WHERE {narrowed} AND EXISTS (
-            SELECT 1 FROM documents WHERE documents.content_id = candidate.content_id AND {passes}
-        )
-    )
+    WITH {candidates},
+    found AS (SELECT content_id, chunk_id, score FROM candidate WHERE {" AND ".join(["TRUE", *conditions])})
     SELECT each_one.*, count(*) OVER () FROM ({_BY_THREAD if by_thread else _EACH}) AS each_one
     ORDER BY 3 DESC, 1 LIMIT :limit OFFSET :offset"""
     rows = reading.execute(text(statement), parameters).all()
