@@ -98,7 +98,7 @@ def writing() -> Iterator[Ledger]:
     except NotFound:
         ledger = Ledger.open(url)
     try:
-        if led := ledger.led_forward:
+        if led := ledger.migrated:
             kept = f"; the previous one is in {led.kept}" if led.kept else ""
             render.note(f"the ledger was migrated from revision {led.before} to {led.now}{kept}")
         yield ledger

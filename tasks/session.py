@@ -14,7 +14,7 @@ from catchment.contracts import Mirrored
 from catchment.runtime.secret_references import read_blocks_with
 from catchment.settings import Home, SourceSettings
 from catchment.sync.fingerprints import circumstances
-from catchment.sync.plan import Followed, kept
+from catchment.sync.plan import PlanFilter, load_plan
 from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc
 from connectors import connector_class
@@ -161,7 +161,7 @@ def stop(flow_run_id: UUID | str, reason: str = "the run was cancelled") -> bool
 def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None) -> Iterator[SourceSync]:
     configure_gc()
     read_blocks_with(read_block)
-    followed = None if plan is None else kept(Home.default(), plan, name)
+    followed = None if plan is None else load_plan(Home.default(), plan, name)
     connector = connector_class(kind)(settings)
     if isinstance(connector, Mirrored):
         connector.shell = run_in_flow
@@ -169,5 +169,5 @@ def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan:
     now = circumstances(settings)
     with open_sync(Home.default(), connector, name, policy, settings.priority, run=run, now=now) as sync:
         if followed is not None:
-            sync.discovery.through = Followed(followed, sync.progress)
+            sync.discovery.through = PlanFilter(followed, sync.progress)
         yield sync

@@ -21,6 +21,7 @@ from catchment.ledger.db.records import (
     Batch,
     ClaimedJob,
     Cluster,
+    ContentFacts,
     Delivered,
     Event,
     FailureInfo,
@@ -41,7 +42,6 @@ from catchment.ledger.db.records import (
     SourceState,
     Sync,
     SyncRow,
-    Told,
     Waiting,
 )
 from catchment.ledger.items.consents import Consent, Consents, ConsentState
@@ -59,7 +59,7 @@ from catchment.ledger.limits.throttles import Throttles
 from catchment.pacing.steady import Steady, steady
 
 if TYPE_CHECKING:
-    from catchment.ledger.admin.migrations import LedForward
+    from catchment.ledger.admin.migrations import Migrated
     from catchment.ledger.admin.plan import Step
     from catchment.ledger.admin.proof import Proof
     from catchment.ledger.items.undo import Undo
@@ -68,11 +68,9 @@ if TYPE_CHECKING:
 class Ledger:
     """A ledger, shared by all threads of a process. Create it with `open` or `inspect`, after any fork."""
 
-    def __init__(
-        self, store: Store, steady: Callable[[], Steady] = steady, led_forward: LedForward | None = None
-    ) -> None:
+    def __init__(self, store: Store, steady: Callable[[], Steady] = steady, migrated: Migrated | None = None) -> None:
         self._store = store
-        self.led_forward = led_forward
+        self.migrated = migrated
         """The migration performed when opening, or None."""
         timeline = self._timeline = Timeline(steady)
         self.sources = Sources(store)
@@ -113,17 +111,17 @@ class Ledger:
         cls,
         url: str,
         clock: Callable[[], float],
-        make_sure: Callable[[Store], LedForward | None],
+        make_sure: Callable[[Store], Migrated | None],
         steady: Callable[[], Steady] = steady,
         fixed: bool = False,
     ) -> Ledger:
         store = Store(url, clock, fixed=fixed)
         try:
-            led_forward = make_sure(store)
+            migrated = make_sure(store)
         except BaseException:
             store.close()
             raise
-        return cls(store, steady, led_forward)
+        return cls(store, steady, migrated)
 
     def close(self) -> None:
         """Close all connections. Idempotent."""
@@ -191,6 +189,7 @@ __all__ = [
     "Cluster",
     "Consent",
     "ConsentState",
+    "ContentFacts",
     "Delivered",
     "Event",
     "FailureInfo",
@@ -212,6 +211,5 @@ __all__ = [
     "SourceState",
     "Sync",
     "SyncRow",
-    "Told",
     "Waiting",
 ]

@@ -48,7 +48,7 @@ class Budget:
         """Return the budget after refunding requests of the given window. Refunds for another window are ignored."""
         return replace(self, used=max(0, self.used - number)) if window == self.until else self
 
-    def told(self, limit: int, remaining: int, until: int) -> Budget:
+    def reported(self, limit: int, remaining: int, until: int) -> Budget:
         """Return the budget after a report from the host. Requests reserved here but not yet sent remain counted."""
         used = max(0, limit - remaining)
         if self.until is None:
@@ -113,12 +113,12 @@ class Bucket:
         budget = self.budget.spare(number, window) if self.budget else None
         return replace(self, tokens=min(burst * TOKEN, self.tokens + number * price), budget=budget)
 
-    def told(self, said: RateReport) -> Bucket:
+    def reported(self, report: RateReport) -> Bucket:
         """Return the bucket after a report from the host, received at the time to which the bucket is settled."""
         budget, not_before = self.budget, self.not_before
-        if said.retry_after is not None:
-            not_before = max(not_before, self.at + int(said.retry_after * TOKEN))
-        if said.limit is not None and said.remaining is not None and said.resets_in is not None:
-            until = self.at + int(said.resets_in * TOKEN)
-            budget = (budget or Budget(said.limit)).told(said.limit, said.remaining, until)
+        if report.retry_after is not None:
+            not_before = max(not_before, self.at + int(report.retry_after * TOKEN))
+        if report.limit is not None and report.remaining is not None and report.resets_in is not None:
+            until = self.at + int(report.resets_in * TOKEN)
+            budget = (budget or Budget(report.limit)).reported(report.limit, report.remaining, until)
         return replace(self, not_before=not_before, budget=budget)

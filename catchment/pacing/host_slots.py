@@ -37,7 +37,7 @@ class Slots(Protocol):
         ...
 
 
-class HostPlaces:
+class HostSlots:
     """This process's slots at one host, shared by its threads."""
 
     def __init__(self, slots: Slots, limits: HostLimits, source: str, owner: str, clock: Callable[[], float]) -> None:

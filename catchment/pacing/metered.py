@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from catchment.errors import LedgerUnavailable, LoginFailed, RateLimited, SourceUnavailable
-from catchment.pacing.host_slots import HostPlaces, Slots
+from catchment.pacing.host_slots import HostSlots, Slots
 from catchment.pacing.limits import HostLimits, RateReport
 from catchment.pacing.pace import Pace, Transfer
 
@@ -30,11 +30,11 @@ class Report:
     answers: int = 0
     slow: int = 0
     throttled: int = 0
-    said: list[RateReport] = field(default_factory=list)
+    rates: list[RateReport] = field(default_factory=list)
     refunds: list[Charge] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.answers or self.throttled or self.said or self.refunds)
+        return bool(self.answers or self.throttled or self.rates or self.refunds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Metered(Pace):
         self._fill = fill
         self._clock = clock
         self._sleep = sleep
-        self._places = HostPlaces(meter, limits, source, owner, clock)
+        self._slots = HostSlots(meter, limits, source, owner, clock)
         self._lock = threading.RLock()
         self._report = Report()
         self._thread = threading.local()
@@ -130,7 +130,7 @@ class Metered(Pace):
     def transfer(self, cost: int = 1) -> Iterator[Transfer]:
         charge = self._admit(cost)
         transfer = Transfer(cost)
-        with self._places.taken():
+        with self._slots.taken():
             began = self._clock()
             try:
                 yield transfer
@@ -156,7 +156,7 @@ class Metered(Pace):
 
     def close(self) -> None:
         """Release all slots and write pending refunds. Idempotent."""
-        self._places.close()
+        self._slots.close()
         # Refunds that cannot be written are lost. The host then receives fewer requests than permitted.
         with suppress(LedgerUnavailable):
             self._flush()
@@ -164,12 +164,12 @@ class Metered(Pace):
     # Admission
 
     def _admit(self, cost: int) -> Charge:
-        asked = self._clock()
-        while isinstance(taken := self._ask(cost, self._clock() - asked), float):
-            self._sleep(taken)
-        return taken
+        started = self._clock()
+        while isinstance(granted := self._request(cost, self._clock() - started), float):
+            self._sleep(granted)
+        return granted
 
-    def _ask(self, cost: int, waited: float) -> Charge | float:
+    def _request(self, cost: int, waited: float) -> Charge | float:
         """Take the tokens from the meter, or return the seconds to wait."""
         with self._lock:
             answer = self._take(cost)
@@ -177,21 +177,21 @@ class Metered(Pace):
             if answer.charge is None:
                 patience = RATE_PATIENCE if answer.why == "rate" else PATIENCE
                 if answer.why == "breaker" or waited + answer.wait > patience:
-                    raise self._not_now(answer)
+                    raise self._refusal(answer)
                 return float(answer.wait)
             self.requests += cost
             return answer.charge
 
-    def _finds(self) -> bool:
+    def _is_intake(self) -> bool:
         """Return whether this thread is discovering new work."""
         return getattr(self._thread, "intake", False)
 
     def _take(self, cost: int) -> Answer:
         report, self._report = self._report, Report()
-        ask = Ask(self._limits, self._source, self._owner, cost, self._finds())
+        ask = Ask(self._limits, self._source, self._owner, cost, self._is_intake())
         return self._meter.take(ask, report, self._fill)
 
-    def _not_now(self, answer: Answer) -> Exception:
+    def _refusal(self, answer: Answer) -> Exception:
         host = self._limits.host
         if answer.why == "breaker":
             return SourceUnavailable(f"{host}: backed off after repeated failures; see `catchment throttle show`")
@@ -201,7 +201,7 @@ class Metered(Pace):
 
     def _answered(self, transfer: Transfer, charge: Charge, seconds: float | None) -> None:
         with self._lock:
-            self._heed(transfer, charge)
+            self._record(transfer, charge)
             if seconds is None:
                 return
             self._report.answers += 1
@@ -213,22 +213,22 @@ class Metered(Pace):
 
     def _throttled(self, transfer: Transfer, charge: Charge, error: RateLimited) -> None:
         after = self._limits.wait if error.retry_after is None else error.retry_after
-        transfer.told(RateReport(retry_after=after))
+        transfer.report(RateReport(retry_after=after))
         with self._lock:
             self._report.throttled += 1
-            self._heed(transfer, charge)
+            self._record(transfer, charge)
 
     def _failed(self, *, login: bool) -> None:
         self._meter.failed(self._limits, self._source, login=login)
 
-    def _heed(self, transfer: Transfer, charge: Charge) -> None:
+    def _record(self, transfer: Transfer, charge: Charge) -> None:
         if transfer.refunded:
             self._report.refunds.append(charge)
             self.requests -= transfer.cost
-        if not transfer.said:
+        if not transfer.reports:
             return
-        self._report.said = [*self._report.said[-1:], *transfer.said]
-        if any(said.retry_after is not None or _scarce(said) for said in transfer.said):
+        self._report.rates = [*self._report.rates[-1:], *transfer.reports]
+        if any(rates.retry_after is not None or _scarce(rates) for rates in transfer.reports):
             # Share this before any process sends another request.
             self._flush()
 
@@ -239,5 +239,5 @@ class Metered(Pace):
             self._meter.report(self._limits, report)
 
 
-def _scarce(said: RateReport) -> bool:
-    return said.limit is not None and said.remaining is not None and said.remaining * 8 < said.limit
+def _scarce(rates: RateReport) -> bool:
+    return rates.limit is not None and rates.remaining is not None and rates.remaining * 8 < rates.limit

@@ -13,12 +13,12 @@ class Transfer:
 
     def __init__(self, cost: int) -> None:
         self.cost = cost
-        self.said: list[RateReport] = []
+        self.reports: list[RateReport] = []
         self.refunded = False
 
-    def told(self, said: RateReport) -> None:
+    def report(self, report: RateReport) -> None:
         """Record the rate limits in a response; `read_headers` extracts them from HTTP headers."""
-        self.said.append(said)
+        self.reports.append(report)
 
     def refund(self) -> None:
         """Refund this transfer, because the host responded that nothing has changed (HTTP 304)."""

@@ -69,7 +69,7 @@ class Discovery:
                     late += maybe_moved
                     if late:
                         late_marks.update(marks)
-                        marks = taken_back(marks)
+                        marks = removed_marks(marks)
                     self._record(now, marks)
                     pending = []
                 case _:
@@ -111,7 +111,7 @@ class Discovery:
         parts = list(recordable(changes))
         for number, part in enumerate(parts, 1):
             with self._share.step(self._bench.pulse):
-                now = marks if number == len(parts) else taken_back(marks)
+                now = marks if number == len(parts) else removed_marks(marks)
                 counts = self._intake.record(self._sync.id, part, now)
             self._bench.add(listed=len(part), jobs=counts.enqueued, moved=counts.moved, skipped=counts.skipped)
         if marks and not parts:
@@ -123,7 +123,7 @@ def recordable(changes: Iterable[Change]) -> Iterator[Sequence[Upsert | Tombston
     return in_parts((c for c in changes if isinstance(c, (Upsert, Tombstone, Skip, Failure))), _FLUSH)
 
 
-def taken_back(marks: Mapping[str, str | None]) -> dict[str, str | None]:
+def removed_marks(marks: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the removals among the marks. They can be recorded at any time.
 
     They must be recorded even if items are pending: a folder that disappears and returns unchanged would be skipped if its mark

@@ -28,7 +28,7 @@ from catchment.parser_pool import ParserPool
 from catchment.runtime import atomic_files, process
 from catchment.settings import Home, Policy
 from catchment.sync.batch import Bench
-from catchment.sync.discovery import taken_back
+from catchment.sync.discovery import removed_marks
 from catchment.sync.eta import budget_of, done_at, learned
 from catchment.sync.preflight import Permit, admitted, consented, limits_of, paced
 from catchment.sync.progress import Progress
@@ -36,7 +36,7 @@ from catchment.sync.session import SourceSync
 
 _FORMAT = 1
 
-Said = tuple[str, str, str]
+ReportedChange = tuple[str, str, str]
 """A source's report on an item: kind of change, locator, version."""
 
 
@@ -55,7 +55,7 @@ class Plan:
     source: str
     made: datetime
     deep: bool
-    said: frozenset[Said]
+    said: frozenset[ReportedChange]
     steps: tuple[Step, ...]
     waiting: int
     seconds: float | None = None
@@ -88,7 +88,7 @@ class Plan:
             "seconds": self.seconds,
             "requests": self.requests,
             "done": self.done.isoformat() if self.done else None,
-            "steps": [_told(step) for step in self.steps],
+            "steps": [_step_json(step) for step in self.steps],
             "said": sorted(self.said),
         }
 
@@ -107,11 +107,11 @@ class Plan:
             raise wrong from None
 
 
-class Followed:
+class PlanFilter:
     """Filter that passes the planned changes and counts the items that differ from the plan."""
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
-        self._unsaid = set(plan.said)
+        self._not_seen = set(plan.said)
         self._planned = plan.said
         self._progress = progress
         self._different: set[str] = set()
@@ -119,22 +119,22 @@ class Followed:
     def __call__(self, changes: Iterator[Change]) -> Iterator[Change]:
         """Yield the planned changes. After a difference, new marks are dropped; otherwise the next sync would miss the item."""
         for change in changes:
-            said = _said(change)
+            report = _report(change)
             if self._different and isinstance(change, Checkpoint):
-                yield Checkpoint(taken_back(change.marks))
-            elif said is None:
+                yield Checkpoint(removed_marks(change.marks))
+            elif report is None:
                 yield change
-            elif said in self._planned:
-                self._unsaid.discard(said)
+            elif report in self._planned:
+                self._not_seen.discard(report)
                 yield change
             else:
-                self._different.add(said[1])
+                self._different.add(report[1])
                 self._progress.left = len(self._different)
-        self._different.update(item for _, item, _ in self._unsaid)
+        self._different.update(item for _, item, _ in self._not_seen)
         self._progress.left = len(self._different)
 
 
-class _Heard:
+class _Recorder:
     """Filter that records all changes passing through it."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ def _rehearsed(
     home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy, permit: Permit, deep: bool
 ) -> Plan:
     waiting = ledger.queue.waiting(source.id)
-    heard = _Heard()
+    recorder = _Recorder()
     with (
         _scratch(home) as folder,
         closing(ledger.scratch(source.id, folder / "ledger.db")) as scratch,
@@ -186,13 +186,13 @@ def _rehearsed(
             source.id, run=None, owner=process.identity(), code_version=__version__, alive=lambda _owner: False
         )
         rehearsal = SourceSync(Bench(scratch, cache, idle, connector, policy, permit), source, sync, None)
-        rehearsal.discovery.through = heard
+        rehearsal.discovery.through = recorder
         try:
             rehearsal.discover(deep=deep)
         finally:
             rehearsal.close()
         steps = tuple(scratch.steps(sync.id))
-    said = frozenset(filter(None, map(_said, heard.changes)))
+    said = frozenset(filter(None, map(_report, recorder.changes)))
     return Plan(
         source=source.name,
         made=ledger.now(),
@@ -200,8 +200,8 @@ def _rehearsed(
         said=said,
         steps=steps,
         waiting=waiting.ready + waiting.later,
-        changes=tuple(heard.changes),
-        marks=heard.marks,
+        changes=tuple(recorder.changes),
+        marks=recorder.marks,
     )
 
 
@@ -216,7 +216,7 @@ def _scratch(home: Home) -> Iterator[Path]:
         atomic_files.remove(folder)
 
 
-def keep(home: Home, data: bytes) -> str:
+def save_plan(home: Home, data: bytes) -> str:
     """Save a plan for a sync run and return its ID. Idempotent."""
     Plan.from_json(data)
     name = hashlib.sha256(data).hexdigest()[:16]
@@ -226,7 +226,7 @@ def keep(home: Home, data: bytes) -> str:
     return name
 
 
-def kept(home: Home, name: str, source: str) -> Plan:
+def load_plan(home: Home, name: str, source: str) -> Plan:
     """Return a saved plan. Raises NotFound, or BadInput if it belongs to another source."""
     try:
         plan = Plan.from_json((home.plans / f"{name}.json").read_bytes())
@@ -237,7 +237,7 @@ def kept(home: Home, name: str, source: str) -> Plan:
     return plan
 
 
-def _said(change: Change) -> Said | None:
+def _report(change: Change) -> ReportedChange | None:
     match change:
         case Root() | Checkpoint():
             return None
@@ -251,7 +251,7 @@ def _said(change: Change) -> Said | None:
             return "failure", item.locator, item.version
 
 
-def _told(step: Step) -> dict[str, Any]:
+def _step_json(step: Step) -> dict[str, Any]:
     known = {"do": step.deed, "item": step.item, "was": step.was, "why": step.why}
     return {key: value for key, value in known.items() if value is not None} | (
         {"bytes": step.size} if step.reads else {}

@@ -139,8 +139,8 @@ def _store_plan(file: Path, name: str) -> tuple[str, bool]:
     except FileNotFoundError:
         raise NotFound(f"{file.name}: no such file; make a plan with `catchment plan {name} --out FILE`") from None
     home = session.home()
-    plan_id = plan.keep(home, data)
-    return plan_id, plan.kept(home, plan_id, name).deep
+    plan_id = plan.save_plan(home, data)
+    return plan_id, plan.load_plan(home, plan_id, name).deep
 
 
 def _check_runnable(entry: SourceEntry) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from catchment.ledger import Ledger, Source
 from catchment.model import Priority
 from catchment.settings import Home, Policy
-from catchment.sync.plan import Followed, Plan, make_plan
+from catchment.sync.plan import Plan, PlanFilter, make_plan
 from catchment.sync.prove import Proven, prove, repair
 from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -39,7 +39,7 @@ class Papers:
     def sync(self, plan: Plan | None = None) -> dict[str, int]:
         with open_sync(self.home, self.connector, "papers", Policy(), Priority.NORMAL) as sync:
             if plan is not None:
-                sync.discovery.through = Followed(plan, sync.progress)
+                sync.discovery.through = PlanFilter(plan, sync.progress)
             sync.discover(deep=plan is not None and plan.deep)
             while (token := sync.claim(250)) is not None:
                 sync.process(token)

@@ -14,7 +14,7 @@ from catchment.ledger import Ledger
 from catchment.ledger.items.intake import Intake
 from catchment.model import Priority
 from catchment.settings import Home
-from catchment.sync.plan import Followed, Plan
+from catchment.sync.plan import Plan, PlanFilter
 from catchment.sync.session import SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
@@ -102,7 +102,7 @@ def test_undo_does_not_hide_an_interrupted_sync(home: Home, folder: Path) -> Non
 def test_changes_left_by_a_plan_are_found_by_the_next_sync(home: Home, folder: Path) -> None:
     with syncing(home, folder) as sync:
         plan = Plan("papers", datetime.now(UTC), deep=False, said=frozenset(), steps=(), waiting=0)
-        sync.discovery.through = Followed(plan, sync.progress)
+        sync.discovery.through = PlanFilter(plan, sync.progress)
         assert finish(sync) == 0
     with syncing(home, folder, "told/note.md") as sync:
         finish(sync)

@@ -70,9 +70,9 @@ def test_what_costs_more_than_a_bucket_holds_is_granted_when_it_is_full_and_owed
 
 
 def test_nothing_is_granted_before_the_moment_that_the_host_named() -> None:
-    bucket = Bucket(BURST * TOKEN, 0).told(RateReport(retry_after=90))
+    bucket = Bucket(BURST * TOKEN, 0).reported(RateReport(retry_after=90))
     assert bucket.take(1, TOKEN, RATE, BURST)[1].until == 90 * SECOND
-    assert bucket.told(RateReport(retry_after=5)).not_before == 90 * SECOND
+    assert bucket.reported(RateReport(retry_after=5)).not_before == 90 * SECOND
     assert bucket.settled(90 * SECOND, RATE, BURST).take(1, TOKEN, RATE, BURST)[1].number == 1
 
 
@@ -93,15 +93,15 @@ def test_no_hour_sees_more_than_nine_tenths_of_what_the_host_allows(asked: list[
 
 def test_a_budget_believes_the_host_where_it_says_less_is_left() -> None:
     budget = Budget(5_000).spend(100, 0)
-    assert budget.told(5_000, 4_950, HOUR).used == 100
-    assert budget.told(5_000, 1_000, HOUR).used == 4_000
-    assert budget.told(60, 59, HOUR).left == 0
+    assert budget.reported(5_000, 4_950, HOUR).used == 100
+    assert budget.reported(5_000, 1_000, HOUR).used == 4_000
+    assert budget.reported(60, 59, HOUR).left == 0
 
 
 def test_an_answer_from_the_window_before_does_not_touch_the_new_one() -> None:
-    new = Budget(5_000).told(5_000, 4_990, 2 * HOUR)
-    assert new.told(5_000, 3, HOUR) == new
-    assert new.told(5_000, 4_000, 3 * HOUR).used == 1_000
+    new = Budget(5_000).reported(5_000, 4_990, 2 * HOUR)
+    assert new.reported(5_000, 3, HOUR) == new
+    assert new.reported(5_000, 4_000, 3 * HOUR).used == 1_000
     assert new.at(2 * HOUR).left == 4_500
 
 

@@ -10,7 +10,7 @@ import pytest
 from catchment.errors import BadInput, NotFound
 from catchment.ledger.admin.plan import PlannedAction
 from catchment.settings import Home
-from catchment.sync.plan import Plan, keep, kept
+from catchment.sync.plan import Plan, load_plan, save_plan
 from tests.engine.papers import Papers
 
 
@@ -140,18 +140,18 @@ def test_a_deep_plan_sees_an_edit_that_kept_size_and_time(papers: Papers, monkey
 
 
 def test_a_plan_is_kept_for_its_own_source_only(papers: Papers) -> None:
-    name = keep(papers.home, _written(papers.plan()))
-    assert kept(papers.home, name, "papers").said == frozenset()
+    name = save_plan(papers.home, _written(papers.plan()))
+    assert load_plan(papers.home, name, "papers").said == frozenset()
     with pytest.raises(BadInput, match="plan for papers"):
-        kept(papers.home, name, "notes")
+        load_plan(papers.home, name, "notes")
     with pytest.raises(NotFound):
-        kept(papers.home, "0" * 16, "papers")
+        load_plan(papers.home, "0" * 16, "papers")
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"catchment_plan": 99}', b'{"catchment_plan": 1, "source": 3}'])
 def test_what_is_no_plan_is_refused(home: Home, data: bytes) -> None:
     with pytest.raises(BadInput, match="no plan"):
-        keep(home, data)
+        save_plan(home, data)
 
 
 def _written(plan: Plan) -> bytes:

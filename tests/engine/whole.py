@@ -24,7 +24,7 @@ from catchment.ledger.admin import backup as backups
 from catchment.model import Change, Priority
 from catchment.parser_pool import Failed, ParserPool
 from catchment.settings import Home, Limits, Policy, RetryPolicy
-from catchment.sync.plan import Followed, Plan, make_plan
+from catchment.sync.plan import Plan, PlanFilter, make_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import Proven, prove, repair
 from catchment.sync.revoke import Extent, PurgeProof, revoke
@@ -145,7 +145,7 @@ class Engine:
         with self.syncing(name) as sync:
             sync.discovery.changed = told
             if plan is not None:
-                sync.discovery.through = Followed(plan, sync.progress)
+                sync.discovery.through = PlanFilter(plan, sync.progress)
             try:
                 sync.discover(deep=deep)
             except CatchmentError as error:

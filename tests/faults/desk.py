@@ -20,7 +20,7 @@ from catchment.runtime import atomic_files
 from catchment.runtime.process import alive
 from catchment.settings import Home, Policy, RetryPolicy
 from catchment.sync.batch import forget_done
-from catchment.sync.plan import Followed, Plan
+from catchment.sync.plan import Plan, PlanFilter
 from catchment.sync.session import SourceSync, open_sync
 from tests.engine.hostile import Hostile
 
@@ -106,7 +106,7 @@ class Desk:
         """Bring the source up to date, in small batches; what fails is worked on alone, as often as it may be tried."""
         with self.syncing(policy) as sync:
             if plan is not None:
-                sync.discovery.through = Followed(plan, sync.progress)
+                sync.discovery.through = PlanFilter(plan, sync.progress)
             sync.discover(deep=plan is not None and plan.deep)
             while (token := sync.claim(BATCH)) is not None:
                 sync.normalize(token)

@@ -25,7 +25,7 @@ from catchment.pacing.rules import Rule
 from catchment.runtime.process import alive, identity
 from catchment.settings import Policy
 from catchment.sync.batch import forget_done
-from catchment.sync.plan import keep, kept, make_plan
+from catchment.sync.plan import load_plan, make_plan, save_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import prove, repair
 from catchment.sync.revoke import Extent, revoke
@@ -337,11 +337,11 @@ def restored_by_a_newer_program(desk: Desk) -> None:
 def planned(desk: Desk) -> None:
     with desk.ledger() as ledger:
         plan = make_plan(desk.home, ledger, desk.source(ledger), desk.connector, Policy())
-    (desk.aside / "plan").write_text(keep(desk.home, json.dumps(plan.to_json()).encode()))
+    (desk.aside / "plan").write_text(save_plan(desk.home, json.dumps(plan.to_json()).encode()))
 
 
 def followed(desk: Desk) -> None:
-    desk.sync(plan=kept(desk.home, (desk.aside / "plan").read_text(), SOURCE))
+    desk.sync(plan=load_plan(desk.home, (desk.aside / "plan").read_text(), SOURCE))
 
 
 def damaged(desk: Desk) -> None:
@@ -445,7 +445,7 @@ def host_asked(desk: Desk) -> None:
     with desk.ledger() as ledger:
         pacing = ledger.pacing
         pacing.take(Ask(_HOST, SOURCE, me, 5, False), Report(), None)
-        pacing.report(_HOST, Report(answers=1, said=[RateReport(remaining=50)]))
+        pacing.report(_HOST, Report(answers=1, rates=[RateReport(remaining=50)]))
         dead: set[str] = set()
         places = Pacing(ledger._store, pacing._timeline, lambda who: who not in dead and (who == "gone" or alive(who)))
         places.ask(_HOST, SOURCE, "gone")

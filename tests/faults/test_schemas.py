@@ -106,7 +106,7 @@ def test_a_ledger_of_this_revision_is_kept_for_the_programs_to_come() -> None:
 def test_an_older_ledger_is_led_forward_and_what_it_was_is_kept(old: Path, later: Path) -> None:
     before = told(address(old))
     ledger = Ledger.open(address(old))
-    led = ledger.led_forward
+    led = ledger.migrated
     ledger.close()
     assert led is not None
     assert (led.before, led.now, led.kept) == ("0001", LATER, old.with_name("ledger-0001.backup.db"))
@@ -115,7 +115,7 @@ def test_an_older_ledger_is_led_forward_and_what_it_was_is_kept(old: Path, later
     assert stat.S_IMODE(led.kept.stat().st_mode) == 0o600
     assert (revision(address(led.kept)), told(address(led.kept))) == ("0001", before)
     again = Ledger.open(address(old))
-    assert again.led_forward is None
+    assert again.migrated is None
     again.close()
 
 
@@ -162,7 +162,7 @@ def test_programs_that_find_an_older_ledger_at_once_lead_it_forward_once(old: Pa
         os.close(go)
         os.read(start, 1)
         ledger = Ledger.open(address(old))
-        was_me = ledger.led_forward is not None
+        was_me = ledger.migrated is not None
         ledger.close()
         if was_me:
             os._exit(7)
@@ -324,7 +324,7 @@ def test_on_postgresql_programs_that_find_an_older_ledger_at_once_lead_it_forwar
 
     def opened() -> None:
         ledger = Ledger.open(on_postgres)
-        if ledger.led_forward is not None:
+        if ledger.migrated is not None:
             os._exit(7)
 
     assert sorted(end() for end in [in_child(opened) for _ in range(4)]) == [0, 0, 0, 7]

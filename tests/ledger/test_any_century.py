@@ -71,7 +71,7 @@ def test_what_is_kept_for_a_while_is_let_go_of_in_any_century(world: World) -> N
 def test_hosts_and_rules_are_obeyed_in_any_century(world: World) -> None:
     limits, me = HostLimits("example.org"), process.identity()
     world.ledger.pacing.report(
-        limits, Report(said=[RateReport(retry_after=60, limit=10, remaining=0, resets_in=3_600)])
+        limits, Report(rates=[RateReport(retry_after=60, limit=10, remaining=0, resets_in=3_600)])
     )
     assert world.ledger.pacing.take(Ask(limits, "notes", me, 1, False), Report(), None).wait == pytest.approx(60)
     found = world.ledger.pacing.not_before("notes", limits, me)

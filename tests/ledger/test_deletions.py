@@ -119,13 +119,13 @@ def test_others_write_while_many_are_deleted_and_what_a_kill_left_is_deleted_lat
         world.see(note("n/15.md", identity="n15"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Store, "give_way", is_killed)
+    monkeypatch.setattr(Store, "let_others_write", is_killed)
     with pytest.raises(KeyboardInterrupt):
         world.ledger.intake.apply_hold(world.source.id, "anna", "")
     assert [hold.count for hold in world.ledger.intake.holds()] == [20], "not decided"
     assert len(world.found("says")) == 16
     assert world.ledger.check() == []
-    monkeypatch.setattr(Store, "give_way", lambda store: None)
+    monkeypatch.setattr(Store, "let_others_write", lambda store: None)
     assert world.ledger.intake.apply_hold(world.source.id, "anna", "") == 15
     assert world.found("says") == ["n/15.md"]
     assert world.ledger.intake.holds() == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 
 from catchment.errors import NotFound
-from catchment.ledger import LibraryCounts, Named, Told
+from catchment.ledger import ContentFacts, LibraryCounts, Named
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Priority, Upsert
 from tests.ledger.world import NORMALIZER, World, content, delivered, jobs_of, note, notes
 
@@ -113,7 +113,9 @@ def test_the_same_content_from_two_sources_is_kept_once_and_found_once(world: Wo
     sync = world.begin(other)
     world.ledger.intake.record(sync.id, [Upsert(note("b.pdf"))], {})
     batch = world.ledger.queue.claim(other.id, 10, owner="worker")
-    assert world.ledger.library.contents([content(RIVER), "x"], NORMALIZER) == {content(RIVER): Told(None, None)}
+    assert world.ledger.library.contents([content(RIVER), "x"], NORMALIZER) == {
+        content(RIVER): ContentFacts(None, None)
+    }
     assert world.ledger.library.contents([content(RIVER)], "2") == {}
     items = [world.ledger.intake.find(name)[0].id for name in ("a.md", "b.pdf")]
     assert world.ledger.library.normalizers(items) == {items[0]: NORMALIZER}

@@ -101,7 +101,7 @@ def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) 
 @pytest.mark.parametrize("jump", [3_600, -3_600])
 def test_setting_the_clock_gives_no_tokens_and_locks_nothing(pacing: Pacing, clock: Clock, jump: int) -> None:
     drained(pacing)
-    pacing.report(LIMITS, Report(said=[RateReport(retry_after=60)]))
+    pacing.report(LIMITS, Report(rates=[RateReport(retry_after=60)]))
     clock.now += jump
     answer = take(pacing)
     assert answer.charge is None and (answer.why, answer.wait) == ("host", pytest.approx(60, abs=0.01))
@@ -113,7 +113,7 @@ def test_setting_the_clock_gives_no_tokens_and_locks_nothing(pacing: Pacing, clo
 def test_time_goes_on_over_a_reboot_even_when_the_clock_was_set_before(
     world: World, pacing: Pacing, uptime: Uptime, clock: Clock, jump: int
 ) -> None:
-    pacing.report(LIMITS, Report(said=[RateReport(retry_after=300)]))
+    pacing.report(LIMITS, Report(rates=[RateReport(retry_after=300)]))
     clock.now += jump
     take(pacing)
     uptime.boot, uptime.seconds = "second", 20.0
@@ -125,7 +125,7 @@ def test_time_goes_on_over_a_reboot_even_when_the_clock_was_set_before(
 def test_after_a_reboot_at_least_the_time_since_it_has_passed(
     world: World, pacing: Pacing, uptime: Uptime, clock: Clock
 ) -> None:
-    pacing.report(LIMITS, Report(said=[RateReport(retry_after=300)]))
+    pacing.report(LIMITS, Report(rates=[RateReport(retry_after=300)]))
     uptime.boot, uptime.seconds = "second", 120.0
     clock.now -= 86_400
     assert take(Pacing(world.ledger._store, Timeline(uptime))).wait == pytest.approx(180, abs=0.01)
@@ -139,7 +139,7 @@ def test_one_budget_serves_all_sources_of_a_login_up_to_nine_tenths(pacing: Paci
     assert found is not None and found[1] == "what the host allows in an hour is used up"
     uptime.seconds += 3_600
     assert pacing.not_before("notes", limits, ME) is None
-    pacing.report(limits, Report(said=[RateReport(limit=1_000, remaining=101, resets_in=60)]))
+    pacing.report(limits, Report(rates=[RateReport(limit=1_000, remaining=101, resets_in=60)]))
     assert take(pacing, 1, limits).charge is not None
     assert take(pacing, 1, limits).wait == pytest.approx(60, abs=0.01)
 
@@ -297,11 +297,11 @@ def test_a_wait_of_seconds_is_waited_and_a_longer_one_is_not(pacing: Pacing, upt
             with pace.transfer():
                 pass
         assert sum(waited) == pytest.approx(1, abs=0.2)
-        pacing.report(LIMITS, Report(said=[RateReport(retry_after=4)]))
+        pacing.report(LIMITS, Report(rates=[RateReport(retry_after=4)]))
         with pace.transfer(cost=20):
             pass
         assert sum(waited) == pytest.approx(5, abs=0.3)
-        pacing.report(LIMITS, Report(said=[RateReport(retry_after=6)]))
+        pacing.report(LIMITS, Report(rates=[RateReport(retry_after=6)]))
         with pytest.raises(RateLimited), pace.transfer(cost=20):
             pass
 

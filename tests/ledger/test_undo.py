@@ -249,12 +249,12 @@ def test_what_is_let_go_of_in_the_middle_of_an_undo_is_told(world: World, monkey
     monkeypatch.setattr("catchment.ledger.items.undo._ROWS_AT_ONCE", 2)
     purged: list[int] = []
 
-    def give_way(_: Store) -> None:
+    def let_others_write(_: Store) -> None:
         if not purged:
             purged.append(0)
             purged.append(world.ledger.undo.purge(timedelta(days=30), FOREVER))
 
-    monkeypatch.setattr(Store, "give_way", give_way)
+    monkeypatch.setattr(Store, "let_others_write", let_others_write)
     with pytest.raises(NotFound, match="too long ago"):
         world.ledger.undo.undo(sync_id, "anna", "", process.alive)
     assert purged == [0, 2], "not what the undo itself keeps"

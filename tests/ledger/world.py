@@ -111,13 +111,13 @@ def killed_when_giving_way(monkeypatch: pytest.MonkeyPatch, time: int) -> None:
     """Have whoever waits write whenever a long work gives way; at this time, counted from 1, it is killed there."""
     ways = count(1)
 
-    def give_way(store: Store) -> None:
+    def let_others_write(store: Store) -> None:
         with store.write() as writing:
             writing.ids("token")
         if next(ways) == time:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Store, "give_way", give_way)
+    monkeypatch.setattr(Store, "let_others_write", let_others_write)
 
 
 PARSE_ERROR = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", "The file is damaged")

@@ -20,7 +20,7 @@ from sqlalchemy.engine import URL
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgain
 from catchment.ledger.admin.check import check
 from catchment.ledger.admin.opening import is_older, require_whole, revision_of
-from catchment.ledger.db.copies import WITH_LEDGER, in_the_making, remove, until_whole
+from catchment.ledger.db.copies import SIDE_FILES, atomic_copy, remove, temporary_copy
 from catchment.ledger.db.database import Store
 from catchment.runtime import atomic_files
 
@@ -49,7 +49,7 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
     _require_free(target)
     made = None
     try:
-        with until_whole(target) as unfinished:
+        with atomic_copy(target) as unfinished:
             made = unfinished.stat()
             with store.translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
                 source.execute("VACUUM INTO ?", (str(unfinished),))
@@ -86,7 +86,7 @@ def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restor
     """
     if not backup.is_file():
         raise NotFound(f"There is no file {backup.name}; name a file that `catchment backup` wrote")
-    with atomic_files.explained(), in_the_making(target) as fresh:
+    with atomic_files.explained(), temporary_copy(target) as fresh:
         files = _copied(backup, fresh)
         broken = _proved(fresh)
         with _alone(target):
@@ -182,7 +182,7 @@ def _alone(file: Path) -> Iterator[None]:
 
 def _put_aside(file: Path) -> Path | None:
     """Keep the ledger in a folder beside it. The original stays in place until it is replaced."""
-    logs = [log for ending in WITH_LEDGER if (log := file.with_name(file.name + ending)).exists()]
+    logs = [log for ending in SIDE_FILES if (log := file.with_name(file.name + ending)).exists()]
     if not logs and not file.exists():
         return None
     # Unique per attempt: a killed restore may be repeated within a second.

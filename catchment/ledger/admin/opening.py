@@ -17,13 +17,13 @@ from catchment.ledger.jobs import history
 from catchment.ledger.library import word_index
 
 if TYPE_CHECKING:
-    from catchment.ledger.admin.migrations import LedForward
+    from catchment.ledger.admin.migrations import Migrated
 
 _CHECKED_WHOLE = 16 * 1024 * 1024
 """Maximum size in bytes of a SQLite file that is checked completely on opening."""
 
 
-def prepare(store: Store) -> LedForward | None:
+def prepare(store: Store) -> Migrated | None:
     """Create a missing ledger or migrate an older one to this program's revision.
 
     Raises SchemaMismatch if the ledger is newer.

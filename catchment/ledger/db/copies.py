@@ -9,23 +9,23 @@ from pathlib import Path
 from catchment.ledger.db.database import make_file
 from catchment.runtime import atomic_files
 
-WITH_LEDGER = ("-journal", "-wal", "-shm")
+SIDE_FILES = ("-journal", "-wal", "-shm")
 """Suffixes of the files that SQLite keeps beside an open database."""
 
 
 @contextmanager
-def until_whole(target: Path) -> Iterator[Path]:
+def atomic_copy(target: Path) -> Iterator[Path]:
     """Yield a temporary file that is renamed to `target` on success and deleted on failure.
 
     Raises HomeUnavailable or LedgerUnavailable.
     """
-    with atomic_files.explained(), in_the_making(target) as unfinished:
+    with atomic_files.explained(), temporary_copy(target) as unfinished:
         yield unfinished
         atomic_files.put(unfinished, target)
 
 
 @contextmanager
-def in_the_making(target: Path) -> Iterator[Path]:
+def temporary_copy(target: Path) -> Iterator[Path]:
     """Yield an empty private file beside `target`, deleted on exit unless it was renamed. Raises OSError."""
     unfinished = atomic_files.unfinished(target)
     make_file(unfinished)
@@ -37,5 +37,5 @@ def in_the_making(target: Path) -> Iterator[Path]:
 
 def remove(file: Path) -> None:
     """Remove a database and the files beside it. Idempotent."""
-    for ending in ("", *WITH_LEDGER):
+    for ending in ("", *SIDE_FILES):
         file.with_name(file.name + ending).unlink(missing_ok=True)

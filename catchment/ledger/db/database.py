@@ -307,7 +307,7 @@ class Store:
                     yield connection
                 return
 
-    def give_way(self) -> None:
+    def let_others_write(self) -> None:
         """Pause occasionally between the parts of a long operation, so that other processes can write.
 
         Waiting processes poll a SQLite file every tenth of a second and would rarely find the moment between two commits.

@@ -18,52 +18,52 @@ from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading
 from catchment.ledger.db.schema import sources
 
-_FOREIGN = re.compile(r"[^\x00-\x7f]+")
+_NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
-def composed(text: str) -> str:
+def nfc(text: str) -> str:
     """Return the text in Unicode normal form C."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-class Fit(NamedTuple):
+class NameMatch(NamedTuple):
     """Quality of a match between a locator and a name; smaller is better."""
 
-    place: int
-    spelled_otherwise: bool
-    other_case: bool
+    rank: int
+    differs_in_form: bool
+    differs_in_case: bool
 
     @property
     def is_whole(self) -> bool:
         """True if the name is the whole locator."""
-        return self.place == 0
+        return self.rank == 0
 
 
-def fit(locator: str, wanted: str) -> Fit | None:
+def match_name(locator: str, wanted: str) -> NameMatch | None:
     """Return how well the name matches the locator, or None if it does not."""
-    said, asked = composed(locator), composed(wanted)
-    folded, name = said.casefold(), asked.casefold()
-    if folded == name:
-        place = 0
-    elif folded.endswith(f"/{name}"):
-        place = 1
-    elif f"/{name}." in f"/{folded}":
-        place = 2
+    text, name = nfc(locator), nfc(wanted)
+    folded, folded_name = text.casefold(), name.casefold()
+    if folded == folded_name:
+        rank = 0
+    elif folded.endswith(f"/{folded_name}"):
+        rank = 1
+    elif f"/{folded_name}." in f"/{folded}":
+        rank = 2
     else:
         return None
-    return Fit(place, wanted not in locator, asked not in said)
+    return NameMatch(rank, wanted not in locator, name not in text)
 
 
-def may_be_called(reading: Reading, locator: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
+def name_condition(reading: Reading, locator: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
     """Return a condition for candidates: true for every match, and few other locators."""
-    shape = _shape(wanted)
+    pattern = _like_pattern(wanted)
     like = _like(reading, locator)
-    return like(f"%{shape}%") & or_(like(shape), like(f"%/{shape}"), like(f"{shape}.%"), like(f"%/{shape}.%"))
+    return like(f"%{pattern}%") & or_(like(pattern), like(f"%/{pattern}"), like(f"{pattern}.%"), like(f"%/{pattern}.%"))
 
 
-def may_be(reading: Reading, column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
+def text_condition(reading: Reading, column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:
     """Return a condition that is true for every text equal to `wanted` up to case and normalization, and few others."""
-    return _like(reading, column)(_shape(wanted))
+    return _like(reading, column)(_like_pattern(wanted))
 
 
 def _like(reading: Reading, column: ColumnElement[str]) -> Callable[[str], ColumnElement[bool]]:
@@ -72,10 +72,10 @@ def _like(reading: Reading, column: ColumnElement[str]) -> Callable[[str], Colum
     return lambda pattern: compare(pattern, escape="\\")
 
 
-def _shape(wanted: str) -> str:
+def _like_pattern(wanted: str) -> str:
     """Return a LIKE pattern with wildcards for all non-ASCII characters."""
-    escaped = composed(wanted).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return _FOREIGN.sub("%", escaped)
+    escaped = nfc(wanted).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return _NON_ASCII.sub("%", escaped)
 
 
 def find_source(reading: Reading, name: str) -> AnyRow:

@@ -14,8 +14,8 @@ from sqlalchemy import delete, func, insert, literal_column, select, update
 from catchment.ledger.db.database import Reading, Writing
 from catchment.ledger.db.job_states import PENDING, RETRYING, states
 from catchment.ledger.db.schema import (
+    BEING_DELETED,
     DELETED,
-    LET_GO,
     RUNNING,
     buckets,
     chain,
@@ -100,7 +100,7 @@ def _wait_no_longer(writing: Writing, back: int) -> None:
 def _keep_as_long(writing: Writing, forward: int) -> None:
     """Shift deletion times forward by the given amount, so that a clock set forward does not shorten retention."""
     writing.execute(update(items).where(literal_column(DELETED)).values(gone_at=items.c.gone_at + forward))
-    kept = formers.c.kept_at != LET_GO
+    kept = formers.c.kept_at != BEING_DELETED
     writing.execute(update(formers).where(kept).values(kept_at=formers.c.kept_at + forward))
 
 

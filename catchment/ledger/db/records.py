@@ -396,7 +396,7 @@ class Named(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ContentFacts:
     """Title and modification time found in a content itself, or None."""
 
     title: str | None

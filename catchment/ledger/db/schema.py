@@ -424,7 +424,7 @@ documents = Table(
 Index("documents_by_content", documents.c.content_id)
 _partial("documents_live", documents.c.source_id, documents.c.content_id, where="removed_at IS NULL")
 
-LET_GO = 0
+BEING_DELETED = 0
 """Value of `formers.kept_at` while the undo data of a sync is being deleted."""
 
 formers = Table(

@@ -63,7 +63,7 @@ def _merge(store: Store, index: str) -> None:
             if _changes(writing) - before < 2:
                 return
         pages = _PAGES_AT_ONCE
-        store.give_way()
+        store.let_others_write()
 
 
 def _changes(reading: Reading) -> int:

@@ -61,7 +61,7 @@ class Deletions:
                 deed(writing, still)
                 count += len(still)
             if len(part) == _DELETED_AT_ONCE:
-                self._store.give_way()
+                self._store.let_others_write()
         return count
 
     def holds(self, source_id: int | None = None) -> list[Hold]:
@@ -121,7 +121,7 @@ class Deletions:
                 still = writing.execute(old.where(items.c.id.in_(part))).scalars().all()
                 withdraw.forget_items(writing, still)
                 count += len(still)
-            self._store.give_way()
+            self._store.let_others_write()
         return count
 
 

@@ -123,17 +123,17 @@ class Intake:
 def _called(reading: Reading, text: str, source: str | None) -> list[int]:
     """Return the matching items, best first: present items before missing and deleted ones."""
     names = select(items.c.id, items.c.locator, items.c.state).where(
-        lookup.may_be_called(reading, items.c.locator, text)
+        lookup.name_condition(reading, items.c.locator, text)
     )
     if source is not None:
         names = names.join(sources, sources.c.id == items.c.source_id).where(sources.c.name == source)
     found = sorted(
-        (how, _STATES.index(state), len(locator), -number)
+        (match, _STATES.index(state), len(locator), -number)
         for number, locator, state in reading.execute(names)
-        if (how := lookup.fit(locator, text))
+        if (match := lookup.match_name(locator, text))
     )
     alone = bool(found) and found[0][0].is_whole
-    return [-negative for how, *_, negative in found if not alone or how == found[0][0]][:_MOST_FOUND]
+    return [-negative for match, *_, negative in found if not alone or match == found[0][0]][:_MOST_FOUND]
 
 
 def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None]) -> None:

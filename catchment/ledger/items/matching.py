@@ -11,23 +11,23 @@ from typing import Any
 from catchment.ledger.db.database import maybe_micros, to_json
 from catchment.model import Item, JobState, Reason, SkipReason
 
-FACTS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
+LISTED_COLUMNS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
 """The columns of an item that the listing determines."""
-GONE = "gone"
+MISSING_FROM_LISTING = "gone"
 """Cancellation reason: the item is missing from the listing. (The stored value predates the name.)"""
-REMOVED = "source removed"
+SOURCE_REMOVED = "source removed"
 """Cancellation reason: the source is being removed. Removal can be interrupted and the source resumed."""
 
-_ENDING = re.compile(r"\.[a-z][a-z0-9]{0,9}(?:\.gz)?$")
+_SUFFIX = re.compile(r"\.[a-z][a-z0-9]{0,9}(?:\.gz)?$")
 
 
 @dataclass(slots=True)
-class Have:
+class RecordedItem:
     """An item in the ledger, with its current job."""
 
     id: int
     state: str
-    facts: tuple[Any, ...]
+    listed: tuple[Any, ...]
     job: int | None
     job_version: str | None
     job_state: JobState | None
@@ -37,17 +37,17 @@ class Have:
     @property
     def locator(self) -> str:
         """Last known locator."""
-        return str(self.facts[0])
+        return str(self.listed[0])
 
     @property
     def version(self) -> str:
         """Version at the last listing."""
-        return str(self.facts[2])
+        return str(self.listed[2])
 
     @property
     def identity(self) -> str | None:
         """Identifier that survives a move, if the source has one."""
-        identity: str | None = self.facts[3]
+        identity: str | None = self.listed[3]
         return identity
 
     @property
@@ -62,11 +62,11 @@ class Have:
 
         Cancellations by an undo or by an operator remain in force after the item returns.
         """
-        away = self.state in ("deleted", "kept") or self.job_reason in (GONE, REMOVED)
+        away = self.state in ("deleted", "kept") or self.job_reason in (MISSING_FROM_LISTING, SOURCE_REMOVED)
         return self.job_state is None or (self.job_state is JobState.CANCELLED and away)
 
     @property
-    def had_vanished(self) -> bool:
+    def has_vanished(self) -> bool:
         """True if it was quarantined because it disappeared after listing, and the next listing missed it too."""
         given_up = self.job_state is JobState.QUARANTINED and self.job_reason == Reason.INVALID_STATE
         return given_up and self.state == "missing"
@@ -78,18 +78,18 @@ class Have:
         """
         if item.version != self.version and (item.identity is None or item.identity != self.identity):
             return False
-        as_it_was = self.facts[4:6] == (item.size, maybe_micros(item.modified))
-        return as_it_was and _ending(self.locator) == _ending(item.locator)
+        as_it_was = self.listed[4:6] == (item.size, maybe_micros(item.modified))
+        return as_it_was and _suffix(self.locator) == _suffix(item.locator)
 
 
-def _ending(locator: str) -> str:
+def _suffix(locator: str) -> str:
     """Return the suffix that determines the type of a file; for `.gz`, including the suffix before it."""
-    found = _ENDING.search(locator.lower())
+    found = _SUFFIX.search(locator.lower())
     return found[0] if found else ""
 
 
-def facts(item: Item) -> tuple[Any, ...]:
-    """Return the values of `FACTS` for a listed item."""
+def listed_values(item: Item) -> tuple[Any, ...]:
+    """Return the values of `LISTED_COLUMNS` for a listed item."""
     return (
         item.locator,
         item.container,
@@ -101,44 +101,44 @@ def facts(item: Item) -> tuple[Any, ...]:
     )
 
 
-class Gone:
+class MissingItems:
     """Missing and deleted items, as candidates for the origin of an item at an unknown locator."""
 
-    def __init__(self, missing: Iterable[Have], deleted: Iterable[Have]) -> None:
-        self._missing: defaultdict[str | None, list[Have]] = defaultdict(list)
-        for have in missing:
-            self._missing[have.identity].append(have)
-        self._deleted = {have.locator: have for have in deleted}
+    def __init__(self, missing: Iterable[RecordedItem], deleted: Iterable[RecordedItem]) -> None:
+        self._missing: defaultdict[str | None, list[RecordedItem]] = defaultdict(list)
+        for recorded in missing:
+            self._missing[recorded.identity].append(recorded)
+        self._deleted = {recorded.locator: recorded for recorded in deleted}
 
-    def take(self, item: Item) -> Have | None:
+    def take(self, item: Item) -> RecordedItem | None:
         """Return and remove the missing item that moved here, else the one deleted here, else None."""
         candidates = self._missing.get(item.identity) if item.identity is not None else None
         if candidates:
-            same = (have for have in candidates if have.version == item.version)
+            same = (recorded for recorded in candidates if recorded.version == item.version)
             best = next(same, candidates[0])
             candidates.remove(best)
             return best
         return self._deleted.pop(item.locator, None)
 
 
-def places_changed(have: Mapping[str, Have], seen: Sequence[Item]) -> dict[str, Have]:
+def exchanged_locators(recorded: Mapping[str, RecordedItem], seen: Sequence[Item]) -> dict[str, RecordedItem]:
     """Find items that exchanged their locators (a swap or a chain of renames), by new locator.
 
     An item only counts if its old locator is now empty or taken by another such item. If an editor renames the old file to a
     backup and writes a new one under the old name, nothing has moved.
     """
     shown = Counter(item.identity for item in seen)
-    held = Counter(h.identity for h in have.values())
+    held = Counter(h.identity for h in recorded.values())
     now = {i.identity: i.locator for i in seen if i.identity and shown[i.identity] == held[i.identity] == 1}
-    moves = {h.locator: new for h in have.values() if (new := now.get(h.identity or "", h.locator)) != h.locator}
+    moves = {h.locator: new for h in recorded.values() if (new := now.get(h.identity or "", h.locator)) != h.locator}
     while True:
         targets = set(moves.values())
         unsure = [
             old
             for old, new in moves.items()
-            if (new in have and new not in moves) or (have[old].state == "present" and old not in targets)
+            if (new in recorded and new not in moves) or (recorded[old].state == "present" and old not in targets)
         ]
         if not unsure:
-            return {new: have[old] for old, new in moves.items()}
+            return {new: recorded[old] for old, new in moves.items()}
         for old in unsure:
             del moves[old]

@@ -29,7 +29,7 @@ from catchment.ledger.db.schema import (
 from catchment.ledger.db.vacuum import rewrite
 from catchment.ledger.items import consents
 from catchment.ledger.library import bigrams, withdraw
-from catchment.ledger.library.before_images import has as was_used
+from catchment.ledger.library.before_images import uses as was_used
 
 _ITEMS_AT_ONCE = 1_000
 
@@ -79,7 +79,7 @@ class Purging:
         for part in in_small_parts(self._sized(source_id, self._former(source_id, which)), _ITEMS_AT_ONCE):
             with self._store.write() as writing:
                 withdraw.forget_formers(writing, (formers.c.source_id == source_id) & formers.c.path.in_(part))
-            self._store.give_way()
+            self._store.let_others_write()
         mine = self._mine(source_id, which)
         with self._store.read() as reading:
             sized = list(withdraw.sizes_of_items(reading, mine))
@@ -87,7 +87,7 @@ class Purging:
             with self._store.write() as writing:
                 withdraw.forget_items(writing, part)
             yield len(part)
-            self._store.give_way()
+            self._store.let_others_write()
 
     def rest(self, source_id: int) -> None:
         """Delete the source's data outside items: its cursor, held deletions, root and error messages."""

@@ -22,7 +22,14 @@ from catchment.ledger.db.job_states import (
 )
 from catchment.ledger.db.records import IntakeCounts
 from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
-from catchment.ledger.items.matching import FACTS, GONE, Gone, Have, facts, places_changed
+from catchment.ledger.items.matching import (
+    LISTED_COLUMNS,
+    MISSING_FROM_LISTING,
+    MissingItems,
+    RecordedItem,
+    exchanged_locators,
+    listed_values,
+)
 from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
 from catchment.ledger.jobs.queue import AGEING
 from catchment.ledger.library import withdraw
@@ -57,34 +64,38 @@ class Recording:
         mine = items.c.source_id == self._source_id
         origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
         places = {*latest, *origins.values()}
-        have = {h.locator: h for h in self._load(mine & (items.c.state != "deleted"), items.c.locator, places)}
-        self._bury(have[locator] for locator, c in latest.items() if isinstance(c, Tombstone) and locator in have)
-        self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in have for n, c in latest.items())
+        recorded = {h.locator: h for h in self._load(mine & (items.c.state != "deleted"), items.c.locator, places)}
+        self._bury(
+            recorded[locator] for locator, c in latest.items() if isinstance(c, Tombstone) and locator in recorded
+        )
+        self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in recorded for n, c in latest.items())
         seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
-        came = {new: have.pop(old) for new, old in origins.items() if new not in have and _left(have.get(old))}
-        unknown = [c.item for c in seen if c.item.locator not in have and c.item.locator not in came]
+        came = {
+            new: recorded.pop(old) for new, old in origins.items() if new not in recorded and _left(recorded.get(old))
+        }
+        unknown = [c.item for c in seen if c.item.locator not in recorded and c.item.locator not in came]
         gone = self._gone(unknown, {c.item.locator for c in seen} | {h.locator for h in came.values()})
-        moving = places_changed(have, [c.item for c in seen if isinstance(c, Upsert)])
+        moving = exchanged_locators(recorded, [c.item for c in seen if isinstance(c, Upsert)])
         self._vacate(moving.values())
         for mover in moving.values():
-            del have[mover.locator]
-        have |= moving
+            del recorded[mover.locator]
+        recorded |= moving
         for change in seen:
-            known = have.get(place := change.item.locator) or came.get(place) or gone.take(change.item)
-            if known is None:
+            match = recorded.get(place := change.item.locator) or came.get(place) or gone.take(change.item)
+            if match is None:
                 self._add(change)
             else:
-                self._update(known, change)
+                self._update(match, change)
         self._write()
         return IntakeCounts(**self._counts)
 
     # Reading
 
-    def _load(self, where: ColumnElement[bool], column: Any, values: Iterable[Any]) -> Iterable[Have]:
+    def _load(self, where: ColumnElement[bool], column: Any, values: Iterable[Any]) -> Iterable[RecordedItem]:
         statement = select(
             items.c.id,
             items.c.state,
-            *(items.c[fact] for fact in FACTS),
+            *(items.c[fact] for fact in LISTED_COLUMNS),
             jobs.c.id,
             jobs.c.version,
             jobs.c.state,
@@ -95,82 +106,82 @@ class Recording:
             for row in self._writing.execute(
                 statement.where(where, among(self._writing, column, part)).order_by(items.c.id)
             ).all():
-                number, state, *facts, job, version, job_state, reason, attempt = row
+                number, state, *listed, job, version, job_state, reason, attempt = row
                 known = None if job_state is None else JobState(job_state)
-                yield Have(number, state, tuple(facts), job, version, known, reason, attempt or 0)
+                yield RecordedItem(number, state, tuple(listed), job, version, known, reason, attempt or 0)
 
-    def _gone(self, unknown: Sequence[Item], seen: set[str]) -> Gone:
+    def _gone(self, unknown: Sequence[Item], seen: set[str]) -> MissingItems:
         mine = items.c.source_id == self._source_id
         identities = {item.identity for item in unknown if item.identity is not None}
         missing = self._load(mine & literal_column(MISSING), items.c.identity, identities)
         deleted = self._load(mine & literal_column(DELETED), items.c.locator, (i.locator for i in unknown))
-        return Gone([h for h in missing if h.locator not in seen], list(deleted))
+        return MissingItems([h for h in missing if h.locator not in seen], list(deleted))
 
     # Rules
 
-    def _bury(self, tombstoned: Iterable[Have]) -> None:
+    def _bury(self, tombstoned: Iterable[RecordedItem]) -> None:
         """Mark items as missing until the sync is settled, and cancel their jobs immediately."""
-        present = [have for have in tombstoned if have.state == "present"]
+        present = [recorded for recorded in tombstoned if recorded.state == "present"]
         self._counts["missing"] += len(present)
         for part in in_parts(present):
-            numbers = [have.id for have in part]
+            numbers = [recorded.id for recorded in part]
             self._writing.execute(
                 update(items)
                 .where(items.c.id.in_(numbers))
                 .values(state="missing", gone_at=self._writing.now, sync_id=self._sync_id)
             )
-            unfinished = [have.job for have in part if have.job_state in UNFINISHED]
+            unfinished = [recorded.job for recorded in part if recorded.job_state in UNFINISHED]
             if unfinished:
-                self._move(jobs.c.id.in_(unfinished), UNFINISHED, CANCELLED, reason=GONE)
-            for have in part:
-                self._tell("missing", have.id)
-                have.state = "missing"
-                if have.job_state in UNFINISHED:
-                    have.job_state, have.job_reason = CANCELLED, GONE
+                self._move(jobs.c.id.in_(unfinished), UNFINISHED, CANCELLED, reason=MISSING_FROM_LISTING)
+            for recorded in part:
+                self._tell("missing", recorded.id)
+                recorded.state = "missing"
+                if recorded.job_state in UNFINISHED:
+                    recorded.job_state, recorded.job_reason = CANCELLED, MISSING_FROM_LISTING
 
     def _add(self, change: Upsert | Skip | Failure) -> None:
-        row = dict(zip(FACTS, facts(change.item), strict=True))
+        row = dict(zip(LISTED_COLUMNS, listed_values(change.item), strict=True))
         self._new_items.append(row)
         self._counts["new"] += 1
         self._enqueue(row, change, "new")
 
-    def _update(self, have: Have, change: Upsert | Skip | Failure) -> None:
-        seen = facts(change.item)
-        moved = have.locator != change.item.locator
-        returned = have.state != "present"
-        wanted = self._wanted(have, change, moved=moved)
-        if moved or returned or seen != have.facts:
-            row = {"item_id": have.id, **dict(zip(FACTS, seen, strict=True))}
+    def _update(self, recorded: RecordedItem, change: Upsert | Skip | Failure) -> None:
+        seen = listed_values(change.item)
+        moved = recorded.locator != change.item.locator
+        returned = recorded.state != "present"
+        wanted = self._wanted(recorded, change, moved=moved)
+        if moved or returned or seen != recorded.listed:
+            row = {"item_id": recorded.id, **dict(zip(LISTED_COLUMNS, seen, strict=True))}
             self._items.append(row)
         if moved:
-            self._moved.append((have.id, have.locator, change.item.locator))
-            self._tell("moved", have.id, was_at=have.locator)
+            self._moved.append((recorded.id, recorded.locator, change.item.locator))
+            self._tell("moved", recorded.id, was_at=recorded.locator)
         elif returned:
-            self._tell("returned", have.id)
-        if have.state == "deleted" and not wanted and have.is_done:
-            self._returned.append(have.id)
+            self._tell("returned", recorded.id)
+        if recorded.state == "deleted" and not wanted and recorded.is_done:
+            self._returned.append(recorded.id)
         if wanted:
-            if have.job is not None:
-                self._replaced.append(have.job)
-            self._enqueue({"id": have.id}, change, wanted)
-        self._counts[_verdict(moved, returned, wanted, seen != have.facts)] += 1
+            if recorded.job is not None:
+                self._replaced.append(recorded.job)
+            self._enqueue({"id": recorded.id}, change, wanted)
+        self._counts[_verdict(moved, returned, wanted, seen != recorded.listed)] += 1
 
-    def _wanted(self, have: Have, change: Upsert | Skip | Failure, *, moved: bool) -> str:
+    def _wanted(self, recorded: RecordedItem, change: Upsert | Skip | Failure, *, moved: bool) -> str:
         """Return the reason for a new job, or "" if none is needed."""
-        state = have.job_state
+        state = recorded.job_state
         if moved and isinstance(change, Upsert):
-            return "" if have.is_done and have.looks_like(change.item) else "moved"
-        if change.item.version != (have.version or have.job_version):
+            return "" if recorded.is_done and recorded.looks_like(change.item) else "moved"
+        if change.item.version != (recorded.version or recorded.job_version):
             return "changed"
         match change:
             case Skip():
-                return "" if state is SKIPPED and have.job_reason == change.reason else "skipped"
+                return "" if state is SKIPPED and recorded.job_reason == change.reason else "skipped"
             case Failure():
                 return "" if state in UNFINISHED or state is QUARANTINED else "failed"
             case Upsert():
-                skipped_by_listing = state is SKIPPED and have.attempt == 0
-                given_away = have.state == "deleted" and not have.version
-                again = skipped_by_listing or have.was_stopped or have.had_vanished or given_away
+                skipped_by_listing = state is SKIPPED and recorded.attempt == 0
+                given_away = recorded.state == "deleted" and not recorded.version
+                again = skipped_by_listing or recorded.was_stopped or recorded.has_vanished or given_away
                 return "wanted again" if again else ""
 
     def _enqueue(self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str) -> None:
@@ -217,9 +228,9 @@ class Recording:
 
     # Writing
 
-    def _vacate(self, leaving: Iterable[Have]) -> None:
+    def _vacate(self, leaving: Iterable[RecordedItem]) -> None:
         """Move items to temporary locators, since no two items may share one at any time."""
-        rows = [{"item_id": have.id, "place": f"on the move: {have.id}"} for have in leaving]
+        rows = [{"item_id": recorded.id, "place": f"on the move: {recorded.id}"} for recorded in leaving]
         if rows:
             statement = update(items).where(items.c.id == bindparam("item_id")).values(locator=bindparam("place"))
             self._writing.execute(statement, rows)
@@ -294,8 +305,8 @@ class Recording:
         )
 
 
-def _left(have: Have | None) -> bool:
-    return have is not None and have.state == "missing"
+def _left(recorded: RecordedItem | None) -> bool:
+    return recorded is not None and recorded.state == "missing"
 
 
 def _verdict(moved: bool, returned: bool, wanted: str, different: bool) -> str:

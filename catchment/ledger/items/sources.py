@@ -25,7 +25,7 @@ from catchment.ledger.db.schema import (
     throttles,
 )
 from catchment.ledger.items import consents
-from catchment.ledger.items.matching import REMOVED
+from catchment.ledger.items.matching import SOURCE_REMOVED
 from catchment.ledger.items.purge import Purging
 from catchment.ledger.library import withdraw
 from catchment.ledger.limits import breakers
@@ -119,7 +119,7 @@ class Sources:
         with self._store.write() as writing:
             source = find_source(writing, name)
             _end_sync(writing, source.id)
-            move(writing, jobs.c.source_id == source.id, UNFINISHED, CANCELLED, actor=actor, reason=REMOVED)
+            move(writing, jobs.c.source_id == source.id, UNFINISHED, CANCELLED, actor=actor, reason=SOURCE_REMOVED)
             numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
             withdraw.forget_items(writing, numbers)
             withdraw.forget_formers(writing, formers.c.source_id == source.id)
@@ -143,8 +143,8 @@ class Sources:
             while ended == _JOBS_AT_ONCE:
                 with self._store.write() as writing:
                     mine = among(writing, jobs.c.id, writing.execute(some).scalars().all())
-                    ended = len(move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason=REMOVED))
-                self._store.give_way()
+                    ended = len(move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason=SOURCE_REMOVED))
+                self._store.let_others_write()
 
     def is_being_removed(self, name: str) -> bool:
         """Return whether a removal of this source is in progress or was interrupted."""

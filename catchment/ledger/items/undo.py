@@ -106,7 +106,7 @@ class Undo:
                 done.take_out([p for p in places if p.deed is UndoAction.TAKE_OUT])
                 done.put_back([p for p in places if p.deed in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
             deeds |= {place.before.path: place.deed for place in places}
-            self._store.give_way()
+            self._store.let_others_write()
         with self._store.write() as writing:
             values = {"outcome": "completed", "ended_at": writing.now}
             writing.execute(update(syncs).where(syncs.c.id == number).values(values))
@@ -119,20 +119,20 @@ class Undo:
         """
         with self._store.write() as writing:
             self._timeline.now(writing)
-            before_images.none_ahead(writing)
+            before_images.clamp_future_times(writing)
         with self._store.read() as reading:
-            numbers = before_images.too_many(reading, older_than, most)
+            numbers = before_images.expired_syncs(reading, older_than, most)
         with self._store.write() as writing:
-            before_images.let_go(writing, numbers)
+            before_images.mark_for_deletion(writing, numbers)
         while True:
             with self._store.read() as reading:
-                rows = before_images.next_to_go(reading, numbers, _READ_AT_ONCE)
+                rows = before_images.next_deletions(reading, numbers, _READ_AT_ONCE)
             if not rows:
                 break
             for part in in_small_parts(((row[:3], row[3]) for row in rows), _ROWS_AT_ONCE):
                 with self._store.write() as writing:
                     _forget(writing, part)
-                self._store.give_way()
+                self._store.let_others_write()
         return len(numbers)
 
 
@@ -227,7 +227,7 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
             jobs.c.state.label("job_state"),
             documents.c.id.label("document"),
             documents.c.removed_at,
-            *(documents.c[name] for name in before_images.SAID),
+            *(documents.c[name] for name in before_images.DOCUMENT_COLUMNS),
         )
         .outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
         .outerjoin(documents, documents.c.item_id == items.c.id)
@@ -249,7 +249,7 @@ def _deed(before: AnyRow, item: AnyRow | None) -> UndoAction | None:
         return UndoAction.TAKE_OUT if live else None
     if not live:
         return UndoAction.BRING_BACK
-    same = all(getattr(item, name) == getattr(before, name) for name in before_images.SAID)
+    same = all(getattr(item, name) == getattr(before, name) for name in before_images.DOCUMENT_COLUMNS)
     return None if same else UndoAction.SET_BACK
 
 
@@ -355,12 +355,12 @@ class _Undoing:
         writing = self._writing
         old = {number: p.item.document for number, p in places if p.item is not None and p.item.document is not None}
         live = among(writing, documents.c.id, list(old.values())) & documents.c.removed_at.is_(None)
-        before_images.keep(writing, live)
-        before_images.keep_absent(writing, [(self._source_id, p.before.path) for _, p in places if not _live(p.item)])
+        before_images.save(writing, live)
+        before_images.save_absent(writing, [(self._source_id, p.before.path) for _, p in places if not _live(p.item)])
         word_index.forget_names(writing, live)
         rows = [
             {"item_id": number, "path": p.before.path, "source_id": self._source_id, "removed_at": None}
-            | {name: getattr(p.before, name) for name in before_images.SAID}
+            | {name: getattr(p.before, name) for name in before_images.DOCUMENT_COLUMNS}
             for number, p in places
         ]
         changed = [{**row, "document": old[row["item_id"]]} for row in rows if row["item_id"] in old]

@@ -159,7 +159,7 @@ def _put_documents(
         for n, outcome in delivered.items()
     }
     live = {n for n in changed if mine[n].removed_at is None}
-    before_images.keep_absent(writing, [(mine[n].source_id, mine[n].locator) for n in delivered if n not in live])
+    before_images.save_absent(writing, [(mine[n].source_id, mine[n].locator) for n in delivered if n not in live])
     _change_documents(writing, [rows[n] for n in changed])
     writing.insert_named(documents, [rows[n] for n in added])
     word_index.add_names(writing, [tuple(row[name] for name in word_index.NAMES) for row in rows.values()])
@@ -171,7 +171,7 @@ def _change_documents(writing: Writing, rows: Sequence[Mapping[str, Any]]) -> No
     if not rows:
         return
     old = among(writing, documents.c.id, [row["id"] for row in rows])
-    before_images.keep(writing, old & documents.c.removed_at.is_(None))
+    before_images.save(writing, old & documents.c.removed_at.is_(None))
     word_index.forget_names(writing, old)
     which = documents.c.id == bindparam("document")
     writing.execute(update(documents).where(which), [{**row, "document": row["id"]} for row in rows])

@@ -15,25 +15,25 @@ from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, exists, func
 
 from catchment.ledger.db.database import Reading, Writing, among, as_map
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.schema import LET_GO, contents, documents, formers, syncs
+from catchment.ledger.db.schema import BEING_DELETED, contents, documents, formers, syncs
 
-SAID = ("content_id", "title", "aliases", "properties", "modified", "metadata")
+DOCUMENT_COLUMNS = ("content_id", "title", "aliases", "properties", "modified", "metadata")
 """The document columns that a before-image contains."""
 
 
-def keep(writing: Writing, live: ColumnElement[bool]) -> None:
+def save(writing: Writing, live: ColumnElement[bool]) -> None:
     """Store before-images of live documents before they change or are withdrawn."""
-    said = (documents.c[name] for name in SAID)
+    columns = (documents.c[name] for name in DOCUMENT_COLUMNS)
     its_sync = _latest_sync(documents.c.source_id)
-    rows = select(documents.c.source_id, documents.c.path, its_sync, *said, literal(writing.now)).where(live)
+    rows = select(documents.c.source_id, documents.c.path, its_sync, *columns, literal(writing.now)).where(live)
     # The dialects define `insert` separately. Importing both would add a tenth to the start-up time of a short command.
     dialect = import_module(f"sqlalchemy.dialects.{'sqlite' if writing.sqlite else 'postgresql'}")
     statement = dialect.insert(formers)
-    names = ["source_id", "path", "sync_id", *SAID, "kept_at"]
+    names = ["source_id", "path", "sync_id", *DOCUMENT_COLUMNS, "kept_at"]
     writing.execute(statement.from_select(names, rows).on_conflict_do_nothing())
 
 
-def keep_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
+def save_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
     """Record that these paths (source, path) have no document, before one is added."""
     if not places:
         return
@@ -50,7 +50,7 @@ def keep_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
     )
 
 
-def has(content_id: ColumnElement[int]) -> ColumnElement[bool]:
+def uses(content_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Return the condition that a content is in a before-image."""
     return exists(select(literal(1)).where(formers.c.content_id == content_id))
 
@@ -78,7 +78,7 @@ def of_syncs(
     if paths is not None:
         mine &= among(reading, formers.c.path, paths)
     rows = reading.execute(select(formers).where(mine).order_by(formers.c.path, formers.c.sync_id.desc())).all()
-    gone = {row.sync_id for row in rows if row.kept_at == LET_GO}
+    gone = {row.sync_id for row in rows if row.kept_at == BEING_DELETED}
     return list({row.path: row for row in rows if row.sync_id not in gone}.values())
 
 
@@ -100,12 +100,12 @@ def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
     return {number for number in writing.execute(gone).scalars() if number is not None}
 
 
-def none_ahead(writing: Writing) -> None:
+def clamp_future_times(writing: Writing) -> None:
     """Reset times that were recorded while the clock was ahead: the true age is unknown, so count from now."""
     writing.execute(update(formers).where(formers.c.kept_at > writing.now).values(kept_at=writing.now))
 
 
-def too_many(reading: Reading, older_than: timedelta, most: int) -> list[int]:
+def expired_syncs(reading: Reading, older_than: timedelta, most: int) -> list[int]:
     """Return the syncs that are older than this, or exceed `most` characters of text together with the later ones.
 
     Open syncs are excluded, because they may add more before-images. The data of a sync is kept or deleted as a whole.
@@ -132,7 +132,7 @@ def too_many(reading: Reading, older_than: timedelta, most: int) -> list[int]:
     return list(reading.execute(found.order_by(formers.c.sync_id)).scalars())
 
 
-def let_go(writing: Writing, sync_ids: Collection[int]) -> None:
+def mark_for_deletion(writing: Writing, sync_ids: Collection[int]) -> None:
     """Mark the undo data of these syncs as being deleted, on the row of each that will be deleted last."""
     mine = among(writing, formers.c.sync_id, sync_ids)
     last = select(formers.c.source_id, formers.c.sync_id, func.max(formers.c.path)).where(mine)
@@ -141,10 +141,10 @@ def let_go(writing: Writing, sync_ids: Collection[int]) -> None:
         keys = ("source_id", "sync_id", "path")
         marked = and_(*(formers.c[name] == bindparam(f"its_{name}") for name in keys))
         values = [{f"its_{name}": value for name, value in zip(keys, row, strict=True)} for row in rows]
-        writing.execute(update(formers).where(marked).values(kept_at=LET_GO), values)
+        writing.execute(update(formers).where(marked).values(kept_at=BEING_DELETED), values)
 
 
-def next_to_go(reading: Reading, sync_ids: Collection[int], limit: int) -> list[tuple[int, int, str, int]]:
+def next_deletions(reading: Reading, sync_ids: Collection[int], limit: int) -> list[tuple[int, int, str, int]]:
     """Return the first rows of these syncs (sync, source, path, characters of text) in the order of their deletion."""
     rows = (
         select(formers.c.sync_id, formers.c.source_id, formers.c.path, func.coalesce(func.length(contents.c.text), 0))

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import text
 
 from catchment.ledger.db.database import Reading, Writing
-from catchment.ledger.db.lookup import composed
+from catchment.ledger.db.lookup import nfc
 from catchment.ledger.library.query import NO_SPACES
 
 CHUNKS, DOCUMENTS = "chunk_pairs", "document_pairs"
@@ -44,7 +44,7 @@ _ENOUGH = 16
 
 def has_letters(words: str) -> bool:
     """Return whether the text contains a character of these scripts."""
-    return _may_have(words) and NO_SPACES.search(composed(words)) is not None
+    return _may_have(words) and NO_SPACES.search(nfc(words)) is not None
 
 
 def pairs(words: str) -> str:
@@ -52,7 +52,7 @@ def pairs(words: str) -> str:
     if not _may_have(words):
         return ""
     found: dict[str, None] = {}
-    for run in NO_SPACES.findall(composed(words)):
+    for run in NO_SPACES.findall(nfc(words)):
         found |= dict.fromkeys(map(add_letters, run, run[1:]))
         found[run[-1]] = None
     return " ".join(found)
@@ -94,7 +94,7 @@ def forget(writing: Writing, table: str, rows: Sequence[tuple[int, str]]) -> Non
 def narrowed(reading: Reading, table: str, key: str, wanted: str, parameters: dict[str, Any]) -> str:
     """Return a query for the IDs of candidate texts. `wanted` must contain a character of these scripts."""
     asked = []
-    for run in NO_SPACES.findall(composed(wanted)):
+    for run in NO_SPACES.findall(nfc(wanted)):
         ends = range(max(1, len(run) - 1))
         asked += [(run[start : start + 2], len(run) == 1) for start in ends]
     asked = list(dict.fromkeys(asked))[:_ENOUGH]

@@ -13,7 +13,7 @@ from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import find_source
-from catchment.ledger.db.records import Found, Hit, LibraryCounts, Named, Shown, Told
+from catchment.ledger.db.records import ContentFacts, Found, Hit, LibraryCounts, Named, Shown
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, sources
 from catchment.ledger.library import messages, word_index
 from catchment.ledger.library.contents import file_name
@@ -30,12 +30,12 @@ class Library:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def contents(self, hashes: Iterable[str], normalizer: str) -> dict[str, Told]:
+    def contents(self, hashes: Iterable[str], normalizer: str) -> dict[str, ContentFacts]:
         """Return the stored contents among these, for one normalizer, with their title and modification time, by hash."""
         told = select(contents.c.hash, contents.c.title, contents.c.modified).where(contents.c.normalizer == normalizer)
         with self._store.read() as reading:
             return {
-                digest: Told(title, maybe_time(modified))
+                digest: ContentFacts(title, maybe_time(modified))
                 for part in in_parts(hashes)
                 for digest, title, modified in reading.execute(told.where(among(reading, contents.c.hash, part)))
             }
@@ -191,18 +191,20 @@ def _called(reading: Reading, wanted: str) -> int | None:
     """Return the document whose locator, or else title, matches the name best."""
     names = select(documents.c.id, items.c.locator).join(items, items.c.id == documents.c.item_id).where(_LIVE)
     by_place = [
-        (how, len(locator), number)
-        for number, locator in reading.execute(names.where(lookup.may_be_called(reading, items.c.locator, wanted)))
-        if (how := lookup.fit(locator, wanted))
+        (match, len(locator), number)
+        for number, locator in reading.execute(names.where(lookup.name_condition(reading, items.c.locator, wanted)))
+        if (match := lookup.match_name(locator, wanted))
     ]
     if by_place:
         number: int = min(by_place)[2]
         return number
-    titles = select(documents.c.id, documents.c.title).where(_LIVE, lookup.may_be(reading, documents.c.title, wanted))
+    titles = select(documents.c.id, documents.c.title).where(
+        _LIVE, lookup.text_condition(reading, documents.c.title, wanted)
+    )
     by_title = [
-        (how, number)
+        (match, number)
         for number, title in reading.execute(titles)
-        if (how := lookup.fit(title, wanted)) and how.is_whole
+        if (match := lookup.match_name(title, wanted)) and match.is_whole
     ]
     found: list[int] = [number for _, number in sorted(by_title)]
     return found[0] if found else None

@@ -22,7 +22,7 @@ def withdraw_items(writing: Writing, item_ids: Iterable[int]) -> None:
 
 def _withdraw(writing: Writing, which: ColumnElement[bool]) -> None:
     live = which & documents.c.removed_at.is_(None)
-    before_images.keep(writing, live)
+    before_images.save(writing, live)
     word_index.forget_names(writing, live)
     writing.execute(update(documents).where(live).values(removed_at=writing.now))
 
@@ -38,7 +38,7 @@ def restore_items(writing: Writing, item_ids: Iterable[int]) -> None:
         ).all()
         if not found:
             continue
-        before_images.keep_absent(writing, [(row.source_id, row.path) for row in found])
+        before_images.save_absent(writing, [(row.source_id, row.path) for row in found])
         writing.execute(update(documents).where(withdrawn).values(removed_at=None))
         word_index.learn_names(writing, documents.c.item_id.in_([row.item_id for row in found]))
         statement = update(items).where(items.c.id == bindparam("item_id")).values(content_hash=bindparam("hash"))
@@ -49,7 +49,7 @@ def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
     """Apply moves of items (ID, old locator, new locator) to their documents. Titles equal to the file name change too."""
     for part in in_parts([item_id for item_id, _, _ in moves]):
         # All before-images first, because the items may have exchanged their locators.
-        before_images.keep(writing, documents.c.item_id.in_(part) & documents.c.removed_at.is_(None))
+        before_images.save(writing, documents.c.item_id.in_(part) & documents.c.removed_at.is_(None))
     for part in in_parts(moves):
         names = {item_id: (old, new) for item_id, old, new in part}
         mine = documents.c.item_id.in_(names)
@@ -64,7 +64,7 @@ def rename(writing: Writing, moves: Sequence[tuple[int, str, str]]) -> None:
             live = mine & documents.c.removed_at.is_(None)
             word_index.forget_names(writing, live)
             writing.execute(update(documents).where(documents.c.id == bindparam("document")), rows)
-            before_images.keep_absent(writing, _places(writing, live))
+            before_images.save_absent(writing, _places(writing, live))
             word_index.learn_names(writing, live)
 
 
@@ -112,7 +112,7 @@ def unused(reading: Reading) -> Sequence[int]:
 
 
 def _is_used() -> ColumnElement[bool]:
-    return exists(select(documents.c.id).where(documents.c.content_id == contents.c.id)) | before_images.has(
+    return exists(select(documents.c.id).where(documents.c.content_id == contents.c.id)) | before_images.uses(
         contents.c.id
     )
 

@@ -22,7 +22,7 @@ class SlotEntry:
     held: bool
 
 
-def standings(reading: Reading, host: str | None = None) -> list[SlotEntry]:
+def entries(reading: Reading, host: str | None = None) -> list[SlotEntry]:
     """Return all entries, or those of one host, in the order of their requests."""
     statement = select(slots.c.id, slots.c.host, slots.c.owner, slots.c.at_once, slots.c.held).order_by(slots.c.id)
     if host is not None:
@@ -34,58 +34,58 @@ def ask(writing: Writing, host: str, at_once: int, owner: str, alive: Callable[[
     """Request a slot. Return the ticket and whether the slot was granted."""
     ticket = writing.ids("slots")[0]
     writing.execute(insert(slots).values(id=ticket, host=host, owner=owner, at_once=at_once, held=False))
-    return ticket, ticket in _grant(writing, _living(writing, host, alive))
+    return ticket, ticket in _grant(writing, _live_entries(writing, host, alive))
 
 
-def look(reading: Reading, ticket: int, alive: Callable[[str], bool]) -> bool | None:
+def check(reading: Reading, ticket: int, alive: Callable[[str], bool]) -> bool | None:
     """Return whether the ticket holds a slot; None if the entries of dead processes must be removed first."""
     host = reading.execute(select(slots.c.host).where(slots.c.id == ticket)).scalar()
-    everyone = standings(reading, host) if host is not None else []
-    mine = next((one for one in everyone if one.ticket == ticket), None)
-    if mine is not None and mine.held:
+    queue = entries(reading, host) if host is not None else []
+    own = next((entry for entry in queue if entry.ticket == ticket), None)
+    if own is not None and own.held:
         return True
-    owners = {one.owner for one in everyone}
-    return False if mine is not None and all(map(alive, owners)) and not next_places(everyone) else None
+    owners = {entry.owner for entry in queue}
+    return False if own is not None and all(map(alive, owners)) and not next_granted(queue) else None
 
 
-def clear_and_look(writing: Writing, ticket: int, alive: Callable[[str], bool]) -> bool:
+def reclaim_and_check(writing: Writing, ticket: int, alive: Callable[[str], bool]) -> bool:
     """Remove entries of dead processes and return whether the ticket holds a slot."""
     host = writing.execute(select(slots.c.host).where(slots.c.id == ticket)).scalar()
     if host is None:
         return False
-    everyone = _living(writing, host, alive)
-    return ticket in {one.ticket for one in everyone if one.held} | _grant(writing, everyone)
+    queue = _live_entries(writing, host, alive)
+    return ticket in {entry.ticket for entry in queue if entry.held} | _grant(writing, queue)
 
 
 def release(writing: Writing, ticket: int) -> None:
     """Release a slot or cancel a request, and grant slots to waiting entries."""
     host = writing.execute(delete(slots).where(slots.c.id == ticket).returning(slots.c.host)).scalar()
     if host is not None:
-        _grant(writing, standings(writing, host))
+        _grant(writing, entries(writing, host))
 
 
-def next_places(everyone: Sequence[SlotEntry]) -> list[SlotEntry]:
+def next_granted(queue: Sequence[SlotEntry]) -> list[SlotEntry]:
     """Return the waiting entries to be granted slots now, strictly in the order of their requests."""
-    held = sum(one.held for one in everyone)
+    held = sum(entry.held for entry in queue)
     chosen: list[SlotEntry] = []
-    for one in everyone:
-        if not one.held:
-            if held + len(chosen) >= one.at_once:
+    for entry in queue:
+        if not entry.held:
+            if held + len(chosen) >= entry.at_once:
                 break
-            chosen.append(one)
+            chosen.append(entry)
     return chosen
 
 
-def _living(writing: Writing, host: str, alive: Callable[[str], bool]) -> list[SlotEntry]:
-    everyone = standings(writing, host)
-    dead = {owner for owner in {one.owner for one in everyone} if not alive(owner)}
+def _live_entries(writing: Writing, host: str, alive: Callable[[str], bool]) -> list[SlotEntry]:
+    queue = entries(writing, host)
+    dead = {owner for owner in {entry.owner for entry in queue} if not alive(owner)}
     if dead:
         writing.execute(delete(slots).where(slots.c.host == host, slots.c.owner.in_(dead)))
-    return [one for one in everyone if one.owner not in dead]
+    return [entry for entry in queue if entry.owner not in dead]
 
 
-def _grant(writing: Writing, everyone: Sequence[SlotEntry]) -> set[int]:
-    chosen = {one.ticket for one in next_places(everyone)}
+def _grant(writing: Writing, queue: Sequence[SlotEntry]) -> set[int]:
+    chosen = {entry.ticket for entry in next_granted(queue)}
     if chosen:
         writing.execute(update(slots).where(slots.c.id.in_(chosen)).values(held=True))
     return chosen

@@ -50,19 +50,19 @@ class Pacing:
             now = self._timeline.now(writing)
             rule = throttles.rule_of(writing, ask.source)
             if (until := throttles.blocked_until(rule, writing.now)) is not None:
-                self._heed(writing, ask.limits, report, now)
+                self._apply(writing, ask.limits, report, now)
                 return Answer(None, (until - writing.now) / TOKEN, "rule")
             limits = rule.on(ask.limits)
-            bucket, mood = self._heed(writing, limits, report, now)
-            if now - mood.since >= EVERY:
-                mood = mood.judged(now, fill() if fill else None)
+            bucket, adaptive = self._apply(writing, limits, report, now)
+            if now - adaptive.since >= EVERY:
+                adaptive = adaptive.judged(now, fill() if fill else None)
             wait, failing = breakers.ask(writing, now, (ask.source, limits.host), ask.owner, self._alive)
             if wait is not None:
-                _save(writing, limits, bucket, mood)
+                _save(writing, limits, bucket, adaptive)
                 return Answer(None, wait / TOKEN, "breaker")
-            rate, price = mood.rate(limits.profile.rate), mood.price(intake=ask.intake)
+            rate, price = adaptive.rate(limits.profile.rate), adaptive.price(intake=ask.intake)
             bucket, grant = bucket.take(ask.cost, price, rate, limits.profile.burst)
-            _save(writing, limits, bucket, mood)
+            _save(writing, limits, bucket, adaptive)
             if grant.number:
                 return Answer(Charge(grant.number, price, grant.until), failing=failing)
             return Answer(None, ((grant.until or now) - now) / TOKEN, "rate" if grant.of_rate else "host", failing)
@@ -70,24 +70,24 @@ class Pacing:
     def report(self, limits: HostLimits, report: Report) -> None:
         """Apply the report."""
         with self._store.write() as writing:
-            _save(writing, limits, *self._heed(writing, limits, report, self._timeline.now(writing)))
+            _save(writing, limits, *self._apply(writing, limits, report, self._timeline.now(writing)))
 
-    def _heed(self, writing: Writing, limits: HostLimits, report: Report, now: int) -> tuple[Bucket, Adaptive]:
-        bucket, mood = _load(writing, limits, now)
-        bucket = bucket.settled(now, mood.rate(limits.profile.rate), limits.profile.burst)
+    def _apply(self, writing: Writing, limits: HostLimits, report: Report, now: int) -> tuple[Bucket, Adaptive]:
+        bucket, adaptive = _load(writing, limits, now)
+        bucket = bucket.settled(now, adaptive.rate(limits.profile.rate), limits.profile.burst)
         for charge in report.refunds:
             bucket = bucket.put_back(charge.number, charge.price, limits.profile.burst, charge.window)
-        for said in report.said:
-            bucket = bucket.told(said)
-        return bucket, mood.noted(report.answers, report.slow, report.throttled)
+        for rates in report.rates:
+            bucket = bucket.reported(rates)
+        return bucket, adaptive.noted(report.answers, report.slow, report.throttled)
 
     def room(self, limits: HostLimits) -> tuple[int | None, datetime | None]:
         """Return the host's remaining requests in this hour (None: unlimited), and the end of the wait if there are none."""
         with self._store.read() as reading:
             bucket, _ = _load(reading, limits, self._timeline.now(reading))
-            said = self._bucket_says(reading, limits)
+            wait = self._bucket_wait(reading, limits)
             left = bucket.settled(self._timeline.now(reading), 0, limits.profile.burst).budget
-            return (0, said[0]) if said else (left.left if left else None, None)
+            return (0, wait[0]) if wait else (left.left if left else None, None)
 
     # Host slots
 
@@ -100,16 +100,16 @@ class Pacing:
     def granted(self, ticket: int) -> bool:
         """Return whether the slot was granted. Writes only if a process died."""
         with self._store.read() as reading:
-            held = host_slots.look(reading, ticket, self._alive)
+            held = host_slots.check(reading, ticket, self._alive)
         if held is None:
             with self._store.write() as writing:
-                held = host_slots.clear_and_look(writing, ticket, self._alive)
+                held = host_slots.reclaim_and_check(writing, ticket, self._alive)
         return held
 
     def wanted(self, host: str) -> bool:
         """Return whether another process is waiting for a slot."""
         with self._store.read() as reading:
-            return any(not one.held for one in host_slots.standings(reading, host))
+            return any(not entry.held for entry in host_slots.entries(reading, host))
 
     def release(self, ticket: int) -> None:
         """Release a slot or cancel the request. Idempotent."""
@@ -150,13 +150,13 @@ class Pacing:
         with self._store.read() as reading:
             found = self._open_breakers(reading, source, limits)
             if not found:
-                return self._bucket_says(reading, limits)
+                return self._bucket_wait(reading, limits)
         with self._store.write() as writing:
             now = self._timeline.now(writing)
             names = (source, limits.host if limits else None)
             wait, _ = breakers.ask(writing, now, names, owner, self._alive)
             if wait is None:
-                return self._bucket_says(writing, limits)
+                return self._bucket_wait(writing, limits)
             of_host = " of its host" if any(key.startswith("host:") for key in found) else ""
             return from_micros(writing.now + wait), f"repeated failures{of_host}"
 
@@ -168,7 +168,7 @@ class Pacing:
     def places(self) -> list[host_slots.SlotEntry]:
         """Return all transfers that hold or await a slot."""
         with self._store.read() as reading:
-            return host_slots.standings(reading)
+            return host_slots.entries(reading)
 
     def buckets(self) -> list[BucketRow]:
         """Return the buckets of all hosts requested so far."""
@@ -181,7 +181,7 @@ class Pacing:
         rows = breakers.every(reading, self._timeline.now(reading), self._timeline)
         return [row.key for row in rows if row.key in mine and row.opened]
 
-    def _bucket_says(self, reading: Reading, limits: HostLimits | None) -> tuple[datetime, str] | None:
+    def _bucket_wait(self, reading: Reading, limits: HostLimits | None) -> tuple[datetime, str] | None:
         if limits is None:
             return None
         now = self._timeline.now(reading)
@@ -194,8 +194,8 @@ class Pacing:
         return from_micros(self._timeline.wall(grant.until, reading)), why
 
     def _row(self, reading: Reading, row: AnyRow, now: int) -> BucketRow:
-        bucket, mood = _of_row(row)
-        bucket = bucket.settled(now, mood.rate(row.rate), row.burst)
+        bucket, adaptive = _of_row(row)
+        bucket = bucket.settled(now, adaptive.rate(row.rate), row.burst)
         budget = bucket.budget
         until = budget.until if budget else None
         return BucketRow(
@@ -203,7 +203,7 @@ class Pacing:
             row.rate,
             row.burst,
             bucket.tokens / TOKEN,
-            mood.multiplier,
+            adaptive.multiplier,
             from_micros(self._timeline.wall(bucket.not_before, reading)) if bucket.not_before > now else None,
             budget.limit if budget else None,
             budget.left if budget else None,
@@ -217,19 +217,19 @@ def _load(reading: Reading, limits: HostLimits, now: int) -> tuple[Bucket, Adapt
     if row is None:
         budget = Budget(limits.per_hour) if limits.per_hour else None
         return Bucket(limits.profile.burst * TOKEN, now, budget=budget), Adaptive(since=now)
-    bucket, mood = _of_row(row)
+    bucket, adaptive = _of_row(row)
     if bucket.budget is None and limits.per_hour:
         bucket = Bucket(bucket.tokens, bucket.at, bucket.not_before, Budget(limits.per_hour))
-    return bucket, mood
+    return bucket, adaptive
 
 
 def _of_row(row: AnyRow) -> tuple[Bucket, Adaptive]:
     budget = None if row.allowed is None else Budget(row.allowed, row.used, row.until, row.sure)
-    mood = Adaptive(row.multiplier, row.since, row.answers, row.slow, row.throttled)
-    return Bucket(row.tokens, row.at, row.not_before, budget), mood
+    adaptive = Adaptive(row.multiplier, row.since, row.answers, row.slow, row.throttled)
+    return Bucket(row.tokens, row.at, row.not_before, budget), adaptive
 
 
-def _save(writing: Writing, limits: HostLimits, bucket: Bucket, mood: Adaptive) -> None:
+def _save(writing: Writing, limits: HostLimits, bucket: Bucket, adaptive: Adaptive) -> None:
     budget = bucket.budget or Budget(0)
     profile: RateProfile = limits.profile
     values = {
@@ -240,11 +240,11 @@ def _save(writing: Writing, limits: HostLimits, bucket: Bucket, mood: Adaptive) 
         "used": budget.used,
         "until": budget.until,
         "sure": budget.sure,
-        "multiplier": mood.multiplier,
-        "since": mood.since,
-        "answers": mood.answers,
-        "slow": mood.slow,
-        "throttled": mood.throttled,
+        "multiplier": adaptive.multiplier,
+        "since": adaptive.since,
+        "answers": adaptive.answers,
+        "slow": adaptive.slow,
+        "throttled": adaptive.throttled,
         "rate": profile.rate,
         "burst": profile.burst,
     }

@@ -165,7 +165,7 @@ class ApiClient:
     ) -> tuple[int, Mapping[str, str], bytes]:
         try:
             with self._connection().stream("GET", address, headers=dict(request_headers)) as response:
-                transfer.told(read_headers(response.headers))
+                transfer.report(read_headers(response.headers))
                 if response.status_code == 304 and self.has_token:
                     # GitHub counts a 304 against the limit only for requests without a token.
                     transfer.refund()

@@ -207,10 +207,10 @@ def test_rate_headers_are_reported_and_a_304_is_free(
     github.pace = heard = Heard()
     ledger.sync(github)
     assert [transfer.refunded for transfer in heard.transfers] == [True] * 3
-    assert {(said.limit, said.remaining) for one in heard.transfers for said in one.said} == {
+    assert {(rates.limit, rates.remaining) for one in heard.transfers for rates in one.reports} == {
         (5_000, 5_000 - QUESTIONS)
     }
-    assert all(isinstance(said, RateReport) and said.resets_in for one in heard.transfers for said in one.said)
+    assert all(isinstance(rates, RateReport) and rates.resets_in for one in heard.transfers for rates in one.reports)
 
 
 def test_revoked_token_is_used_only_once_more(

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from catchment.errors import LedgerUnavailable
 from catchment.ledger.admin.opening import revision_of
 from catchment.ledger.db import schema
-from catchment.ledger.db.copies import until_whole
+from catchment.ledger.db.copies import atomic_copy
 from catchment.ledger.db.database import LOCK_WAIT_SECONDS, Store
 
 _HERE = Path(__file__).parent
@@ -25,7 +25,7 @@ _AGAIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class LedForward:
+class Migrated:
     """A completed migration: the old and new revisions, and the backup file (SQLite only)."""
 
     before: str
@@ -33,7 +33,7 @@ class LedForward:
     kept: Path | None
 
 
-def forward(store: Store) -> LedForward | None:
+def forward(store: Store) -> Migrated | None:
     """Migrate an older ledger to the program's revision. Return None if another process has already done so.
 
     A kill leaves the ledger unchanged, and the next call repeats the migration. On SQLite, other processes are locked out and a
@@ -49,7 +49,7 @@ def forward(store: Store) -> LedForward | None:
             if revision_of(writing) == schema.REVISION:
                 return None
             run(writing.connection)
-    return LedForward(before, schema.REVISION, kept)
+    return Migrated(before, schema.REVISION, kept)
 
 
 def run(connection: Connection) -> None:
@@ -94,7 +94,7 @@ def _keep(alone: Store, before: str) -> Path | None:
     if alone.file is None:
         return None
     kept = alone.file.with_name(f"{alone.file.stem}-{before}.backup{alone.file.suffix}")
-    with alone.translated(), until_whole(kept) as unfinished, closing(alone.engine.raw_connection()) as connection:
+    with alone.translated(), atomic_copy(kept) as unfinished, closing(alone.engine.raw_connection()) as connection:
         connection.cursor().execute("VACUUM INTO ?", (str(unfinished),))
     return kept
 
