@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from catchment.content.normalize import normalize
-from catchment.content.normalize.decode import decode, is_text, said_by
+from catchment.content.normalize.decode import declared_encoding, decode, is_text
 from catchment.model import Item, RawContent
 from connectors.folders.file import FileEntry
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -80,7 +80,7 @@ def test_a_declared_encoding_counts_where_utf_8_does_not_tell(text: str, encodin
     ],
 )
 def test_a_text_may_name_its_encoding(head: str, name: str | None) -> None:
-    assert said_by(f"{head}\nwords".encode()) == name
+    assert declared_encoding(f"{head}\nwords".encode()) == name
 
 
 def test_encodings_that_are_no_way_to_write_text_are_not_used() -> None:

@@ -1,12 +1,12 @@
-"""Raw content to documents: the type is found from the content, the text becomes Markdown. Pure: no files, no network.
+"""Turn raw content into documents: detect the type and convert the text to Markdown. Pure functions: no files, no network.
 
-`formats` knows the types and how each is read, and each way of reading has a module. Libraries are imported where they are
-first needed, so that a process that only sees notes stays small.
+`formats` detects types and maps each to a reader; every reader has a module. Libraries are imported on first use, so a process
+that reads only notes stays small.
 """
 
 from __future__ import annotations
 
-from catchment.content.normalize.decode import decode, said_by
+from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.formats import READERS, Reader, media_type, uncompressed
 from catchment.content.normalize.language import language
 from catchment.content.normalize.markdown import markdown
@@ -16,23 +16,23 @@ from catchment.model import Document, RawContent, SkipReason
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
 NORMALIZER = "5"
-"""Changes whenever the document of some content changes, by our code or by a library's."""
+"""The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _MAX_DEPTH = 2
 
 
 def normalize(raw: RawContent) -> Document:
-    """Read content into a document; the same bytes under the same kind of name always give the same document.
+    """Read content into a document. The same bytes with the same type of name always give the same document.
 
-    `title`, `modified` and `metadata` of the source are not looked at: they belong to the item, and one content may lie in
-    two places. Raises ParseError for damaged or encrypted content, ResourceExhausted for a bomb, and Skipped (unsupported)
-    for a type that holds no text.
+    Ignores `title`, `modified` and `metadata`: they belong to the item, and several items may share a content. Raises
+    ParseError if the content is damaged or encrypted, ResourceExhausted for a decompression bomb, and Skipped (unsupported)
+    for a type without text.
     """
     return _read(raw.data, raw.name, raw.media_type, raw.encoding, 0)
 
 
 def kind_of(raw: RawContent) -> str:
-    """The media type of the document that `normalize` makes of it. Raises what `normalize` does for a damaged gzip file."""
+    """Return the media type of the document that `normalize` returns. Raises the same errors for a damaged gzip file."""
     data, name, kind = raw.data, raw.name, _kind(raw.data, raw.name, raw.media_type)
     for _ in range(_MAX_DEPTH):
         if kind != "application/gzip" or not data:
@@ -71,7 +71,7 @@ def _read(data: bytes, name: str, hint: str | None, encoding: str | None, depth:
 
 
 def _structured(data: bytes, kind: str, reader: Reader) -> Document:
-    """Read with a module of its own, imported only now."""
+    """Read with the module of the reader, imported here on first use."""
     match reader:
         case Reader.MAIL:
             from catchment.content.normalize.mail import mail
@@ -95,7 +95,7 @@ def _structured(data: bytes, kind: str, reader: Reader) -> Document:
 
 
 def _text(data: bytes, kind: str, encoding: str | None) -> Document:
-    text, warnings, properties = decode(data, said_by(data) or encoding)
+    text, warnings, properties = decode(data, declared_encoding(data) or encoding)
     return Document(
         text=text,
         media_type=kind,
@@ -106,7 +106,7 @@ def _text(data: bytes, kind: str, encoding: str | None) -> Document:
 
 
 def _compressed(data: bytes, name: str, encoding: str | None, depth: int) -> Document:
-    """What a gzip file holds, read as if it lay there itself."""
+    """Read the content of a gzip file like an uncompressed file."""
     from catchment.content.normalize.archives import inflated
 
     if depth >= _MAX_DEPTH:

@@ -1,6 +1,6 @@
-"""Archives: a bounded list of what is in them; a single compressed file is read as what it holds.
+"""List the members of archives within fixed limits, and decompress gzip files.
 
-Nothing is ever unpacked to disk.
+Files are never unpacked to disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TOO_LONG = f"it unpacks to more than {MAX_INFLATED >> 20} MB (a fixed limit); u
 
 
 def refuse_bomb(data: bytes) -> None:
-    """Raise ResourceExhausted for a zip file that would unpack to too much, ParseError for a damaged one."""
+    """Raise ResourceExhausted if a zip file would unpack to more than the limits, ParseError if it is damaged."""
     members = opened(data).infolist()
     total = sum(member.file_size for member in members)
     if total > MAX_BYTES or (total > _RATIO_FROM and total > _RATIO * len(data)):
@@ -37,7 +37,7 @@ def refuse_bomb(data: bytes) -> None:
 
 
 def archive(data: bytes, media_type: str) -> Document:
-    """The names of what is in a zip or tar file, as a list."""
+    """Return the names of the members of a zip or tar file as a Markdown list."""
     if media_type == "application/zip":
         names: Iterable[str] = (member.filename for member in opened(data).infolist())
     else:
@@ -46,8 +46,10 @@ def archive(data: bytes, media_type: str) -> Document:
 
 
 def inflated(data: bytes) -> bytes:
-    """What a gzip file holds, in all its members (RFC 1952, 2.2). Raises ResourceExhausted beyond 64 MB or 10 000 members,
-    ParseError for a damaged one."""
+    """Return the content of a gzip file, of all its members (RFC 1952, 2.2).
+
+    Raises ResourceExhausted beyond 64 MB or 10 000 members, and ParseError for a damaged file.
+    """
     parts: list[bytes] = []
     room, at, members = MAX_INFLATED, 0, 0
     while not members or data.startswith(_GZIP, at):
@@ -56,7 +58,7 @@ def inflated(data: bytes) -> bytes:
             raise ResourceExhausted(f"it is made of more than {MAX_MEMBERS} files; unpack it by hand if you trust it")
         machine = zlib.decompressobj(wbits=31)
         while not machine.eof:
-            # In pieces: what lies behind a member is copied at its end.
+            # In pieces, because zlib copies all data that follows a member.
             if not (piece := data[at : at + _PIECE]):
                 raise ParseError("the compressed file ends too early; fetch it again")
             try:
@@ -71,7 +73,7 @@ def inflated(data: bytes) -> bytes:
 
 
 def opened(data: bytes) -> zipfile.ZipFile:
-    """Open a zip file; the number of its entries is checked before they are read into memory.
+    """Open a zip file. The number of its entries is checked before they are read into memory.
 
     Raises ParseError for a damaged file, ResourceExhausted for more than 10 000 entries.
     """

@@ -1,4 +1,4 @@
-"""Canvas files (JSON Canvas 1.0) and notebooks: both are JSON that holds Markdown."""
+"""Read canvas files (JSON Canvas 1.0) and Jupyter notebooks. Both are JSON with Markdown inside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}+(?=[^`\n]*+$)|~{3,}+)(.*+)$", re.MULTILINE)
 
 
 def canvas(data: bytes) -> Document:
-    """The cards of a canvas one after another, its files as embeds, then its arrows. Raises ParseError."""
+    """Return the cards of a canvas in order, with files as embeds, then its edges as a list. Raises ParseError."""
     board = _object(data, "canvas")
     nodes, edges = _objects(board, "nodes", "canvas"), _objects(board, "edges", "canvas")
     names = {str(node.get("id")): _name(node) for node in nodes}
@@ -31,12 +31,12 @@ def canvas(data: bytes) -> Document:
 
 
 def notebook(data: bytes) -> Document:
-    """The cells of a Jupyter notebook: text as it is, code as code, no output. Raises ParseError."""
+    """Return the cells of a notebook: Markdown unchanged, code in fences, no outputs. Raises ParseError."""
     book = _object(data, "notebook")
-    said = book.get("metadata")
-    kernel = said.get("language_info") if isinstance(said, dict) else None
+    metadata = book.get("metadata")
+    kernel = metadata.get("language_info") if isinstance(metadata, dict) else None
     name = str(kernel.get("name", "")) if isinstance(kernel, dict) else ""
-    sheets = _objects(book, "worksheets", "notebook")  # as they were until 2014 (nbformat 3)
+    sheets = _objects(book, "worksheets", "notebook")  # nbformat 3, used until 2014
     cells = [cell for holder in (book, *sheets) for cell in _objects(holder, "cells", "notebook")]
     text = "\n\n".join(_cells(cells, name))
     words = "\n".join(_source(cell) for cell in cells if cell.get("cell_type") in ("markdown", "heading"))
@@ -92,7 +92,7 @@ def _card(node: dict[str, Any]) -> str:
 
 
 def _closed(text: str) -> str:
-    """The text with the end of a code fence that was left open: the next card is no code."""
+    """Close an unclosed code fence, so that the next card does not become code."""
     fence = ""
     for mark, rest in _FENCE.findall(text) if "```" in text or "~~~" in text else ():
         if not fence:

@@ -1,4 +1,4 @@
-"""Decode text: find or guess the encoding, turn line ends into LF, and warn of unreadable characters."""
+"""Decode text: detect or guess the encoding, convert line ends to LF, and warn about invalid characters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAMPLE = 8_192
 _LEAST_UTF16 = 16
 _GUESSED_FROM = 16_384
 _DOUBTFUL = 0.2
-"""Below this confidence 10 % of the guesses are wrong, above it less than 1 %."""
+"""A confidence: below it 10 % of the guesses are wrong, above it less than 1 %."""
 _BLIND = 0.02
 _DOUBT = "the encoding is a guess ({}); if the text is wrong, set `encoding` for the source"
 _LATIN = ("cp1250", "cp1252", "cp1254", "cp1257", "cp1258", "iso8859-2", "iso8859-9", "iso8859-15")
@@ -43,7 +43,7 @@ _CONTROLS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 27})
 
 
 class Decoded(NamedTuple):
-    """Text and its warnings; `properties` names a guessed encoding and the confidence."""
+    """Text with warnings. `properties` has `encoding` and `encoding-confidence` if the encoding was guessed."""
 
     text: str
     warnings: tuple[str, ...] = ()
@@ -51,37 +51,38 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, declared: str | None = None) -> Decoded:
-    """The text, without its byte order mark and with LF line ends, and the warnings. Never fails.
+    """Return the text without byte order mark and with LF line ends, and warnings. Never fails.
 
-    `declared` is the encoding that the content names itself. It counts where the bytes are not UTF-8, or could be both.
+    `declared` is the encoding that the content or its source declares. It is used if the bytes are not UTF-8, or if it
+    encodes text in bytes that are also valid UTF-8.
     """
-    found = _decode(data, declared if declared and is_charset(declared) else None)
-    if "\r" in found.text:
-        found = found._replace(text=found.text.replace("\r\n", "\n").replace("\r", "\n"))
-    if "\x00" in found.text:
-        warnings = (*found.warnings, "NUL characters were replaced")
-        found = found._replace(text=found.text.replace("\x00", "\ufffd"), warnings=warnings)
-    return found
+    result = _decode(data, declared if declared and is_charset(declared) else None)
+    if "\r" in result.text:
+        result = result._replace(text=result.text.replace("\r\n", "\n").replace("\r", "\n"))
+    if "\x00" in result.text:
+        warnings = (*result.warnings, "NUL characters were replaced")
+        result = result._replace(text=result.text.replace("\x00", "\ufffd"), warnings=warnings)
+    return result
 
 
-def said_by(data: bytes) -> str | None:
-    """The encoding that a text names in an XML declaration, or in its first two lines (PEP 263).
+def declared_encoding(data: bytes) -> str | None:
+    """Return the encoding declared in an XML declaration or in the first two lines (PEP 263), else None.
 
-    None for one in which the name itself could not be read as it stands there.
+    UTF-16 and UTF-32 are ignored: a declaration that is readable as ASCII cannot be in either.
     """
-    said = _XML.match(data) or _COOKIE.match(data)
-    return said[1].decode("ascii") if said else None
+    match = _XML.match(data) or _COOKIE.match(data)
+    return match[1].decode("ascii") if match else None
 
 
 def encoding_by_mark(data: bytes) -> str:
-    """The encoding that a byte order mark names, or UTF-16 without one; "" for neither."""
+    """Return the encoding by a byte order mark, or UTF-16 without a mark; "" for other data."""
     if data.startswith(_MARK_BYTES):
         return next(encoding for mark, encoding in _MARKS if data.startswith(mark))
     return _unmarked_utf16(data) if data.find(0, 0, _SAMPLE) >= 0 else ""
 
 
 def is_text(data: bytes) -> bool:
-    """Whether the bytes are text: a byte order mark, or no NUL and hardly any control characters at their start."""
+    """Return whether the bytes are text: a byte order mark, or no NUL and few control characters in the first 8 KiB."""
     if encoding_by_mark(data):
         return True
     if data.find(0, 0, _SAMPLE) >= 0:
@@ -110,7 +111,7 @@ def _decode(data: bytes, declared: str | None) -> Decoded:
 
 
 def _forced(data: bytes, encoding: str) -> Decoded:
-    """The text in this encoding, with replacements and a warning where it is not valid."""
+    """Decode in this encoding; replace invalid bytes and warn about them."""
     text = data.decode(encoding, "replace")
     warnings = (f"some characters are not valid {encoding.upper()}",) if "\ufffd" in text else ()
     if text.startswith("\ufeff"):
@@ -119,9 +120,9 @@ def _forced(data: bytes, encoding: str) -> Decoded:
 
 
 def _guessed(data: bytes) -> Decoded:
-    """Guess the encoding from the lines beyond ASCII and decode the text.
+    """Guess the encoding from lines with characters beyond ASCII and decode the text.
 
-    In languages of the Latin script, letters beyond ASCII mostly stand alone ("Größe", "20 °C"); in others they form runs.
+    In Latin script, letters beyond ASCII are mostly isolated ("Größe", "20 °C"); in other scripts they form runs.
     """
     import chardet
 
@@ -145,13 +146,16 @@ def _guessed(data: bytes) -> Decoded:
 
 
 def _unmarked_utf16(data: bytes) -> str:
-    """The byte order of UTF-16 without a mark; "" for other data. In text every unit is an assigned character."""
+    """Return `utf-16-le` or `utf-16-be` for data without a mark, "" for other data.
+
+    In UTF-16 text every unit is an assigned character; the right byte order has fewer distinct high bytes.
+    """
     head = data[:_SAMPLE]
     if len(data) % 2 or len(head) < _LEAST_UTF16 or b"\x00\x00\x00" in head:
         return ""
-    if len(head.translate(None, _ASCII)) * 10 < len(head):  # two letters of ASCII make a Chinese one
+    if len(head.translate(None, _ASCII)) * 10 < len(head):  # a pair of ASCII letters is a Chinese character in UTF-16
         return ""
-    found = []
+    candidates = []
     for encoding, decoder in (("utf-16-le", codecs.utf_16_le_decode), ("utf-16-be", codecs.utf_16_be_decode)):
         try:
             text = decoder(head, "strict", False)[0]
@@ -159,12 +163,12 @@ def _unmarked_utf16(data: bytes) -> str:
             continue
         letters = set(text) - set("\t\n\r\f")
         if not any(unicodedata.category(letter) in ("Cc", "Cn", "Co") for letter in letters):
-            found.append((len({ord(letter) >> 8 for letter in letters}), encoding))
-    return min(found)[1] if found else ""
+            candidates.append((len({ord(letter) >> 8 for letter in letters}), encoding))
+    return min(candidates)[1] if candidates else ""
 
 
 def _exactly(data: bytes, encoding: str) -> str | None:
-    """The text in this encoding; None where that is unknown or not true."""
+    """Decode strictly; None if the encoding is unknown or the bytes are not valid in it."""
     try:
         return data.decode(encoding)
     except LookupError:
@@ -174,7 +178,7 @@ def _exactly(data: bytes, encoding: str) -> str | None:
 
 
 def _as_windows_writes(data: bytes, encoding: str) -> str | None:
-    """The same for Japanese text with characters that Python's codecs refuse."""
+    """Decode Japanese text with vendor characters that Python's codecs reject; None for other text."""
     family = re.sub(r"[_-]", "", encoding.lower())
     if not family.startswith(("iso2022jp", "eucjp")):
         return None

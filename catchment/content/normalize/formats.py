@@ -1,7 +1,7 @@
-"""Which formats there are: what a file's first bytes and its name say it is, and how each type is read.
+"""Detect the type of a file from its first bytes and its name, and map each type to a reader.
 
-The one table to extend for a new format. Content counts before the name; the name tells apart what looks alike in bytes
-(all plain text, all zip files, all old Office files).
+To support a new format, extend the table here. Content takes precedence over the name; the name distinguishes types with
+equal signatures (plain text, zip files, old Office files).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from catchment.content.normalize.decode import is_text
 
 
 class Reader(StrEnum):
-    """How a type is read."""
+    """The reader of a type."""
 
     NOTE = "note"
     CANVAS = "canvas"
@@ -33,7 +33,7 @@ MAIL = "message/rfc822"
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _ODF = "application/vnd.oasis.opendocument"
 
-# Reader, then lines of: media type, then the endings of names.
+# For each reader, lines of a media type and its file extensions.
 _TABLE: dict[Reader, str] = {
     Reader.NOTE: "text/markdown md markdown mdown mkd mkdn mdx qmd rmd",
     Reader.CANVAS: f"{CANVAS} canvas",
@@ -163,7 +163,7 @@ ENDINGS: dict[str, str] = {ending: row[0] for _, row in _ROWS for ending in row[
 NOTES = frozenset(kind for kind, reader in READERS.items() if reader in (Reader.NOTE, Reader.CANVAS, Reader.NOTEBOOK))
 """The types whose text is written in Obsidian's Markdown."""
 SOURCE_TEXT = frozenset(kind for kind, reader in READERS.items() if reader is Reader.TEXT)
-"""The types whose text is kept as it is and is not Markdown."""
+"""The types whose text is kept unchanged and is not Markdown."""
 
 _NOT_ONLY_TEXT = (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS, Reader.MAIL)
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
@@ -176,7 +176,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "application/gzip"),
 )
 _PACKED = {"gz": "", "tgz": ".tar", "svgz": ".svg"}
-"""The endings of gzip files, and those of what they hold."""
+"""The extensions of gzip files, with the extension of the file inside."""
 _ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _EMPTY_ZIP = b"PK\x05\x06"
 _ISO_BRANDS = {b"heic": "image/heic", b"heix": "image/heic", b"mif1": "image/heic", b"avif": "image/avif"}
@@ -200,10 +200,10 @@ _TAR_MAGIC = slice(257, 262)
 
 
 def media_type(data: bytes, name: str) -> str:
-    """What the content is, in the words of IANA; `application/octet-stream` where nobody can tell.
+    """Return the IANA media type of a file; `application/octet-stream` if it is unknown.
 
-    A name that claims a binary format keeps its claim for content without a signature, so that a damaged file is called
-    damaged and not text; but for endings that text files have as well (`.dot`, `.pot`, `.key`).
+    The extension of a binary format decides for content without a signature, so that a damaged file is reported as damaged
+    and not read as text. Exceptions are extensions that text files also use (`.dot`, `.pot`, `.key`).
     """
     claimed = _claimed(name)
     if signed := _signed(data, claimed):
@@ -220,7 +220,7 @@ def media_type(data: bytes, name: str) -> str:
 
 
 def uncompressed(name: str) -> str:
-    """The name of what a gzip file of this name holds."""
+    """Return the name of the file inside a gzip file of this name."""
     stem, dot, ending = name.rpartition(".")
     return stem + _PACKED[ending.lower()] if dot and ending.lower() in _PACKED else name
 
@@ -232,7 +232,7 @@ def _claimed(name: str) -> str:
 
 
 def _signed(data: bytes, claimed: str) -> str | None:
-    """What a signature in the content says."""
+    """Return the type by a signature in the content, or None."""
     for signature, kind in _SIGNATURES:
         if data.startswith(signature):
             return kind
@@ -241,7 +241,7 @@ def _signed(data: bytes, claimed: str) -> str | None:
     if data.startswith(_OLE):
         return _ole(data, claimed)
     if is_text(data):
-        return None  # There such letters are words: "GIF89a is a format", "the ftyp box".
+        return None  # in text the letters of a signature are words: "GIF89a is a format", "the ftyp box"
     if data.startswith((b"GIF87a", b"GIF89a")):
         return "image/gif"
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":

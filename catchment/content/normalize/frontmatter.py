@@ -1,6 +1,6 @@
-"""The properties at the head of a note: where they end, and what they say as JSON-compatible values.
+"""Read the properties at the start of a note into JSON-compatible values.
 
-YAML 1.2's core schema, as Obsidian reads it: `yes` is text, `12:30` is text, and a date stays as it was written.
+Follows the core schema of YAML 1.2, as Obsidian does: `yes` and `12:30` are text, and a date keeps its notation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAX_BLOCK = 64 * 1024
 _MAX_NODES = 10_000
 _MAX_DEPTH = 32
 _BEYOND = 2**63
-"""Numbers from here on are kept as they are written: no database and no JSON has them."""
+"""Numbers from this size on stay text: databases and JSON cannot represent them."""
 
 _TOO_DEEP = "frontmatter is nested too deeply and was left as text"
 _LONG_LEAD = re.compile(r"[ \t?:-]{32}")
@@ -28,13 +28,13 @@ _BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
 _INT = re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 
-# Most properties are such plain lines. A block made of nothing else is read without the YAML parser, which takes ten
-# times as long; anything that could mean something to YAML goes to the parser.
+# Most properties are plain lines. A block of plain lines only is read without the YAML parser, which takes ten times as
+# long. Lines with any YAML syntax are left to the parser.
 _WORDS = r"[^\W\d_](?:[\w ./+()'&-]|:(?=[^\s:]))*"
 _SCALAR = re.compile(rf"{_WORDS}\Z|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}\Z|0\Z|[1-9][0-9]{{0,14}}\Z")
 _LINE = re.compile(r"([A-Za-z_][\w-]*(?: [\w-]+)*):(?: +(.*))?\Z|((?:  )?- +)(.*)\Z")
-# A block that is not YAML is read property by property. In one that fails, a line whose value is words is read as text:
-# most are titles with a colon. Other values are left out: most are the placeholders of templates.
+# A block that is not valid YAML is read property by property. In an invalid property, lines with words as value are read as
+# text: most are titles with a colon. Other lines are omitted: most are placeholders of templates.
 _CONTINUES = re.compile(r"[-#\]}\s]|\Z")
 _WORDS_LINE = re.compile(r"(\s*(?:- +)?(?>(?:[^\W\d][\w -]*: +)?))([\w\"'@`(].*?)\s*\Z")
 _MOST_NUMBERS = 10
@@ -45,25 +45,25 @@ _NAMED |= {"true": True, "True": True, "TRUE": True, "false": False, "False": Fa
 
 
 class PropertiesError(Exception):
-    """The block is not YAML, or says something other than properties; the text shows why, without content."""
+    """The block is not valid YAML, or not a mapping. The message gives the reason without content."""
 
 
 def split(text: str) -> tuple[str, int] | None:
-    """What is between the `---` lines at the very start, and where the body starts; None where there are none."""
+    """Return the block between `---` lines at the start and the offset of the body; None if there is no block."""
     if not text.startswith("---"):
         return None
-    found = _FRONTMATTER.match(text)
-    return (found[1] or "", found.end()) if found else None
+    match = _FRONTMATTER.match(text)
+    return (match[1] or "", match.end()) if match else None
 
 
 class _NotYamlError(PropertiesError):
-    """The block is not YAML."""
+    """The block is not valid YAML."""
 
 
 def properties(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the properties, sorted by key, and warnings that name the lines of the note that are not YAML.
+    """Return the properties, sorted by key, and warnings with the numbers of lines that are not valid YAML.
 
-    Raises PropertiesError where no property can be read.
+    Raises PropertiesError if no property is valid.
     """
     warnings: tuple[str, ...] = ()
     values = _simple(block)
@@ -78,33 +78,33 @@ def properties(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _simple(block: str) -> dict[str, Any] | None:
-    """The properties where every line is a plain one, else None."""
-    said: dict[str, Any] = {}
+    """Return the properties of a block of plain lines, or None if the YAML parser is needed."""
+    values: dict[str, Any] = {}
     key, indent = "", None
     for line in block.split("\n"):
         if not (stripped := line.rstrip(" ")):
             continue
-        found = _LINE.match(stripped)
-        if found is None:
+        match = _LINE.match(stripped)
+        if match is None:
             return None
-        if found[1] is not None:
-            key, indent = found[1], None
+        if match[1] is not None:
+            key, indent = match[1], None
             if key in _NAMED:
                 return None
-            value = _simple_value(found[2]) if found[2] else None
+            value = _simple_value(match[2]) if match[2] else None
             if value is _UNCLEAR:
                 return None
-            said[key] = value
-            if found[2]:
+            values[key] = value
+            if match[2]:
                 key = ""
             continue
-        value = _simple_scalar(found[4])
-        if not key or value is _UNCLEAR or indent not in (None, found[3]):
+        value = _simple_scalar(match[4])
+        if not key or value is _UNCLEAR or indent not in (None, match[3]):
             return None
         if indent is None:
-            said[key], indent = [], found[3]
-        said[key].append(value)
-    return said
+            values[key], indent = [], match[3]
+        values[key].append(value)
+    return values
 
 
 _UNCLEAR = object()
@@ -176,12 +176,12 @@ def _loaded(block: str) -> Any:
             raise PropertiesError(_TOO_DEEP)
         return yaml.load(block, _Loader)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, LookupError, AttributeError) as error:
-        # A tag such as !!bool before what is none makes the library stumble in as many ways.
+        # A tag on a value of the wrong type, such as `!!bool x`, makes the library raise any of these errors.
         raise _NotYamlError("frontmatter is not valid YAML and was left as text") from error
 
 
 def _each_parsed(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Read each property of a block that is not YAML as a whole."""
+    """Read each property of a block that is not valid YAML separately."""
     values: dict[str, Any] = {}
     plain = _Plain()
     as_text: list[int] = []
@@ -203,7 +203,7 @@ def _each_parsed(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _entries(block: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines of each property, with the number of the first in the note."""
+    """Yield the line number in the note and the lines of each property."""
     lines: list[str] = []
     first = 2
     for number, line in enumerate(block.split("\n"), first):
@@ -223,9 +223,9 @@ def _is_yaml(text: str) -> bool:
 
 
 def _as_text(line: str) -> str | None:
-    """The line with its value in quotes, or None if the value is not words."""
-    found = _WORDS_LINE.match(line)
-    return found[1] + json.dumps(found[2]) if found else None
+    """Return the line with its value quoted, or None if the value does not start like text."""
+    match = _WORDS_LINE.match(line)
+    return match[1] + json.dumps(match[2]) if match else None
 
 
 def _warnings(lines: list[int], fate: str) -> Iterator[str]:
@@ -235,12 +235,12 @@ def _warnings(lines: list[int], fate: str) -> Iterator[str]:
 
 
 def _looks_deep(block: str) -> bool:
-    """Whether the block may nest deeply: many brackets, or a line with a long run of indentation and list marks."""
+    """Return whether the block may nest deeply: many brackets, or a line with a long run of indents and list marks."""
     return block.count("[") + block.count("{") > _MAX_DEPTH or _LONG_LEAD.search(block) is not None
 
 
 def _is_deep(block: str) -> bool:
-    """Whether the block nests too deeply. The loader recurses in C and would end the process; the parser's events do not."""
+    """Return whether the block nests too deeply. The loader recurses in C and would crash; the event parser does not."""
     depth = 0
     for event in yaml.parse(block, _Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -253,11 +253,11 @@ def _is_deep(block: str) -> bool:
 
 
 class _TooMuchError(Exception):
-    """The value is too deep or too large once its aliases are followed."""
+    """The value is too deep or too large after its aliases are expanded."""
 
 
 class _Plain:
-    """Turns what YAML gave into JSON-compatible values; the size is bounded, since an alias may stand for an alias."""
+    """Converts YAML values into JSON-compatible values. The size is limited because nested aliases multiply."""
 
     def __init__(self) -> None:
         self._nodes = 0

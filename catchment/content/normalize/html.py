@@ -1,4 +1,4 @@
-"""Web pages to Markdown: headings, lists, tables, quotations, code and links stay; scripts, styles and layout go."""
+"""Convert web pages to Markdown. Headings, lists, tables, quotations, code and links are kept; scripts and styles are not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from catchment.content.normalize.decode import decode, said_by
+from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.language import language
 from catchment.content.normalize.markdown import iso_moment
 from catchment.content.normalize.nesting import flattened
@@ -30,9 +30,9 @@ _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*(?!utf-?16)([\w.:-]{2,40})", re.IGNORECASE)
 _LARGE = 1_000_000
-"""Bytes from which on a page is made smaller first: its tree takes twelve times as much memory."""
+"""Bytes; larger pages are reduced before parsing, because the tree takes twelve times the memory of the page."""
 _SPANS = re.compile(rb"""<(?:/span\s*|span(?:\s(?:[^<>"']|"[^"<>]*"|'[^'<>]*')*)?)>""", re.IGNORECASE)
-"""Marks that say nothing in Markdown: of a manual with coloured code they are two fifths of the tree."""
+"""Tags without meaning in Markdown. In a manual with highlighted code they are two fifths of the tree."""
 _TITLE_END = re.compile(rb"</title\s*>", re.IGNORECASE)
 _AUTHOR = ("author", "dc.creator", "article:author")
 _CREATED = ("article:published_time", "date", "dc.date", "dcterms.created")
@@ -40,19 +40,19 @@ _MODIFIED = ("article:modified_time", "last-modified", "dcterms.modified")
 
 
 def html(data: bytes, media_type: str = "text/html", encoding: str | None = None) -> Document:
-    """A page as a document; `encoding` is that of a page which names none. What browsers repair is repaired."""
+    """Read a page into a document, repairing it as browsers do. `encoding` applies if the page declares none."""
     text, warnings, guess = decode(data, charset_of(data) or encoding)
     from selectolax.lexbor import LexborHTMLParser
 
     page = text.encode("utf-8", "replace")
-    del text  # a large page and its tree are the most memory that any text takes
+    del text  # free it early: a large page and its tree set the peak of memory
     is_large = len(page) >= _LARGE
     if is_large:
         page = _without_spans(page)
     tree = LexborHTMLParser(flattened(page))
     del page
     writer = _written(tree, frozenset())
-    said = _meta(tree)
+    fields = _meta(tree)
     heading = tree.css_first("h1")
     title = tree.css_first("title")
     for line_end in heading.css("br") if heading else ():
@@ -61,34 +61,34 @@ def html(data: bytes, media_type: str = "text/html", encoding: str | None = None
     named = _language(tree)
     del heading, title, tree
     if is_large:
-        _give_back()
+        _release_memory()
     body = writer.text()
     return Document(
         text=body,
         media_type=media_type,
         title=_SPACE.sub(" ", words).strip() or None,
         language=named or language(body),
-        author=next((said[key] for key in _AUTHOR if key in said), None),
-        created=_moment(said, _CREATED),
-        modified=_moment(said, _MODIFIED),
-        properties={key: said[key] for key in ("description", "keywords") if key in said} | dict(guess),
+        author=next((fields[key] for key in _AUTHOR if key in fields), None),
+        created=_moment(fields, _CREATED),
+        modified=_moment(fields, _MODIFIED),
+        properties={key: fields[key] for key in ("description", "keywords") if key in fields} | dict(guess),
         warnings=warnings,
     )
 
 
 def charset_of(data: bytes) -> str | None:
-    """The encoding that a page names itself."""
+    """Return the encoding that a page declares, or None."""
     hint = _CHARSET.search(data[:4_096])
-    return hint[1].decode("ascii") if hint else said_by(data)
+    return hint[1].decode("ascii") if hint else declared_encoding(data)
 
 
 def markdown_of(tree: Any, unseen: frozenset[int] = frozenset()) -> str:
-    """The page's body as Markdown, without the elements of the `mem_id`s in `unseen`."""
+    """Return the body as Markdown, without the elements whose `mem_id` is in `unseen`."""
     return _written(tree, unseen).text()
 
 
 def _written(tree: Any, unseen: frozenset[int]) -> _Writer:
-    """Iterative: a page may nest deeper than Python's stack."""
+    """Walk the tree without recursion: a page may nest deeper than Python's stack."""
     writer = _Writer()
     root = tree.body or tree.root
     top = root.mem_id if root is not None else 0
@@ -109,21 +109,21 @@ def _written(tree: Any, unseen: frozenset[int]) -> _Writer:
 
 
 def _without_spans(page: bytes) -> bytes:
-    """The page without such marks after its title, in which they would be words."""
+    """Remove `span` tags after the title; in a title they would be text."""
     title = _TITLE_END.search(page)
     start = title.end() if title else 0
     return page[:start] + _SPANS.sub(b"", page[start:])
 
 
-def _give_back() -> None:
-    """Have the system take back what a large tree has left free; the allocator of glibc keeps it for the next one."""
+def _release_memory() -> None:
+    """Return the memory of a large tree to the system; the glibc allocator would keep it for reuse."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 class _Writer:
-    """Puts the text together line by line as the walk enters and leaves the elements."""
+    """Builds the text line by line as the walk enters and leaves elements."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -131,12 +131,12 @@ class _Writer:
         self._lists: list[int | None] = []
         self._quotes = 0
         self._fences: list[int] = []
-        """The lines in which the code begins that is open."""
+        """For each open `pre`, the index of the line where it starts."""
         self._links: list[tuple[int, str]] = []
         self._lead = ""
         self._in_heading = False
         self._seamless: set[int] = set()
-        """The `mem_id`s of blocks that are all of their cell: a row stays one line."""
+        """The `mem_id`s of blocks that are the only content of a cell; they do not start a line."""
 
     def text(self) -> str:
         self._end_line()
@@ -186,7 +186,7 @@ class _Writer:
             self._lead = ""
         elif tag == "hr":
             if self._lines and self._lines[-1].strip("> "):
-                self._emit("")  # or the line above would be a heading
+                self._emit("")  # otherwise the rule would make the line above a heading
             self._emit("---")
         elif tag in _HEADINGS:
             self._emit("")
@@ -215,7 +215,7 @@ class _Writer:
             self._emit("")
 
     def _end_code(self, start: int) -> None:
-        """Close the fence, and make it longer than those in the code."""
+        """Close the fence, making it longer than any fence in the code."""
         ticks = max((len(found[1]) for line in self._lines[start + 1 :] if (found := _TICKS.match(line))), default=0)
         fence = "`" * max(3, ticks + 1)
         self._lines[start] = self._lines[start].replace("```", fence)
@@ -243,7 +243,7 @@ class _Writer:
             self._line.append(alt)
 
     def _link(self, start: int, address: str) -> bool:
-        """Make the line from `start` on a link; whether there is one now."""
+        """Turn the line from `start` into a link; return whether it is one."""
         if not address or address.startswith(("#", "javascript:", "data:")) or self._fences:
             return False
         words = "".join(self._line[start:])
@@ -254,7 +254,7 @@ class _Writer:
         return True
 
     def _end_line(self) -> None:
-        if self._links:  # one that goes on behind the end of its line is a link there only if nothing here is
+        if self._links:  # a link that spans lines applies to the first line with text
             self._links = [(0, "" if self._link(start, address) else address) for start, address in self._links]
         text, self._line = "".join(self._line), []
         if self._fences:
@@ -272,14 +272,14 @@ class _Writer:
 
 
 def _only_block(cell: Any) -> int | None:
-    """The `mem_id` of the paragraph that is all of a cell."""
-    block = _first_said(cell.child)
-    is_alone = block is not None and block.tag in ("p", "div") and _first_said(block.next) is None
+    """Return the `mem_id` of the paragraph that is the only content of a cell, or None."""
+    block = _first_nonblank(cell.child)
+    is_alone = block is not None and block.tag in ("p", "div") and _first_nonblank(block.next) is None
     return block.mem_id if is_alone else None
 
 
-def _first_said(node: Any) -> Any:
-    """This node, or the first behind it that is not only white space."""
+def _first_nonblank(node: Any) -> Any:
+    """Return the first of this node and its next siblings that is not white space."""
     while node is not None and node.tag == "-text" and not (node.text_content or "").strip():
         node = node.next
     return node
@@ -291,7 +291,7 @@ def _first_number(numbered: Any) -> int:
 
 
 def _label(words: str) -> str:
-    """The words of a link on one line; brackets that would end it are escaped."""
+    """Return the label of a link on one line, with brackets escaped if they would end it."""
     label = " ".join(words.split())
     is_plain = "[" not in label and "]" not in label and "\\" not in label
     if is_plain or "](" in label or not _BRACKET.search(_IN_BRACKETS.sub("", label)):
@@ -307,17 +307,17 @@ def _destination(address: str) -> str:
 
 
 def _meta(tree: Any) -> dict[str, str]:
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for node in tree.css("meta"):
         key = (node.attributes.get("name") or node.attributes.get("property") or "").strip().lower()
         content = _SPACE.sub(" ", node.attributes.get("content") or "").strip()
         if key and content:
-            said.setdefault(key, content)
-    return said
+            fields.setdefault(key, content)
+    return fields
 
 
-def _moment(said: dict[str, str], keys: tuple[str, ...]) -> datetime | None:
-    return next((moment for key in keys if key in said and (moment := iso_moment(said[key]))), None)
+def _moment(fields: dict[str, str], keys: tuple[str, ...]) -> datetime | None:
+    return next((moment for key in keys if key in fields and (moment := iso_moment(fields[key]))), None)
 
 
 def _language(tree: Any) -> str | None:

@@ -1,6 +1,6 @@
-"""Pictures: their size and date, and the words that are written into the file; no text recognition.
+"""Read the size, date and embedded text of images. No text recognition.
 
-Words are the texts of a drawing (SVG), the chunks of text of a PNG, and XMP in every format (ISO 16684-1).
+Embedded text is the text of an SVG, the text chunks of a PNG, and XMP in any format (ISO 16684-1).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
-from catchment.content.normalize.decode import decode, said_by
+from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.packages import tree
 from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document
@@ -29,7 +29,7 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def image(data: bytes, media_type: str) -> Document:
-    """A picture as a document. Raises ParseError for one that ends before its size is told."""
+    """Read an image into a document. Raises ParseError if the file ends before the fields with its size."""
     if media_type == "image/svg+xml":
         return _drawing(data)
     measure = _MEASURES.get(media_type)
@@ -52,7 +52,7 @@ def image(data: bytes, media_type: str) -> Document:
 
 
 def _xmp(data: bytes) -> dict[str, str]:
-    """Return title, description, author and keywords, each on a line, of a picture's XMP."""
+    """Return title, description, author and keywords (one per line) from the XMP of an image."""
     start = data.find(_XMP_START)
     end = data.find(_XMP_END, start, start + _MAX_XMP) if start >= 0 else -1
     if end < 0:
@@ -61,7 +61,7 @@ def _xmp(data: bytes) -> dict[str, str]:
         root = tree(data[start : end + len(_XMP_END)])
     except (ParseError, ResourceExhausted):
         return {}
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for name, key in (
         ("title", "title"),
         ("description", "description"),
@@ -71,13 +71,13 @@ def _xmp(data: bytes) -> dict[str, str]:
         lists = (element.iter("li") for element in root.iter(name))
         values = dict.fromkeys(text for each in lists for item in each if (text := " ".join((item.text or "").split())))
         if values:
-            found[key] = ("\n" if key == "keywords" else ", ").join(values)
-    return found
+            fields[key] = ("\n" if key == "keywords" else ", ").join(values)
+    return fields
 
 
 def _png_words(data: bytes) -> dict[str, str]:
-    """Return title, description and author of a PNG's chunks of plain text."""
-    found: dict[str, str] = {}
+    """Return title, description and author from the uncompressed text chunks of a PNG."""
+    fields: dict[str, str] = {}
     place = 8
     for _ in range(_MAX_CHUNKS):
         length, kind = _big(data, place, 4), data[place + 4 : place + 8]
@@ -91,23 +91,23 @@ def _png_words(data: bytes) -> dict[str, str]:
             else:
                 decoded = text.decode("latin-1") if kind == b"tEXt" else ""
             if key and (words := " ".join(decoded.split())):
-                found.setdefault(key, words)
+                fields.setdefault(key, words)
         place += 12 + length
-    return found
+    return fields
 
 
 def _drawing(data: bytes) -> Document:
-    text, warnings, _ = decode(data, said_by(data))
+    text, warnings, _ = decode(data, declared_encoding(data))
     if not _SVG_SIZE.search(text):
         raise ParseError("the drawing has no svg element; export it again")
-    said: dict[str, str] = {}
-    for found in _SVG_TEXT.finditer(text):  # those of its shapes come after its own
-        said.setdefault(found[1], " ".join(unescape(found[2]).split()))
+    fields: dict[str, str] = {}
+    for match in _SVG_TEXT.finditer(text):  # the title of the drawing precedes those of its shapes
+        fields.setdefault(match[1], " ".join(unescape(match[2]).split()))
     labels = (label.partition("</text")[0] for label in _SVG_WORDS.split(text)[1:])
     words = (" ".join(unescape(_TAG.sub(" ", label)).split()) for label in labels)
-    lines = dict.fromkeys(filter(None, (said.get("desc", ""), *words)))
+    lines = dict.fromkeys(filter(None, (fields.get("desc", ""), *words)))
     return Document(
-        text="\n".join(lines), media_type="image/svg+xml", title=said.get("title") or None, warnings=warnings
+        text="\n".join(lines), media_type="image/svg+xml", title=fields.get("title") or None, warnings=warnings
     )
 
 
@@ -165,7 +165,7 @@ def _little(data: bytes, place: int, length: int) -> int:
 
 
 def _taken(data: bytes) -> datetime | None:
-    """When a camera says that it took the picture; the clock of one that knows no time zone counts as UTC."""
+    """Return the EXIF time at which the picture was taken. A time without a zone is taken as UTC."""
     start = data.find(b"Exif\x00\x00", 0, 65_536)
     if start < 0:
         return None
@@ -184,7 +184,7 @@ def _taken(data: bytes) -> datetime | None:
 
 
 def _entry(block: bytes, directory: int, tag: int, read: Callable[[bytes, int, int], int]) -> int:
-    """The value of a tag in a directory of EXIF; 0 where it is not there."""
+    """Return the value of a tag in an EXIF directory, or 0 if it is missing."""
     for number in range(min(read(block, directory, 2), 512)):
         place = directory + 2 + 12 * number
         if read(block, place, 2) == tag:

@@ -1,7 +1,7 @@
-"""ISO-2022-JP and EUC-JP as they are written: with the characters of NEC and IBM, which Python's codecs refuse.
+"""Decode ISO-2022-JP and EUC-JP with the NEC and IBM extensions, which Python's codecs reject.
 
-Circled digits and signs such as ① and ㈱ stand in rows of JIS X 0208 that the standard leaves empty. Windows' code page 932
-has them at the same places, so each pair of bytes is moved there.
+Circled digits and symbols such as ① and ㈱ occupy rows that JIS X 0208 leaves empty. Windows code page 932 has them at the
+corresponding positions, so each pair of bytes is mapped to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LOW = bytes(byte & 0x7F for byte in range(256))
 
 
 def from_iso_2022_jp(data: bytes) -> str:
-    """Decode ISO-2022-JP and its extensions, also half-width kana. Raises ValueError for any other bytes."""
+    """Decode ISO-2022-JP with its extensions and half-width kana. Raises ValueError for other bytes."""
     first, *rest = _ESCAPE.split(data)
     if b"\x1b" in first or any(b"\x1b" in run for run in rest[1::2]):
         raise ValueError("not ISO-2022-JP")
@@ -32,7 +32,7 @@ def from_iso_2022_jp(data: bytes) -> str:
 
 
 def from_euc_jp(data: bytes) -> str:
-    """Decode EUC-JP. Raises ValueError for any other bytes."""
+    """Decode EUC-JP. Raises ValueError for other bytes."""
     out, place = [], 0
     while place < len(data):
         found = _EUC.match(data, place)
@@ -52,7 +52,7 @@ def from_euc_jp(data: bytes) -> str:
 
 
 def _lines_of_pairs(run: bytes, *, is_supplement: bool) -> list[str]:
-    """Two bytes each, with line ends and spaces that some writers leave between them."""
+    """Decode two-byte characters; some encoders leave line ends and spaces between them."""
     out = []
     for piece in re.split(rb"([\x00-\x20]+)", run):
         if piece[:1] <= b" ":
@@ -68,7 +68,7 @@ def _lines_of_pairs(run: bytes, *, is_supplement: bool) -> list[str]:
 
 
 def _pair(pair: bytes) -> str:
-    """The character in a row and a column of JIS X 0208, by its place in code page 932."""
+    """Return the character at a row and column of JIS X 0208, by its position in code page 932."""
     row, column = pair[0] - 0x21, pair[1]
     lead = row // 2 + (0x81 if row < 62 else 0xC1)
     trail = column + 0x7E if row % 2 else column + (0x20 if column >= 0x60 else 0x1F)

@@ -1,4 +1,4 @@
-"""Which language a text is in, by its script and its commonest short words; None rather than a guess."""
+"""Detect the language of a text by its script and its most common short words. Doubtful texts get None."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _LANGUAGES_OF = _table()
 
 
 def language(text: str) -> str | None:
-    """The language's ISO 639-1 code, from the first 600 characters; None for a short or mixed text."""
+    """Return the ISO 639-1 code by the first 600 characters, or None for a short or mixed text."""
     sample = text[:_SAMPLE].lower()
     if not sample.isascii() and (code := _by_script(sample)):
         return code
@@ -77,7 +77,7 @@ def language(text: str) -> str | None:
 
 
 def _by_script(sample: str) -> str | None:
-    """The language that a script alone tells, where most letters beyond ASCII are in it."""
+    """Return the language whose script has most letters beyond ASCII, or None."""
     beyond = sum(1 for letter in sample if letter > "\u024f" and letter.isalpha())
     ascii_letters = sum(1 for letter in sample if letter.isascii() and letter.isalpha())
     if beyond < _LEAST_WORDS or beyond * 2 < ascii_letters:

@@ -1,4 +1,4 @@
-"""Markdown notes: properties split off, title and times found; the text stays as it was written."""
+"""Read Markdown notes: separate the properties and determine title, author, language and times. Text is unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMMENT = re.compile(r"^ {0,3}<!--", re.MULTILINE)
 
 
 def markdown(data: bytes, encoding: str | None = None) -> Document:
-    """A note as a document; `encoding` is that of a note which is not in UTF-8."""
+    """Read a note into a document. `encoding` applies to notes that are not UTF-8."""
     text, warnings, properties = decode(data, encoding)
     document = note(text, "text/markdown", warnings)
     if properties:
@@ -36,32 +36,32 @@ def markdown(data: bytes, encoding: str | None = None) -> Document:
 
 
 def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document:
-    """Markdown text with its properties, if any, as a document; a broken block stays in the text, with a warning."""
-    said: Mapping[str, Any] = {}
+    """Return a document from Markdown text. Properties that are not valid stay in the text, with a warning."""
+    fields: Mapping[str, Any] = {}
     body = text
     if head := frontmatter.split(text):
         try:
-            said, flaws = frontmatter.properties(head[0])
+            fields, flaws = frontmatter.properties(head[0])
             warnings = (*warnings, *flaws)
-            if said or "#" not in head[0]:  # else it is a heading between two rules, which YAML takes for a remark
+            if fields or "#" not in head[0]:  # else a heading between two rules, which YAML reads as a comment
                 body = text[head[1] :]
         except frontmatter.PropertiesError as error:
             warnings = (*warnings, str(error))
     return Document(
         text=body,
         media_type=media_type,
-        title=_title(said, body),
-        language=_said(said, _LANGUAGE) or language(body),
-        author=_unlinked(_said(said, _AUTHOR) or "") or None,
-        created=_moment(said, _CREATED),
-        modified=_moment(said, _MODIFIED),
-        properties=said,
+        title=_title(fields, body),
+        language=_first_value(fields, _LANGUAGE) or language(body),
+        author=_unlinked(_first_value(fields, _AUTHOR) or "") or None,
+        created=_moment(fields, _CREATED),
+        modified=_moment(fields, _MODIFIED),
+        properties=fields,
         warnings=warnings,
     )
 
 
-def _title(said: Mapping[str, Any], body: str) -> str | None:
-    if title := _unlinked(_said(said, ("title",)) or ""):
+def _title(fields: Mapping[str, Any], body: str) -> str | None:
+    if title := _unlinked(_first_value(fields, ("title",)) or ""):
         return title
     if "```" in body or "~~~" in body:
         body = _CODE_FENCE.sub("", body)
@@ -75,7 +75,7 @@ def _title(said: Mapping[str, Any], body: str) -> str | None:
 
 
 def _uncommented(body: str) -> str:
-    """The text without the comments that begin with a line; in linear time, also where none of them ends."""
+    """Remove comments that start at the beginning of a line. Linear even if none of them ends."""
     parts, done = [], 0
     while (opening := _COMMENT.search(body, done)) and (end := body.find("-->", opening.end())) >= 0:
         parts.append(body[done : opening.start()])
@@ -84,30 +84,30 @@ def _uncommented(body: str) -> str:
 
 
 def _marked(body: str) -> Iterator[tuple[int, str]]:
-    """The headings with `#`, and where each begins."""
+    """Yield offset and text of each heading with `#`."""
     if "#" in body:
         for found in _HEADING.finditer(body):
             yield found.start(), found[1]
 
 
 def _underlined(body: str) -> Iterator[tuple[int, str]]:
-    """The headings underlined with `===` or `---`, and where each begins."""
+    """Yield offset and text of each heading underlined with `===` or `---`."""
     if "\n==" in body or "\n--" in body:
         for found in _UNDERLINED.finditer("\n\n" + body):
             yield found.start(1) - 2, found[1]
 
 
 def _unlinked(text: str) -> str:
-    """The text with the labels of its links in their place, also of pictures that are links."""
+    """Replace links by their labels, including linked images."""
     for _ in range(2):
         text = _LINKED.sub(lambda link: link[1] or link[2] or "", text)
     return text.strip()
 
 
-def _said(said: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
-    """The first of these properties that says something, as one line."""
+def _first_value(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
+    """Return the first non-empty value of these properties on one line."""
     for key in keys:
-        value = said.get(key)
+        value = fields.get(key)
         members = value if isinstance(value, list) else [value]
         words = ", ".join(str(each).strip() for each in members if isinstance(each, str | int) and each is not True)
         if words := " ".join(words.split()):
@@ -115,17 +115,17 @@ def _said(said: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
     return None
 
 
-def _moment(said: Mapping[str, Any], keys: tuple[str, ...]) -> datetime | None:
-    """The first of these properties that is an ISO date or time, as aware UTC; a time without a zone is taken as UTC."""
+def _moment(fields: Mapping[str, Any], keys: tuple[str, ...]) -> datetime | None:
+    """Return the first of these properties that is an ISO 8601 date or time, in UTC."""
     for key in keys:
-        value = said.get(key)
+        value = fields.get(key)
         if isinstance(value, str) and (moment := iso_moment(value)):
             return moment
     return None
 
 
 def iso_moment(text: str) -> datetime | None:
-    """An ISO 8601 date or time as aware UTC, None where it is none; without a zone it counts as UTC."""
+    """Parse an ISO 8601 date or time into aware UTC; None for other text. A time without a zone is taken as UTC."""
     try:
         moment = datetime.fromisoformat(text.strip())
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,7 +1,7 @@
-"""Bound how deep the elements of a page nest, before the parser of pages sees it.
+"""Limit the nesting depth of a page before the HTML parser reads it.
 
-That parser looks through all open elements at every block: 800 kB of nested lists take it more than a minute. Here the open
-elements are followed tag by tag, closely enough to the HTML standard that a page of sane depth is never touched.
+The parser searches all open elements at every block: 800 kB of nested lists take it more than a minute. This module tracks
+the open elements tag by tag, closely enough to the HTML standard that a page of normal depth is never changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 _DEEPEST = 1_000
 """Open elements; browsers stop at 512."""
 _FEW = 20_000
-"""Tags; with fewer a page is parsed in about a second, however deep it is."""
+"""Tags; a page with fewer is parsed in about a second at any depth."""
 _LONGEST_VALUE = 2_000
 
 _TAG = re.compile(rb"<(?:(!--)|(/?)([a-zA-Z][^\s/>]*))")
@@ -38,7 +38,7 @@ _PARTS = {
     b"tr": _names("tbody thead tfoot table"),
     **dict.fromkeys(_names("tbody thead tfoot caption colgroup"), _names("table")),
 }
-"""The parts of a table; a start tag of one closes all elements inside the innermost of these."""
+"""The parts of a table. A start tag of a part closes all elements inside the innermost of the listed elements."""
 _BARRIERS = _names("table td th caption object marquee applet template")
 _CLOSE_P = _HEADINGS | _names("""
     address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form header
@@ -51,13 +51,13 @@ _CLOSING = {
     b"dt": (_names("dd dt"), _BETWEEN),
     b"button": (_names("button"), _BARRIERS),
 }
-"""The elements that a start tag closes, and the elements that end the search for them."""
+"""The elements that a start tag closes, and the elements that stop the search for them."""
 _P = _names("p")
 _P_STOPS = _BARRIERS | _names("button")
 
 
 def flattened(page: bytes) -> bytes:
-    """Return the page without the tags of elements that lie deeper than 1 000 others. All words stay."""
+    """Return the page without the tags of elements nested more than 1 000 deep. Text is preserved."""
     if page.count(b"<") <= _FEW:
         return page
     parts: list[bytes] = []
@@ -106,7 +106,7 @@ def _too_deep(page: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _end_of_tag(page: bytes, at: int) -> int:
-    """Return where a tag ends whose name ends at `at`; -1 if the page ends before."""
+    """Return the end of the tag whose name ends at `at`, or -1 if the page ends first."""
     rest = _REST.match(page, at)
     return rest.end() if rest else page.find(b">", at) + 1 or -1
 
@@ -117,7 +117,7 @@ def _closes_itself(page: bytes, at: int) -> bool:
 
 
 class _Open:
-    """The elements that are open at a place of a page."""
+    """The stack of open elements at a position in a page."""
 
     def __init__(self) -> None:
         self._names: list[bytes] = []
@@ -129,14 +129,14 @@ class _Open:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether a drawing or a formula is open, in which an element may close itself."""
+        """Whether `svg` or `math` is open; elements inside them may be self-closing."""
         return bool(self._counts[b"svg"] or self._counts[b"math"])
 
     def has(self, name: bytes) -> bool:
         return self._counts[name] > 0
 
     def start(self, name: bytes) -> None:
-        """Open an element, and close those that the standard closes then."""
+        """Open an element and close the elements that the standard closes implicitly."""
         if name in _PARTS:
             if not self.has(b"table"):
                 return
@@ -155,7 +155,7 @@ class _Open:
         self._counts[name] += 1
 
     def end(self, name: bytes) -> bool:
-        """Close an element and all elements in it, unless the standard ignores the tag; return whether it was closed."""
+        """Close an element and the elements inside it. Return False if the standard ignores the tag."""
         if name in _FORMATTING:
             return self._remove(name)
         stops: Collection[bytes] = _BARRIERS if name in _SPECIAL else _SPECIAL
@@ -164,8 +164,8 @@ class _Open:
         return self._close({name}, stops)
 
     def _close(self, names: Collection[bytes], stops: Collection[bytes]) -> bool:
-        if any(self._counts[name] for name in names) and (found := self._find(names, stops)) >= 0:
-            self._cut(found)
+        if any(self._counts[name] for name in names) and (index := self._find(names, stops)) >= 0:
+            self._cut(index)
             return True
         return False
 
@@ -177,11 +177,11 @@ class _Open:
         return True
 
     def _find(self, names: Collection[bytes], stops: Collection[bytes]) -> int:
-        """Return the place of the innermost of these elements; -1 if there is none, or if one of `stops` is inside it."""
-        for place in range(len(self._names) - 1, -1, -1):
-            if self._names[place] in names:
-                return place
-            if self._names[place] in stops:
+        """Return the index of the innermost of these elements; -1 if none is open, or if a `stops` element is inside it."""
+        for index in range(len(self._names) - 1, -1, -1):
+            if self._names[index] in names:
+                return index
+            if self._names[index] in stops:
                 return -1
         return -1
 

@@ -1,7 +1,7 @@
-"""Zip-based office files: which type a package declares, and its parts, read within fixed bounds.
+"""Read zip-based office files: the declared type of a package, and its parts within fixed limits.
 
-OPC (ECMA-376 part 2) declares its type in `[Content_Types].xml` and the relationships of the package; ODF and EPUB declare
-it in a member called `mimetype`. Names of parts are compared without regard to case, as OPC prescribes.
+OPC (ECMA-376 part 2) declares the type in `[Content_Types].xml` and in the relationships of the package; ODF and EPUB
+declare it in the member `mimetype`. Part names are case-insensitive, as OPC requires.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from catchment.errors import ParseError, ResourceExhausted
 MAX_PART = 32 * 1024 * 1024
 """Bytes of one part."""
 _MAX_ELEMENTS = 500_000
-"""Elements of one part: a tree of them takes up to 100 MB."""
+"""Elements of one part; their tree takes up to 100 MB."""
 _MAX_DEPTH = 500
 _PIECE = 65_536
 _DAMAGE = (
@@ -39,13 +39,13 @@ _DAMAGE = (
 )
 """The exceptions of zipfile, zlib and expat for damaged data."""
 _IS_ENCRYPTED, _LAST_METHOD = 1, 99
-"""A flag of a member, and the last compression method that is assigned: encrypted members have one beyond in iWork."""
+"""A flag of a member, and the highest assigned compression method; encrypted members of iWork files exceed it."""
 _TYPES, _RELATIONSHIPS = "[content_types].xml", "/relationships"
 _MAIN = re.compile(
     r"(application/(?:vnd\.openxmlformats-officedocument\.\w+\.\w+|vnd\.ms-(?:word|excel|powerpoint)\.[\w.]+?))"
     r"(Template)?\.main(?:\+xml)?\Z"
 )
-"""The content types of main parts: those of their files with `.main` or `.main+xml`."""
+"""Matches content types of main parts: the media type of the file with `.main` or `.main+xml`."""
 _TOO_MANY = f"a part of it has more than {_MAX_ELEMENTS} elements, or {_MAX_DEPTH} nested ones (fixed limits)"
 LOCKED = "it is encrypted; save a copy without a password"
 _NOT_READ = "a part of the package cannot be read; open it in its own program and save it again"
@@ -53,7 +53,7 @@ _NOT_READ = "a part of the package cannot be read; open it in its own program an
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relationship of a part: its ID, the last word of its type, and the name of the part or the address it leads to."""
+    """A relationship of a part: ID, last segment of its type, and target (a part name, or a URL if external)."""
 
     id: str
     kind: str
@@ -64,7 +64,7 @@ class Relation:
 class Package:
     """The parts of a zip-based office file.
 
-    Every method raises ParseError for a damaged part and ResourceExhausted for one beyond the bounds of this module.
+    Every method raises ParseError if a part is damaged and ResourceExhausted if it exceeds the limits of this module.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -73,7 +73,7 @@ class Package:
 
     @property
     def names(self) -> list[str]:
-        """The names of all parts in lower case, in the order of the package."""
+        """All part names in lower case, in the order of the package."""
         return list(self._members)
 
     def has(self, name: str) -> bool:
@@ -94,7 +94,7 @@ class Package:
             raise ParseError(_NOT_READ) from error
 
     def feed(self, name: str, target: Any) -> None:
-        """Parse a part of any size as a stream; `target` has the methods of `xml.etree.ElementTree.XMLParser`'s targets."""
+        """Parse a part of any size as a stream into `target`, a target of `xml.etree.ElementTree.XMLParser`."""
         member = self._member(name)
         parser = XMLParser(target=target)
         try:
@@ -106,7 +106,7 @@ class Package:
             raise ParseError(_NOT_READ) from error
 
     def tree(self, name: str) -> Element:
-        """Return a part as a tree; names are local names, and attributes that are relationship IDs begin with `r:`."""
+        """Return a part as a tree with local names. Attributes with relationship IDs have the prefix `r:`."""
         return tree(self.read(name))
 
     def relations(self, part: str = "") -> list[Relation]:
@@ -127,14 +127,14 @@ class Package:
 
     @cached_property
     def declared_type(self) -> str | None:
-        """The media type that the package declares; None if it declares none."""
+        """The media type that the package declares, or None."""
         if self.has("mimetype"):
             return self.read("mimetype")[:200].decode("ascii", "replace").strip()
         return _media_type(self._content_types[self.main_part]) if self.main_part else None
 
     @cached_property
     def main_part(self) -> str | None:
-        """The name of an OPC package's main part, in lower case; None if no part has the content type of one."""
+        """The name of the main part of an OPC package in lower case; None if no part has such a content type."""
         if not self.has(_TYPES):
             return None
         related = [relation.target for relation in self.relations() if relation.kind == "officeDocument"]
@@ -143,9 +143,9 @@ class Package:
         )
 
     def with_main_part(self, path: str) -> bytes:
-        """Return the package with its main part at this path and the parts beside it in the same folder.
+        """Return the package with its main part moved to this path and the parts of its folder moved along.
 
-        Raises ResourceExhausted for a package that unpacks to more than 64 MB.
+        Raises ResourceExhausted if the package unpacks to more than 64 MB.
         """
         if sum(member.file_size for member in self._members.values()) > archives.MAX_INFLATED:
             raise ResourceExhausted(
@@ -168,7 +168,7 @@ class Package:
 
     @cached_property
     def _content_types(self) -> dict[str, str]:
-        """The content type of each part by name."""
+        """Content types by part name."""
         listed = self.tree(_TYPES)
         by_ending = {each.get("Extension", "").lower(): each.get("ContentType", "") for each in listed.iter("Default")}
         types = {name: by_ending.get(posixpath.splitext(name)[1][1:], "") for name in self._members}
@@ -179,7 +179,7 @@ class Package:
 
 
 def declared_type(data: bytes) -> str | None:
-    """Return the media type that a zip file declares as a package; None if it declares none or is damaged."""
+    """Return the media type that a zip-based package declares; None without a declaration or if it is damaged."""
     try:
         return Package(data).declared_type
     except (ParseError, ResourceExhausted):
@@ -187,7 +187,7 @@ def declared_type(data: bytes) -> str | None:
 
 
 def tree(data: bytes) -> Element:
-    """Parse XML into a tree of local names. Raises ParseError for damage or a document type definition."""
+    """Parse XML into a tree with local names. Raises ParseError if it is damaged or has a document type definition."""
     parser = XMLParser(target=_Builder())
     try:
         parser.feed(data)
@@ -198,7 +198,7 @@ def tree(data: bytes) -> Element:
 
 
 class _Builder(TreeBuilder):
-    """Builds a tree with local names; refuses document type definitions and too many or too deep elements."""
+    """Builds a tree with local names; rejects document type definitions, and too many or too deep elements."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Word processors, spreadsheets, slides, PDF and books.
+"""Read text documents, spreadsheets, presentations, PDF and e-books.
 
-xberg reads most types. Readers of ours add the parts of a package that it leaves out, and read workbooks and iWork files.
+xberg reads most types. The modules here add the parts of a package that it omits, and read workbooks and iWork files.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from catchment.model import Document
 
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d{3,5})")
 _RTF_BYTE = re.compile(rb"[\x80-\xff]")
-"""Letters that some programs write as they are; xberg reads them as UTF-8."""
+"""Unescaped bytes beyond ASCII, written by some programs in the code page; xberg reads them as UTF-8."""
 _RTF_LETTER = re.compile(r"\\u(-?\d{1,6}) ?(?:\\'[0-9A-Fa-f]{2}|[^\\])?|((?:\\'[0-9A-Fa-f]{2})+)")
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _DOCX, _XLSX, _PPTX = (
     f"{_OOXML}.{kind}" for kind in ("wordprocessingml.document", "spreadsheetml.sheet", "presentationml.presentation")
 )
 _MAIN_PARTS = {_DOCX: "word/document.xml", _PPTX: "ppt/presentation.xml"}
-"""Where xberg looks for the main parts of packages."""
+"""The part names under which xberg expects the main parts."""
 _SEARCHES = {_DOCX: unread.of_document, _PPTX: unread.of_slides, XLSB: unread.of_binary_workbook}
 _ODF = "application/vnd.oasis.opendocument."
 _IWORK = "application/x-iwork-"
@@ -43,7 +43,7 @@ _EMPTY = "no text in it"
 
 
 def office(data: bytes, media_type: str) -> Document:
-    """Read an office file. Raises ParseError if it is damaged or encrypted, ResourceExhausted for a bomb."""
+    """Read an office file. Raises ParseError if it is damaged or encrypted, ResourceExhausted if it exceeds a limit."""
     kind = _basic_type(media_type)
     lines: list[tuple[str, str]] = []
     if data.startswith(b"PK"):
@@ -81,7 +81,7 @@ def office(data: bytes, media_type: str) -> Document:
 
 
 def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
-    """Return text, metadata and warnings, by the reader of the type."""
+    """Return text, metadata and warnings from the reader of the type."""
     if media_type.startswith((_ODF, _EPUB)) and data.startswith(b"PK") and _is_locked(Package(data)):
         raise ParseError(LOCKED)
     if media_type == _XLSX:
@@ -93,7 +93,7 @@ def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
 
 
 def _is_locked(package: Package) -> bool:
-    """Return whether an ODF file has a password, or a book is protected by a shop's rights management."""
+    """Return whether an ODF file has a password or an e-book has DRM."""
     if package.has("META-INF/rights.xml") or package.has("META-INF/sinf.xml"):
         return True
     manifest = "META-INF/manifest.xml"
@@ -145,7 +145,7 @@ def _included(chunks: list[tuple[str, bytes]]) -> tuple[list[str], list[str]]:
 
 
 def _basic_type(media_type: str) -> str:
-    """Return the type whose format is the same: that of documents for templates, slideshows and files with macros."""
+    """Return the type of plain documents for templates, slideshows and files with macros; their format is the same."""
     if media_type == XLSB:
         return media_type
     for kind, family in ((_DOCX, "word"), (_XLSX, "excel"), (_PPTX, "powerpoint")):
@@ -155,7 +155,7 @@ def _basic_type(media_type: str) -> str:
 
 
 def _arranged(data: bytes, media_type: str) -> bytes:
-    """Return the package with its main part where xberg looks for it; any other name is allowed, and rare."""
+    """Return the package with its main part under the name that xberg expects. Other names are valid but rare."""
     expected = _MAIN_PARTS.get(media_type)
     if expected is None:
         return data
@@ -181,7 +181,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _rtf_words(data: bytes, text: str | None) -> str | None:
-    """The same with its letters beyond ASCII, which xberg leaves as RTF writes them."""
+    """Decode the RTF escapes of characters beyond ASCII, which xberg leaves in metadata."""
     page = _RTF_PAGE.search(data, 0, 4_096)
 
     def letter(found: re.Match[str]) -> str:
@@ -198,7 +198,7 @@ def _rtf_words(data: bytes, text: str | None) -> str | None:
 
 
 def _properties(metadata: Metadata, words: Callable[[str | None], str | None]) -> dict[str, Any]:
-    """Return the metadata that people write: authors, keywords and subject."""
+    """Return the descriptive metadata: authors, keywords and subject."""
     values = {
         "authors": [name for each in metadata.authors if (name := words(each))],
         "keywords": [word for each in metadata.keywords if (word := words(each))],

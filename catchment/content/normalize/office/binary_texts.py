@@ -1,4 +1,4 @@
-"""Texts in the records of .doc and .ppt files that xberg leaves out ([MS-DOC] 2.4 and 2.9, [MS-PPT] 2.3.1 and 2.5.20)."""
+"""Read text that xberg omits from the records of .doc and .ppt files ([MS-DOC] 2.4, 2.9; [MS-PPT] 2.3.1, 2.5.20)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 _TABLE_FLAG, _FLAGS = 0x0200, 10
 _COUNTS, _CLX = 0x4C, 0x01A2
 _LABELS = ("", "Note: ", "Header or footer: ", "", "Comment: ", "Note: ", "", "")
-"""For the parts of a document's text, in their order: main text, footnotes, headers, macros, comments, endnotes, text boxes
-of the main text and of headers."""
+"""Labels for the parts of a document in order: main text, footnotes, headers, macros, comments, endnotes, text boxes of the
+main text, text boxes of headers."""
 _NOT_MAIN = (1, 2, 4, 5, 6, 7)
 _FIELD_CODE = re.compile("\x13[^\x13-\x15]*(?:\x14|(?=\x15))")
 _PARAGRAPH = re.compile("[\r\x07\x0b\x0c]+")
@@ -20,9 +20,9 @@ _CONTAINER, _TAG_BLOB, _COMMENT, _STRING = 0xF, 0x138B, 0x2EE0, 0x0FBA
 
 
 def of_document(word: bytes, tables: dict[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Yield label and text of each paragraph of a .doc outside its main text; `tables` are its streams 0Table and 1Table.
+    """Yield label and text of each paragraph of a .doc outside the main text. `tables` are the streams 0table and 1table.
 
-    Raises struct.error or IndexError for a damaged file.
+    Raises struct.error or IndexError if the file is damaged.
     """
     (flags,) = struct.unpack_from("<H", word, _FLAGS)
     table = tables.get("1table" if flags & _TABLE_FLAG else "0table", b"")
@@ -52,7 +52,7 @@ def of_slides(stream: bytes) -> Iterator[str]:
 
 
 def _without_codes(text: str) -> str:
-    """Return a text without the codes of its fields; their results stay."""
+    """Remove field codes but keep the results of the fields."""
     while (shorter := _FIELD_CODE.sub("", text)) != text:
         text = shorter
     return text
@@ -61,7 +61,7 @@ def _without_codes(text: str) -> str:
 def _pieces(word: bytes, clx: bytes) -> Iterator[str]:
     """Yield the pieces of the text in the order of the document."""
     at = 0
-    while clx[at] == 1:  # formats of pieces
+    while clx[at] == 1:  # skip the formatting of pieces
         at += 3 + struct.unpack_from("<H", clx, at + 1)[0]
     (size,) = struct.unpack_from("<I", clx, at + 1)
     plan = clx[at + 5 : at + 5 + size]

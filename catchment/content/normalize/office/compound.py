@@ -25,7 +25,7 @@ _USER_TOKEN, _USER_IS_ENCRYPTED = 12, 0xF3D1C4DF
 _BOF = (0x0809, 0x0409, 0x0209)
 _EOF, _FILEPASS, _CONTINUE, _IGNORED = 0x0A, 0x2F, 0x3C, 0x7FFF
 _CELLS = (0x0201, 0x0203, 0x0204, 0x027E, 0x00BD, 0x00FD)
-"""Records of cells: BLANK, NUMBER, LABEL, RK, MULRK and LABELSST."""
+"""Cell records: BLANK, NUMBER, LABEL, RK, MULRK and LABELSST."""
 _HEADER, _FOOTER, _TEXT_BOX, _CHART_TEXT, _LINK = 0x14, 0x15, 0x01B6, 0x100D, 0x01B8
 _BIFF8 = 0x0600
 _ADDRESS = bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b")
@@ -33,7 +33,7 @@ _MOST_LINES = 10_000
 
 
 def prepared(data: bytes, media_type: str) -> tuple[bytes, list[tuple[str, str]]]:
-    """Return the file as xberg reads it right, and lines that xberg may leave out, each with a label before it.
+    """Return the file corrected for xberg, and pairs of label and line for text that xberg may omit.
 
     Raises ParseError for an encrypted file.
     """
@@ -42,7 +42,7 @@ def prepared(data: bytes, media_type: str) -> tuple[bytes, list[tuple[str, str]]
     try:
         container = olefile.OleFileIO(io.BytesIO(data))
         names = {name.lower(): name for name in ("/".join(path) for path in container.listdir())}
-    except Exception as error:  # olefile raises whatever a damaged file leads to
+    except Exception as error:  # olefile raises arbitrary errors for damaged files
         if _ENCRYPTED[0].encode("utf-16-le") in data:
             raise ParseError(LOCKED) from error
         return data, []
@@ -78,7 +78,7 @@ def _texts(container: Any, names: dict[str, str], media_type: str) -> list[tuple
         elif media_type == "application/vnd.ms-powerpoint" and "powerpoint document" in names:
             comments = binary_texts.of_slides(_stream(container, names["powerpoint document"]))
             found.extend(("Comment: ", line) for line in islice(comments, _MOST_LINES))
-    except (struct.error, IndexError):  # older than Word 97, or damaged: xberg says so
+    except (struct.error, IndexError):  # older than Word 97, or damaged: xberg reports it
         pass
     return [pair for pair in dict.fromkeys(found) if pair[1]]
 
@@ -105,9 +105,9 @@ def _records(stream: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _without_cells_of_charts(container: Any, name: str, stream: bytes) -> bytes | None:
-    """Return the file without the numbers that charts in sheets hold, which xberg takes for cells of the sheet.
+    """Return the file without the data of charts, which xberg reads as cells of the sheet; None if there is none.
 
-    Returns None if the workbook has no such records. They keep their length and get a type that readers ignore.
+    The records keep their length and get a type that readers ignore.
     """
     depth, changed = 0, bytearray(stream)
     for kind, place, _ in _records(stream):
@@ -122,7 +122,7 @@ def _without_cells_of_charts(container: Any, name: str, stream: bytes) -> bytes 
 
 
 def _lines(stream: bytes) -> Iterator[str]:
-    """Yield the texts of boxes and comments, words of charts, addresses of links, and printed headers of a workbook."""
+    """Yield the text boxes, comments, chart texts, link targets and printed headers of a workbook."""
     if _number(stream, 4, "H") != _BIFF8:
         return
     box = 0
@@ -146,7 +146,7 @@ def _lines(stream: bytes) -> Iterator[str]:
 
 
 def _characters(content: bytes, place: int, length: int) -> str:
-    """Return a string that begins with the byte for its encoding."""
+    """Return a string that is preceded by a byte for its encoding."""
     is_wide = bool(_number(content, place, "B") & 1)
     raw = content[place + 1 : place + 1 + length * (2 if is_wide else 1)]
     return raw.decode("utf-16-le" if is_wide else "latin-1", "replace")

@@ -1,4 +1,4 @@
-"""Words of the drawings in office files: text boxes, charts and diagrams of DrawingML (ECMA-376 part 1, 20 and 21)."""
+"""Read the text of drawings in office files: text boxes, charts and diagrams of DrawingML (ECMA-376 part 1, 20 and 21)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from catchment.content.normalize.packages import Package, Relation
 from catchment.errors import ParseError, ResourceExhausted
 
 _MAX_LABELS = 200
-"""Labels that are read of one chart."""
+"""Labels read per chart."""
 
 
 def paragraphs(root: Element) -> list[str]:
-    """Return the paragraphs of all text bodies of DrawingML under an element."""
+    """Return the paragraphs of all DrawingML text bodies below an element."""
     texts = (" ".join("".join(_runs(paragraph)).split()) for paragraph in root.iter("p"))
     return [text for text in texts if text]
 
 
 def beside(package: Package, relations: list[Relation]) -> tuple[list[str], list[str]]:
-    """Return lines for the charts and diagrams among some relationships, and warnings for those that cannot be read."""
+    """Return a line for each chart and diagram in the relationships, and warnings for those that cannot be read."""
     lines: list[str] = []
     unread = 0
     for relation in relations:
@@ -35,7 +35,7 @@ def beside(package: Package, relations: list[Relation]) -> tuple[list[str], list
 
 
 def _chart(root: Element) -> list[str]:
-    """The words of a chart on one line: its titles, series and categories. Numbers are left out."""
+    """Return the titles, series and categories of a chart on one line, without numbers."""
     titles = [" ".join(paragraphs(title)) for title in root.iter("title")]
     labels = chain.from_iterable(_labels(each) for name in ("tx", "cat", "xVal", "strDim") for each in root.iter(name))
     words = list(dict.fromkeys(filter(None, (*titles, *labels))))[:_MAX_LABELS]

@@ -1,6 +1,6 @@
-"""The seam to xberg, which reads most office formats: no OCR, no network, no cache.
+"""The interface to xberg, which reads most office formats. No OCR, no network, no cache.
 
-xberg reports every failure as a bare RuntimeError, and panics of its own kind; all become errors of ours.
+xberg raises RuntimeError for every failure and a panic exception for bugs. Both are converted to ItemError here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_CELLS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The metadata of a file, in its own notation."""
+    """The metadata of a file; dates are in the notation of the file."""
 
     title: str | None = None
     authors: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Metadata:
 
     @classmethod
     def of_xberg(cls, metadata: Any) -> Self:
-        """Return the metadata from a result of xberg."""
+        """Convert the metadata of an xberg result."""
         return cls(
             title=metadata.title,
             authors=tuple(metadata.authors or filter(None, (metadata.created_by,))),
@@ -88,7 +88,7 @@ class Extracted(NamedTuple):
 
 
 def extracted(data: bytes, media_type: str) -> Extracted:
-    """Read a file by xberg. Raises ParseError or ResourceExhausted."""
+    """Read a file with xberg. Raises ParseError or ResourceExhausted."""
     import xberg
 
     source = xberg.ExtractInput(kind="bytes", bytes=data, mime_type=media_type)
@@ -104,7 +104,7 @@ def extracted(data: bytes, media_type: str) -> Extracted:
 
 
 def _without_marks(text: str, media_type: str) -> str:
-    """Return xberg's Markdown without the marks of underlined and struck text that it escapes in slides and table cells."""
+    """Remove the escaped marks of underlined and struck text that xberg writes in slides and table cells."""
     if not (_UNDERLINED.search(text) or _STRUCK.search(text)):
         return text
     is_slide = "presentation" in media_type or "powerpoint" in media_type
@@ -131,7 +131,7 @@ def _remarks(result: Any) -> list[str]:
 def _configuration(is_pdf: bool) -> Any:
     import xberg
 
-    # xberg takes repeated lines of a page for headers and drops them, and stamps in the margin with them.
+    # By default xberg drops repeated lines as page headers, and with them stamps in the margin.
     everything = xberg.ContentFilterConfig(
         include_headers=True,
         include_footers=True,
@@ -146,13 +146,13 @@ def _configuration(is_pdf: bool) -> Any:
         disable_ocr=True,
         enable_quality_processing=False,
         output_format=xberg.OutputFormat("markdown"),
-        # Bombs are refused before; xberg's own ratio of 100 refuses plain spreadsheets.
+        # Bombs are rejected earlier; xberg's limit, a ratio of 100, rejects ordinary spreadsheets.
         security_limits=xberg.SecurityLimits(max_table_cells=_MAX_CELLS, max_compression_ratio=10_000),
     )
 
 
 def _refusal(message: str, data: bytes, media_type: str) -> ItemError:
-    """Return the error that a failure of xberg stands for; causes differ in its message only."""
+    """Return the error for a failure of xberg; only its message distinguishes causes."""
     if _CELL_LIMIT in message:
         return ResourceExhausted(f"it has more than {_MAX_CELLS:,} cells (a fixed limit); save it as .xlsx or split it")
     if _LIMIT in message:
@@ -165,14 +165,14 @@ def _refusal(message: str, data: bytes, media_type: str) -> ItemError:
 
 
 def tidy(text: str) -> str:
-    """Return xberg's text without control characters, line ends of other systems, and data written into it."""
+    """Clean the text of xberg: remove control characters and embedded data, and convert line ends to LF."""
     text = _INLINE_DATA.sub(_image_words, text)
     lines = (line.rstrip() for line in CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n"))
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip("\n")
 
 
 def _image_words(image: re.Match[str]) -> str:
-    """Return the words of an image or link whose data is written into the text: its description, and the texts of a drawing."""
+    """Replace an image or link with a data URL by its description and, for an SVG, its text."""
     try:
         drawing = base64.b64decode(image[2] or "").decode("utf-8", "replace")
     except ValueError:

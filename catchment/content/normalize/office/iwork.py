@@ -1,7 +1,7 @@
-"""Pages, Numbers and Keynote: the XML of their files up to 2009, the archives of later files (IWA), or a preview.
+"""Read Pages, Numbers and Keynote files: XML (until 2009), archives (IWA, later versions), or else the PDF preview.
 
-IWA is no public format: a file of archives is cut into blocks that are compressed with Snappy, and each archive is a protocol
-buffer. Described at github.com/obriensp/iWorkFileFormat.
+IWA is not a public format: a file consists of Snappy blocks, and each archive in it is a protocol buffer message. Described at
+github.com/obriensp/iWorkFileFormat.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _NO_TEXT = frozenset(
     }
 )
 _VALUES = ("/sfa}s", "/sf}v", "/sf}cell-date")
-"""The attributes of cells that hold a text, a number or a date."""
+"""The attributes of cells with a text, number or date."""
 _STORAGES = (2001, 2005)
 """The types of archives that hold text (TSWP.StorageArchive)."""
 _KINDS_WITHOUT_TEXT = (5, 7)
-"""Table cells, which are read from their tables' lists, and tables of contents."""
+"""Table cells, which are read from the string lists of tables, and tables of contents."""
 _LIST = 6005
-"""The type of the archives that hold the strings of a table (TST.TableDataList)."""
+"""The type of archives with the strings of a table (TST.TableDataList)."""
 _MAX_BLOCK = 1 << 24
 
 
 def text(data: bytes, media_type: str) -> tuple[str, list[str]]:
     """Return the text of a file and warnings.
 
-    Raises ParseError for an encrypted file and Skipped for a file without any known part.
+    Raises ParseError if the file is encrypted, and Skipped if it has no known part.
     """
     package = Package(data)
     if any(name.endswith(_PASSWORD_FILES) for name in package.names):
@@ -129,7 +129,7 @@ class _Paragraphs:
 
 
 def _value(text: str) -> str:
-    """Return a cell's value; numbers have 15 digits, as in all spreadsheets."""
+    """Return the value of a cell; numbers are rounded to 15 digits, as in all spreadsheets."""
     try:
         return f"{float(text):.15g}"
     except ValueError:
@@ -164,7 +164,7 @@ def _texts(message: bytes) -> Iterator[str]:
 
 
 def _strings(message: bytes) -> Iterator[str]:
-    """Yield the strings of a list of a table: entries in field 3, the string in field 3 of each."""
+    """Yield the strings of a table's list: entries are in field 3, the string is in field 3 of each."""
     fields = list(_fields(message))
     if (1, 1) not in fields:  # lists of formats, styles and formulas
         return
@@ -189,7 +189,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field of a protocol buffer. Raises ParseError for anything else."""
+    """Yield number and value of each field of a protocol buffer message. Raises ParseError for other data."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
@@ -219,7 +219,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _uncompressed(data: bytes) -> bytes:
-    """Return the archives of a file: blocks with a type byte, three bytes of length and Snappy's raw format."""
+    """Return the decompressed archives: blocks of a type byte, three bytes of length, and raw Snappy data."""
     blocks, at, room = [], 0, archives.MAX_INFLATED
     while at + 4 <= len(data):
         length = int.from_bytes(data[at + 1 : at + 4], "little")
@@ -231,7 +231,7 @@ def _uncompressed(data: bytes) -> bytes:
 
 
 def _block(data: bytes, room: int) -> bytes:
-    """Decompress a block of Snappy's raw format."""
+    """Decompress a raw Snappy block."""
     size, at = _varint(data, 0)
     if size > min(room, _MAX_BLOCK):
         raise ResourceExhausted(f"its archives unpack to more than {archives.MAX_INFLATED >> 20} MB (a fixed limit)")

@@ -1,4 +1,4 @@
-"""Complete the reading of a PDF: comments, links, time zones of dates, and detection of truncated files."""
+"""Complete the text of a PDF with comments, links and time zones, and detect truncated files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MAX_LINES = 10_000
 
 
 def text(result: Extracted, data: bytes) -> tuple[str, list[str]]:
-    """Return the text with each comment and each link that it lacks, and warnings. Raises ParseError for a file cut short."""
+    """Return the text with the comments and links that it lacks, and warnings. Raises ParseError if the file is truncated."""
     annotations, content = result.annotations, result.content
     if annotations and (sections := list(_ANNOTATIONS.finditer(content))):
-        content = content[: sections[-1].start()]  # each annotation on a line, most of them links without an address
+        content = content[: sections[-1].start()]  # a list of annotations, mostly links without a URL
     if not content.strip() and b"%%EOF" not in data[-_TAIL:]:
         raise ParseError("the PDF ends too early; fetch or export it again")
     lines: dict[str, None] = {}
@@ -39,7 +39,7 @@ def text(result: Extracted, data: bytes) -> tuple[str, list[str]]:
 
 
 def moment(data: bytes, text: str | None) -> datetime | None:
-    """Return a time of the metadata in the zone that the file names, which xberg leaves out."""
+    """Return a time of the metadata with the zone in the file, which xberg omits."""
     read = iso_moment(text) if text else None
     if read is None:
         return None

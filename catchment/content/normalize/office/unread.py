@@ -1,7 +1,7 @@
-"""Find the paragraphs of a package that xberg's text lacks.
+"""Find the paragraphs of a package that are missing in the text of xberg.
 
-Headers, footers, speaker notes, comments, charts and diagrams are compared as a whole. Of the parts that xberg does read, a
-paragraph counts as missing if a word of it occurs nowhere in the text: links and footnote marks break up the others.
+Paragraphs of headers, footers, speaker notes, comments, charts and diagrams are missing if the text does not contain them. In
+parts that xberg reads, one of their words must be missing too, because links and footnote marks split paragraphs.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Unread:
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     chunks: list[tuple[str, bytes]] = field(default_factory=list)
-    """Names and contents of whole files that the document includes at some place (altChunk)."""
+    """Names and contents of files that the document includes (altChunk)."""
 
 
 def of_document(package: Package, text: str) -> Unread:
-    """Return the content of a text document (OOXML) that xberg's text lacks."""
+    """Return the content of a text document (OOXML) that is missing in the text of xberg."""
     search = _Search(package, text)
     main = package.main_part or ""
     related = search.relations(main)
@@ -77,7 +77,7 @@ def of_document(package: Package, text: str) -> Unread:
 
 
 def of_slides(package: Package, text: str) -> Unread:
-    """Return the content of a presentation (OOXML) that xberg's text lacks."""
+    """Return the content of a presentation (OOXML) that is missing in the text of xberg."""
     search = _Search(package, text)
     main = package.main_part or ""
     slides = {relation.id: relation.target for relation in search.relations(main) if relation.kind == "slide"}
@@ -93,7 +93,7 @@ def of_slides(package: Package, text: str) -> Unread:
 
 
 def of_binary_workbook(package: Package, text: str) -> Unread:
-    """Return the XML content beside the cells of a binary workbook (.xlsb). Comments are binary: a warning."""
+    """Return the XML content of a binary workbook (.xlsb) besides its cells. Comments are binary and give a warning."""
     search = _Search(package, text)
     related: list[Relation] = []
     for sheet in search.relations(package.main_part or ""):
@@ -110,7 +110,7 @@ def of_binary_workbook(package: Package, text: str) -> Unread:
 
 
 def of_open_document(package: Package, text: str) -> Unread:
-    """Return the content of an ODF file that xberg's text lacks."""
+    """Return the content of an ODF file that is missing in the text of xberg."""
     search = _Search(package, text, ignores_numbers=(package.declared_type or "").startswith(_ODF_SHEETS))
     search.add("", "content.xml", is_read=True, is_mixed=True)
     for name in package.names:
@@ -121,7 +121,7 @@ def of_open_document(package: Package, text: str) -> Unread:
 
 
 class Written:
-    """A text that is searched for paragraphs; markup and punctuation are ignored."""
+    """A text in which paragraphs are searched, ignoring markup and punctuation."""
 
     def __init__(self, text: str, *, ignores_numbers: bool = False) -> None:
         plain = _ADDRESS.sub(" ", re.sub(r"\\([^\w\s])", r"\1", text))
@@ -131,7 +131,7 @@ class Written:
         self._at = 0
 
     def has(self, paragraph: str) -> bool:
-        """Return whether the text contains a paragraph. Paragraphs mostly arrive in order: search from the last hit first."""
+        """Return whether the text contains a paragraph. Search from the last hit first: paragraphs mostly arrive in order."""
         letters = _NOT_A_WORD.sub("", paragraph)
         at = self._letters.find(letters, self._at)
         if at < 0:
@@ -140,7 +140,7 @@ class Written:
         return True
 
     def lacks_a_word(self, paragraph: str) -> bool:
-        """Return whether the text has neither a paragraph nor one of its words."""
+        """Return whether the text lacks the paragraph and at least one of its words."""
         missing = set(_WORD.findall(paragraph)) - self._words
         if self._ignores_numbers:  # a cell shows a rounded number, xberg returns the stored number
             missing = {word for word in missing if word.isalpha()}
@@ -148,7 +148,7 @@ class Written:
 
 
 class _Search:
-    """Compares parts of a package with a text and keeps the missing paragraphs."""
+    """Compares parts of a package with a text and collects the missing paragraphs."""
 
     def __init__(self, package: Package, text: str, *, ignores_numbers: bool = False) -> None:
         self._package = package
@@ -157,7 +157,7 @@ class _Search:
         self._damaged = 0
 
     def found(self, related: list[Relation]) -> Unread:
-        """Return the result; `related` are the relationships in which embedded files are counted."""
+        """Return the result. Embedded files are counted in the relationships `related`."""
         embedded = len({relation.target for relation in related if relation.kind in _EMBEDDED})
         if embedded:
             self._unread.warnings.append(f"embedded files that are not read: {embedded}")
@@ -200,7 +200,7 @@ class _Search:
     def add(
         self, label: str, part: str, *, is_read: bool = False, is_mixed: bool = False, is_margin: bool = False
     ) -> None:
-        """Keep the paragraphs of a part that the text lacks, each with a label."""
+        """Collect the missing paragraphs of a part, each with a label."""
         if not self._package.has(part):
             return
         reader = _Paragraphs(is_mixed=is_mixed, is_margin=is_margin)
@@ -222,8 +222,8 @@ class _Search:
 class _Paragraphs:
     """A target for `Package.feed` that collects paragraphs; a text box inside a paragraph is a separate paragraph.
 
-    In `is_mixed` XML (ODF) all characters of a paragraph are text, elsewhere only the content of `t` elements.
-    With `is_margin`, only the paragraphs of headers and footers are kept, each with the word for its place.
+    With `is_mixed` (ODF), all characters of a paragraph are text; otherwise only the content of `t` elements.
+    With `is_margin`, only paragraphs of headers and footers are collected, each labelled as such.
     """
 
     def __init__(self, *, is_mixed: bool, is_margin: bool) -> None:

@@ -1,7 +1,7 @@
-"""Workbooks of OOXML (.xlsx, .xlsm): cells as tables, with the links, comments, text boxes and charts of each sheet.
+"""Read OOXML workbooks (.xlsx, .xlsm): cells as tables, with the links, comments, text boxes and charts of each sheet.
 
-The cells are read as a stream: memory grows with the text and not with the XML, and a cell far away from the others costs
-nothing, because empty rows and columns are left out.
+Cells are read as a stream, so memory grows with the text and not with the XML. Empty rows and columns are omitted, so distant
+cells do not enlarge a table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LINK_FORMULA = re.compile(r'\s*HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE)
 _PLACE = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
 _PRINT_CODE = re.compile(r'&(?:\[[^\]]*\]|"[^"]*"|\d+|K[0-9A-F]{6}|[LCRPNDTZFAGBIUESXYHO&])|\s+')
 PAGE_WORDS = frozenset({"page", "seite", "página", "pagina", "strona", "страница", "sheet"})
-"""The words of printed headers and footers that only number their pages."""
+"""Words in printed headers and footers that contain only page numbers."""
 _THREADED = "[Threaded comment]"
 
 
@@ -38,7 +38,7 @@ def text(package: Package) -> tuple[str, list[str]]:
 
 
 def printed(text: str) -> str:
-    """Return the words of a printed header or footer without its codes for fonts, fields and places."""
+    """Return the text of a printed header or footer without codes for fonts, fields and sections."""
     words = _PRINT_CODE.sub(" ", text).split()
     return "" if len(words) == 1 and words[0].lower() in PAGE_WORDS else " ".join(words)
 
@@ -68,7 +68,7 @@ class _Workbook:
             self._warnings.append("the number formats cannot be read; dates and times are shown as numbers")
         properties = self._root.find(".//workbookPr")
         is_1904 = properties is not None and properties.get("date1904") in ("1", "true")
-        self._epoch = datetime(1904, 1, 1) if is_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 - sheets know no zone
+        self._epoch = datetime(1904, 1, 1) if is_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 - sheets have no time zone
         self._room = MAX_CHARACTERS
         self._embedded: set[str] = set()
 
@@ -142,7 +142,7 @@ class _Workbook:
         return f"{number:.15g}" if "." in written or "E" in written.upper() else written
 
     def takes(self, length: int) -> bool:
-        """Return whether there is room for a text of this length, and take the room."""
+        """Reserve room for a text of this length; return whether there is enough."""
         self._room -= length
         if self._room < 0 and _FULL not in self._warnings:
             self._warnings.append(_FULL)
@@ -235,7 +235,7 @@ def _place(reference: str) -> tuple[int, int] | None:
 
 
 def _table(rows: dict[int, dict[int, str]]) -> str:
-    """Return cells as a table without empty rows and columns; rows end with their last value."""
+    """Return cells as a Markdown table without empty rows and columns. Rows end at their last value."""
     columns = sorted(set(chain.from_iterable(rows.values())))
     if not columns:
         return ""
@@ -334,7 +334,7 @@ def _comments(package: Package, related: list[Relation]) -> list[str]:
         elif relation.kind == "comments":
             for comment in package.tree(relation.target).iter("comment"):
                 notes.setdefault(comment.get("ref", ""), []).append(_words(comment, "t"))
-    for place, texts in notes.items():  # of a thread Excel keeps a copy for older programs
+    for place, texts in notes.items():  # Excel stores a copy of each thread for older programs
         if place not in threads or not texts[0].startswith(_THREADED):
             threads.setdefault(place, []).extend(texts)
     ordered = sorted(threads.items(), key=lambda thread: _place(thread[0]) or (0, 0))
