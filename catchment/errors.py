@@ -142,8 +142,8 @@ class RateLimited(SourceError):
         self.retry_after = retry_after
 
     def __str__(self) -> str:
-        wait = "a while" if self.retry_after is None else f"{self.retry_after:.0f} s"
-        return f"{self.host} asks to wait {wait}"
+        wait = "later" if self.retry_after is None else f"in {self.retry_after:.0f} s"
+        return f"{self.host}: rate limit; retry {wait}"
 
 
 class ItemError(CatchmentError):
@@ -214,7 +214,7 @@ class Unexpected(ItemError):
         """Wrap an exception that is not a CatchmentError."""
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        return cls(f"{name} was raised where nothing should; report it with the traceback of this item")
+        return cls(f"unexpected {name}; report it with the traceback of this item")
 
 
 class Skipped(ItemError):

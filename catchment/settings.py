@@ -105,7 +105,7 @@ FullPath = Annotated[Path, AfterValidator(_full)]
 
 def _charset(name: str) -> str:
     if not is_charset(name):
-        raise ValueError(f"{name!r} is not an encoding of text; write it as windows-1251, shift_jis or gb18030")
+        raise ValueError(f"{name!r} is not a text encoding; examples: windows-1251, shift_jis, gb18030")
     return name
 
 
@@ -149,10 +149,12 @@ class CachePolicy(Strict):
     days: float = Field(7, ge=0, le=365)
 
 
-Stall = Annotated[float, Field(gt=0, le=3_600, description="Seconds that an item may take without getting on")]
-Total = Annotated[float, Field(gt=0, le=86_400, description="Seconds that an item may take in all")]
-ItemMemory = Annotated[int, Field(ge=64, le=65_536, description="MB of memory that reading one item may take")]
-ItemSize = Annotated[float, Field(gt=0, le=10_240, description="MB that an item may have; a larger one is skipped")]
+Stall = Annotated[float, Field(gt=0, le=3_600, description="Seconds that an item may take without progress")]
+Total = Annotated[float, Field(gt=0, le=86_400, description="Seconds that an item may take in total")]
+ItemMemory = Annotated[int, Field(ge=64, le=65_536, description="MB of memory for reading one item")]
+ItemSize = Annotated[
+    float, Field(gt=0, le=10_240, description="Maximum size of an item in MB; larger items are skipped")
+]
 
 
 class Limits(Strict):
@@ -181,11 +183,11 @@ class LimitChanges(_Changes):
     max_mb: ItemSize | None = None
 
 
-Cores = Annotated[float, Field(ge=0, le=64, description="Cores that one sync keeps busy on average")]
+Cores = Annotated[float, Field(ge=0, le=64, description="Processor cores that one sync may use on average")]
 SyncMemory = Annotated[
-    int, Field(ge=64, le=65_536, description="MB that one sync may take before it is ended, its parsers not counted")
+    int, Field(ge=64, le=65_536, description="MB of memory after which a sync is terminated, without its parsers")
 ]
-AtOnce = Annotated[int, Field(ge=1, le=64, description="Syncs of sources of this kind that may go on at once")]
+AtOnce = Annotated[int, Field(ge=1, le=64, description="Concurrent syncs of sources of this kind")]
 
 
 class Resources(Strict):
@@ -239,9 +241,9 @@ class SourceSettings(Strict):
     priority: Priority = Priority.NORMAL
     retry: RetryPolicy | None = Field(None, description="Overrides the connector's retry policy")
     cache: CachePolicy | None = Field(None, description="Overrides the connector's caching policy")
-    limits: LimitChanges | None = Field(None, description="What one item of this source may take")
-    resources: ResourceChanges | None = Field(None, description="What one sync of this source may take of the machine")
-    preset: Preset = Field(Preset.STANDARD, description="How many parsers and how large batches a sync works with")
+    limits: LimitChanges | None = Field(None, description="Limits for each item of this source")
+    resources: ResourceChanges | None = Field(None, description="Resources for one sync of this source")
+    preset: Preset = Field(Preset.STANDARD, description="Number of parsers and size of batches of a sync")
 
     @field_validator("*")
     @classmethod

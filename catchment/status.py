@@ -29,7 +29,7 @@ _SILENT = timedelta(seconds=90)
 RELEASED_OFTEN = 6
 """Claims after which a pending job is reported: twice the attempts of the default policy."""
 _JOBS_NAMED = 5
-_RESTART = "catchment down, then catchment up --detach"
+_RESTART = "catchment down && catchment up --detach"
 
 
 class Verdict(StrEnum):
@@ -100,15 +100,15 @@ def disk(path: Path) -> Finding:
     try:
         free = shutil.disk_usage(path).free
     except FileNotFoundError:
-        remedy = "catchment up --detach makes it; if it was there before, mount its disk first"
-        return Finding("disk", Verdict.FAIL, "the home folder is not there", remedy)
+        remedy = "create it with catchment up --detach; if it existed before, mount its disk first"
+        return Finding("disk", Verdict.FAIL, "home folder not found", remedy)
     except OSError as error:
-        return Finding("disk", Verdict.FAIL, f"the home folder cannot be read: {error.strerror}", "mount its disk")
-    said = f"{free / 1e9:.1f} GB free where Catchment keeps its state"
+        return Finding("disk", Verdict.FAIL, f"home folder not readable: {error.strerror}", "mount its disk")
+    said = f"{free / 1e9:.1f} GB free on the disk of the home folder"
     if free < _FULL:
         return Finding("disk", Verdict.FAIL, said, "make room; nothing can be written")
     if free < _LITTLE:
-        return Finding("disk", Verdict.WARN, said, "make room before it is full; `catchment doctor` says what is large")
+        return Finding("disk", Verdict.WARN, said, "make room before it is full; `catchment doctor` lists large files")
     return Finding("disk", Verdict.OK, said)
 
 
@@ -121,17 +121,17 @@ def ledger(url: str, checked: LastCheck | None, now: datetime) -> Finding:
         finally:
             opened.close()
     except NotFound:
-        return Finding("ledger", Verdict.OK, "there is none yet; the first source makes it")
+        return Finding("ledger", Verdict.OK, "none yet; created with the first source")
     except CatchmentError as error:
         said, _, remedy = str(error).partition("; ")
         return Finding("ledger", Verdict.FAIL, said, remedy)
     if checked is None:
-        return Finding("ledger", Verdict.OK, "opens; not checked yet (upkeep does it once a day)")
+        return Finding("ledger", Verdict.OK, "OK; integrity check runs daily (none yet)")
     ago = f"{_span(now - checked.at)} ago"
     if checked.broken:
-        said = f"opens; {checked.broken} of its invariants did not hold {ago}"
-        return Finding("ledger", Verdict.FAIL, said, "see which: catchment ledger check --deep")
-    return Finding("ledger", Verdict.OK, f"opens; every invariant held {ago}")
+        said = f"{checked.broken} invariants violated {ago}"
+        return Finding("ledger", Verdict.FAIL, said, "catchment ledger check --deep")
+    return Finding("ledger", Verdict.OK, f"OK; integrity check passed {ago}")
 
 
 def server(running: bool, answers: bool, transition: str | None = None) -> Finding:
@@ -139,11 +139,13 @@ def server(running: bool, answers: bool, transition: str | None = None) -> Findi
     if transition:
         return Finding("server", Verdict.WARN, f"Catchment is {transition}", "check again in a minute")
     if not running:
-        return Finding("server", Verdict.FAIL, "nothing is running", "catchment up --detach")
+        return Finding("server", Verdict.FAIL, "Catchment is not running", "catchment up --detach")
     if not answers:
-        said = "Catchment is running and the Prefect server does not answer"
-        return Finding("server", Verdict.FAIL, said, f"wait a minute, for it is started again; else {_RESTART}")
-    return Finding("server", Verdict.OK, "the Prefect server answers")
+        said = "the Prefect server does not respond"
+        return Finding(
+            "server", Verdict.FAIL, said, f"it restarts automatically; if this persists for a minute: {_RESTART}"
+        )
+    return Finding("server", Verdict.OK, "the Prefect server responds")
 
 
 def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
@@ -152,36 +154,36 @@ def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
     if late:
         runs = "run is" if len(late) == 1 else "runs are"
         said = f"{len(late)} {runs} late, the oldest by {_span(now - late[0])}"
-        return Finding("scheduler", Verdict.WARN, said, "see what the worker is busy with: catchment status")
+        return Finding("scheduler", Verdict.WARN, said, "see the load of the worker: catchment status")
     if plan.schedules and not plan.planned:
-        said = f"{plan.schedules} schedules are on and no run is planned"
-        return Finding("scheduler", Verdict.WARN, said, f"wait a minute after a change; else {_RESTART}")
+        said = f"active schedules: {plan.schedules}, but no run is planned"
+        return Finding("scheduler", Verdict.WARN, said, f"if this persists for a minute: {_RESTART}")
     if plan.next is None:
-        return Finding("scheduler", Verdict.OK, "keeps up; no run is planned")
-    return Finding("scheduler", Verdict.OK, f"keeps up; the next run is in {_span(plan.next - now)}")
+        return Finding("scheduler", Verdict.OK, "on time; no run planned")
+    return Finding("scheduler", Verdict.OK, f"on time; next run in {_span(plan.next - now)}")
 
 
 def worker(heard: datetime | None, places: Places | None, now: datetime) -> Finding:
     """Check that a worker is online, and report its load."""
     if heard is None or now - heard > _SILENT:
-        said = "no worker is online" if heard is None else f"the worker was last heard of {_span(now - heard)} ago"
-        remedy = f"it is started again by itself; if it stays away, logs/worker.log tells why, and {_RESTART}"
+        said = "no worker is online" if heard is None else f"last heartbeat of the worker {_span(now - heard)} ago"
+        remedy = f"it restarts automatically; if this persists, see `catchment logs worker`, then: {_RESTART}"
         return Finding("worker", Verdict.FAIL, said, remedy)
     if places is None:
         return Finding("worker", Verdict.OK, "online")
-    said = f"online; {places.running} running, {places.waiting} waiting, {places.limit} at once"
+    said = f"online; {places.running} running, {places.waiting} waiting, at most {places.limit} at once"
     if places.limit < places.cap:
-        said += f" (of {places.cap}: processor {places.cpu:.0%}, memory {places.memory:.0%} in use)"
+        said += f" (reduced from {places.cap}: processor {places.cpu:.0%}, memory {places.memory:.0%} in use)"
     return Finding("worker", Verdict.OK, said)
 
 
 def watcher(wanted: int, alive: bool) -> Finding:
     """Check that a watcher runs if any source needs one. `source` reports the state of watching for each source."""
     if not wanted:
-        return Finding("watcher", Verdict.OK, "no source asks to be watched")
+        return Finding("watcher", Verdict.OK, "no source is watched")
     if not alive:
-        remedy = "it restarts with the worker; if it stays away, logs/worker.log tells why. Schedules go on meanwhile"
-        return Finding("watcher", Verdict.WARN, "no watcher is alive", remedy)
+        remedy = "it restarts with the worker; if this persists, see `catchment logs worker`. Schedules still run"
+        return Finding("watcher", Verdict.WARN, "no watcher is running", remedy)
     return Finding("watcher", Verdict.OK, f"watches {wanted} source" + ("" if wanted == 1 else "s"))
 
 
@@ -196,15 +198,15 @@ def source(standing: SourceHealth, now: datetime) -> Finding:
         said, _, remedy = str(standing.trouble).partition("; ")
         return Finding(probe, Verdict.FAIL, f"{said}; {good}", remedy or f"catchment sources test {standing.name}")
     if standing.state == "held":
-        return Finding(probe, Verdict.FAIL, f"held: {standing.reason or 'it kept failing'}; {good}", again)
+        return Finding(probe, Verdict.FAIL, f"held: {standing.reason or 'repeated failures'}; {good}", again)
     if standing.failed:
         remedy = f"catchment sync {standing.name} --wait"
-        return Finding(probe, Verdict.WARN, f"the last sync did not finish ({standing.failed}); {good}", remedy)
+        return Finding(probe, Verdict.WARN, f"last sync failed ({standing.failed}); {good}", remedy)
     if standing.watch:
         return Finding(probe, Verdict.WARN, f"{good}; {standing.watch}", standing.remedy)
     # The source's own syncs report whether the variable is set where they run.
-    can = f"not tried, for {standing.unset} is not set here" if standing.unset else "can be read"
-    return Finding(probe, Verdict.OK, f"{can}; {good}")
+    result = f"not tested, because {standing.unset} is not set here" if standing.unset else "can be read"
+    return Finding(probe, Verdict.OK, f"{result}; {good}")
 
 
 def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
@@ -213,19 +215,19 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
     for consent in found:
         probe, give = f"consent {consent.source}", f"catchment consent give {consent.source}"
         said = {
-            "asked": (Verdict.WARN, f"nobody has agreed to {consent.scope}, so nothing is read", give),
-            "expired": (Verdict.WARN, f"ended for {consent.scope}, so nothing is read", give),
-            "withdrawn": (Verdict.OK, f"{consent.scope} was withdrawn and deleted; nothing is read", ""),
+            "asked": (Verdict.WARN, f"no consent to read {consent.scope}", give),
+            "expired": (Verdict.WARN, f"expired for {consent.scope}; not read", give),
+            "withdrawn": (Verdict.OK, f"withdrawn for {consent.scope}; data deleted", ""),
             "purging": (
                 Verdict.FAIL,
-                f"{consent.scope} was withdrawn and is not all deleted",
+                f"withdrawn for {consent.scope}; deletion incomplete",
                 f"catchment consent revoke {consent.source}",
             ),
         }.get(consent.state)
         if said is None and consent.expires is not None:
             left = consent.expires - now
             soon = left < _SOON
-            said = (Verdict.WARN if soon else Verdict.OK, f"ends in {_span(left)}", give if soon else "")
+            said = (Verdict.WARN if soon else Verdict.OK, f"expires in {_span(left)}", give if soon else "")
         if said is not None:
             finding = Finding(probe, *said)
             findings[probe] = max(findings.get(probe, finding), finding, key=lambda f: list(Verdict).index(f.verdict))
@@ -244,10 +246,10 @@ def _released(source: str, jobs: list[int]) -> Finding:
     numbers = ", ".join(map(str, jobs[:_JOBS_NAMED])) + (", …" if len(jobs) > _JOBS_NAMED else "")
     one = len(jobs) == 1
     said = (
-        f"{'1 job was' if one else f'{len(jobs)} jobs were'} claimed {RELEASED_OFTEN} times or more and never finished"
+        f"{'1 job was' if one else f'{len(jobs)} jobs were'} claimed at least {RELEASED_OFTEN} times without finishing"
         f" ({'job' if one else 'jobs'} {numbers})"
     )
-    remedy = f"see why: catchment jobs show {jobs[0]}; then: catchment sync {source} --wait"
+    remedy = f"see catchment jobs show {jobs[0]}; then: catchment sync {source} --wait"
     return Finding(f"jobs {source}", Verdict.WARN, said, remedy)
 
 

@@ -24,8 +24,8 @@ _DIGEST_BYTES = 16
 """Size of the digest that precedes each stored value."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MEANINGS = {
-    sqlite3.SQLITE_FULL: "The disk is full, so nothing was written; make room and try again",
-    sqlite3.SQLITE_BUSY: "The cache is in use by another process; try again",
+    sqlite3.SQLITE_FULL: "cache: the disk is full; make room and try again",
+    sqlite3.SQLITE_BUSY: "cache: in use by another process; try again",
 }
 
 _KEYS = "SELECT CAST(key AS BLOB) FROM entries"
@@ -88,7 +88,7 @@ class Cache:
                 self._throw_away()
                 return work(self._opened())
             except sqlite3.Error as error:
-                remedy = "The cache cannot be read or written; check the disk and the owner of cache.db"
+                remedy = "cache: cannot be read or written; check the disk and the owner of cache.db"
                 raise HomeUnavailable(_MEANINGS.get(_kind(error), remedy)) from error
 
     def _opened(self) -> sqlite3.Connection:

@@ -48,16 +48,14 @@ def parse(text: str) -> Window:
         # 24:00 is a common notation for the end of a day.
         start, end = time(numbers[0], numbers[1]), time(numbers[2] % 24 if numbers[3] == 0 else numbers[2], numbers[3])
     except (IndexError, ValueError):
-        raise BadInput(
-            f"{text!r} is not a blackout window; write it like '22:00-06:00 mon-fri Europe/Berlin'"
-        ) from None
+        raise BadInput(f"{text!r}: not a blackout window; example: '22:00-06:00 mon-fri Europe/Berlin'") from None
     days, zone = frozenset(range(7)), None
     if rest and rest[0].lower()[:3] in _DAYS:
         days = _days(rest.pop(0))
     if rest:
         zone = _zone(rest.pop(0))
     if rest:
-        raise BadInput(f"{' '.join(rest)!r} is too much in a blackout window; write hours, days, zone, in this order")
+        raise BadInput(f"{' '.join(rest)!r} : not expected in a blackout window; write hours, days, time zone")
     return Window(start, end, days, zone)
 
 
@@ -82,7 +80,7 @@ def _days(text: str) -> frozenset[int]:
     for part in text.lower().split(","):
         first, _, last = part.partition("-")
         if first not in _DAYS or (last and last not in _DAYS):
-            raise BadInput(f"{part!r} is not a day of the week; write them like mon, mon-fri or sat,sun")
+            raise BadInput(f"{part!r}: not a day of the week; examples: mon, mon-fri, sat,sun")
         begin, end = _DAYS.index(first), _DAYS.index(last or first)
         days |= {day % 7 for day in range(begin, end + 1 if end >= begin else end + 8)}
     return frozenset(days)
@@ -92,4 +90,4 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise BadInput(f"{name!r} is not a time zone; write it like Europe/Berlin") from None
+        raise BadInput(f"{name!r}: not a time zone; example: Europe/Berlin") from None

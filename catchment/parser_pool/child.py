@@ -156,7 +156,7 @@ def _attempt(memory: _Memory, function: bytes, task: bytes) -> tuple[bytes, byte
         memory.lift()
         return ERROR, _failure(error)
     if len(result) > MAX_RESULT:
-        too_large = ResourceExhausted(f"its result is larger than {MAX_RESULT >> 20} MB; split the file")
+        too_large = ResourceExhausted(f"the result is larger than {MAX_RESULT >> 20} MB; split the file")
         return ERROR, pickle.dumps((too_large, ""))
     return RESULT, result
 
@@ -170,7 +170,7 @@ def _resolve(reference: bytes) -> Callable[[Any], object]:
 def _failure(error: BaseException) -> bytes:
     trace = describe(error)
     if isinstance(error, (MemoryError, RecursionError)) or getattr(error, "errno", None) == errno.ENOMEM:
-        error = ResourceExhausted("it needs more memory than limits.memory_mb allows; raise it if the file is worth it")
+        error = ResourceExhausted("needs more memory than limits.memory_mb allows; raise the limit if necessary")
     elif not isinstance(error, CatchmentError):
         error = Unexpected.of(error)
     error.__cause__ = error.__context__ = error.__traceback__ = None

@@ -26,9 +26,9 @@ from catchment.settings import Limits
 T = TypeVar("T")
 R = TypeVar("R")
 
-_CLOSED = "the parser processes were stopped; run it again"
-_ABANDONED = "the work was abandoned; run it again"
-_NO_START = "no parser process can be started; free some memory or raise the limit of processes, then run it again"
+_CLOSED = "the parser processes were stopped; try again"
+_ABANDONED = "the parser was abandoned; try again"
+_NO_START = "no parser process can be started; free some memory or raise the process limit, then try again"
 _FAILED_STARTS = 3
 STARTING_SECONDS = START_SECONDS * _FAILED_STARTS
 """Time until a pool in which no process starts reports it."""
@@ -161,7 +161,7 @@ class ParserPool:
                     was_ready = process.is_ready
                     if process.missing_module:
                         name = process.missing_module
-                        error = Unexpected(f"the parser process cannot import {name}; install the program anew")
+                        error = Unexpected(f"the parser process cannot import {name}; reinstall Catchment")
                         return
                 failed_starts = 0 if was_ready else failed_starts + 1
                 if not was_ready:

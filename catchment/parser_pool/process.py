@@ -244,7 +244,7 @@ class Process:
             start, end = position + child.FRAME.size, position + child.FRAME.size + length
             if kind not in child.KINDS or length > child.MAX_RESULT + 65_536:
                 self._received.clear()
-                self._condemn(ProcessKilled("it garbled its parser process's connection; leave the file out"))
+                self._condemn(ProcessKilled("the parser process sent invalid data; exclude the file"))
                 break
             if end > len(self._received):
                 break
@@ -339,21 +339,21 @@ class Process:
         if any(words in self._last_words for words in _OUT_OF_MEMORY):
             return _too_big(limits)
         if self._exit_code is None:
-            how = "was lost together with the one that started it"
+            how = "exited with its parent process"
         elif self._exit_code < 0:
             number = -self._exit_code
             name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-            how = f"was ended by {name}" + (" (the kernel does that when memory runs out)" if name == "SIGKILL" else "")
+            how = f"was terminated by {name}" + (
+                " (which the kernel sends when memory runs out)" if name == "SIGKILL" else ""
+            )
         else:
-            how = f"ended by itself with status {self._exit_code}"
-        return ProcessKilled(f"its parser process {how}; if it happens again, leave the file out")
+            how = f"exited with status {self._exit_code}"
+        return ProcessKilled(f"the parser process {how}; if this repeats, exclude the file")
 
 
 def _timed_out(limit: str, seconds: float) -> TimedOut:
-    return TimedOut(f"it was not done within {seconds:g} s; raise limits.{limit} if the file only needs longer")
+    return TimedOut(f"not finished within {seconds:g} s; raise limits.{limit} if the file needs longer")
 
 
 def _too_big(limits: Limits) -> ResourceExhausted:
-    return ResourceExhausted(
-        f"it needs more than {limits.memory_mb} MB of memory; raise limits.memory_mb if the file is worth it"
-    )
+    return ResourceExhausted(f"needs more than {limits.memory_mb} MB of memory; raise limits.memory_mb if necessary")

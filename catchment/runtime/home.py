@@ -39,7 +39,9 @@ class Home:
         configured = os.environ.get("CATCHMENT_HOME")
         if configured and "?" in configured:
             # A database URL would treat the rest of the path as options.
-            raise BadInput("CATCHMENT_HOME has a question mark, after which no database is found; rename the folder")
+            raise BadInput(
+                "CATCHMENT_HOME: contains a question mark, which database addresses do not allow; rename the folder"
+            )
         try:
             if configured:
                 return cls(Path(configured).expanduser().absolute())
@@ -48,7 +50,7 @@ class Home:
             return cls(base_folder("XDG_DATA_HOME", ".local/share") / "catchment")
         except RuntimeError:
             raise BadInput(
-                "the home folder of this user, or of the one after the ~, is not known; set CATCHMENT_HOME to a full path"
+                "CATCHMENT_HOME: unknown home folder of the user; set CATCHMENT_HOME to a full path"
             ) from None
 
     def make(self) -> Home:
@@ -70,12 +72,11 @@ class Home:
 
     def _refuse_what_cannot_work(self) -> None:
         if CONTROL.search(str(self.path)):
-            raise BadInput("the path of CATCHMENT_HOME contains a control character; rename the folder")
+            raise BadInput("CATCHMENT_HOME: contains a control character; rename the folder")
         length = len(os.fsencode(os.path.realpath(self.path)))
         if length > _LONGEST:
             raise BadInput(
-                f"the path of CATCHMENT_HOME is {length} bytes long, and SQLite opens no database there; "
-                f"choose a path of at most {_LONGEST}"
+                f"CATCHMENT_HOME: a path of {length} bytes is too long for SQLite; choose a path of at most {_LONGEST}"
             )
         try:
             is_link = stat.S_ISLNK(self.path.lstat().st_mode)
@@ -86,16 +87,16 @@ class Home:
                 raise BadInput(f"CATCHMENT_HOME is {what} correct the path")
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
-                raise BadInput("a name in the path of CATCHMENT_HOME is too long for its disk; shorten it") from None
+                raise BadInput("CATCHMENT_HOME: a name is too long for the disk; shorten it") from None
             if error.errno == errno.ENOTDIR:
-                raise BadInput("a file in the path of CATCHMENT_HOME is no folder; correct the path") from None
+                raise BadInput("CATCHMENT_HOME: a part of the path is not a folder; correct the path") from None
         for folder in (self.path, self.prefect, self.run, self.logs, self.plans):
             # The code that needs the folder reports that it is missing or unreadable.
             with suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
                     if _never_ends(entry):
                         name = Path(entry.path).relative_to(self.path)
-                        raise BadInput(f"{name} in CATCHMENT_HOME is a pipe or a device, not a file; move it away")
+                        raise BadInput(f"CATCHMENT_HOME: {name} is a pipe or a device, not a file; move it away")
 
     @property
     def database_url(self) -> str:

@@ -25,7 +25,7 @@ def _from_the_top(reference: str) -> str:
     scheme, _, place = reference.partition(":")
     if scheme == "file" and not expanded(Path(place)).is_absolute():
         # The process that reads the file may have another working directory.
-        raise ValueError("a secret's file is named by its full path, such as file:/home/me/password or file:~/password")
+        raise ValueError("secret file: not a full path; use file:/home/me/password or file:~/password")
     return reference
 
 
@@ -42,7 +42,7 @@ def resolve(reference: str) -> str:
     scheme, _, place = reference.partition(":")
     secret = _READERS[scheme](place)
     if not secret:
-        raise LoginFailed(f"the secret {scheme}:… is empty; put it where its reference leads to")
+        raise LoginFailed(f"secret {scheme}:…: empty; store it where the reference points")
     return secret
 
 
@@ -76,7 +76,7 @@ def _variable(name: str) -> str:
         return os.environ[name]
     except KeyError:
         remedy = "set it before `catchment up`, so that every sync has it"
-        raise LoginFailed(f"the variable {name} is not set where the source is read; {remedy}") from None
+        raise LoginFailed(f"secret env:{name}: variable not set; {remedy}") from None
 
 
 def _file(place: str) -> str:
@@ -85,12 +85,12 @@ def _file(place: str) -> str:
         # Without O_NONBLOCK, opening a pipe would wait for its writer.
         with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise LoginFailed(f"the file of the secret, {path.name}, is not a regular file; correct its path")
+                raise LoginFailed(f"secret file {path.name}: not a regular file; correct its path")
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise LoginFailed(f"others may read the file of the secret; chmod 600 {path.name}")
+                raise LoginFailed(f"secret file {path.name}: readable by others; chmod 600 {path.name}")
             return file.read(_LONGEST).strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise LoginFailed(f"the file of the secret, {path.name}, cannot be read; correct its path or mode") from error
+        raise LoginFailed(f"secret file {path.name}: not readable; correct its path or mode") from error
 
 
 def _replace_file(path: Path, secret: str) -> bool:
@@ -104,7 +104,7 @@ def _library() -> Any:
     try:
         return import_module("keyring")
     except ModuleNotFoundError:
-        raise LoginFailed("keyring: needs the package keyring; pip install keyring, or use env: or file:") from None
+        raise LoginFailed("keyring: package not installed; pip install keyring, or use env: or file:") from None
 
 
 def _replace_in_keyring(place: str, secret: str) -> bool:
@@ -123,14 +123,14 @@ def _keyring(place: str) -> str:
     try:
         found: str | None = keyring.get_password(service, user)
     except keyring.errors.KeyringError as error:
-        raise LoginFailed("the keyring cannot be opened; unlock it, or use env: or file:") from error
+        raise LoginFailed("keyring: cannot be opened; unlock it, or use env: or file:") from error
     if found is None:
-        raise LoginFailed("the keyring has no such entry; keyring set SERVICE USER")
+        raise LoginFailed("keyring: no such entry; keyring set SERVICE USER")
     return found
 
 
 def _block(_place: str) -> str:
-    raise LoginFailed("block: is known to a running sync only; use env:, file: or keyring: to check a source by hand")
+    raise LoginFailed("block: only available while Catchment runs; start it with `catchment up --detach`")
 
 
 _READERS: dict[str, Callable[[str], str]] = {"env": _variable, "file": _file, "keyring": _keyring, "block": _block}

@@ -125,7 +125,7 @@ class FairQueue:
 
     def _begin(self, share: Share) -> bool:
         if share not in self._members:
-            raise StaleLease("the sync has ended; the next one takes up what is left")
+            raise StaleLease("the sync has ended; the next sync continues")
         now = self._settle()
         if not (share.left > 0 and share.holds_until > now):
             if share not in self._waiting:

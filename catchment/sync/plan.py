@@ -95,7 +95,9 @@ class Plan:
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
         """Parse the fields that a sync needs from the output of `to_json`. Raises BadInput if it is not a plan."""
-        wrong = BadInput("this is no plan of this version of Catchment; make one with `catchment plan NAME --out FILE`")
+        wrong = BadInput(
+            "plan: not a plan of this version of Catchment; make one with `catchment plan NAME --out FILE`"
+        )
         try:
             fields = orjson.loads(data)
             source, made = str(fields["source"]), datetime.fromisoformat(fields["made"])
@@ -231,9 +233,9 @@ def load_plan(home: Home, name: str, source: str) -> Plan:
     try:
         plan = Plan.from_json((home.plans / f"{name}.json").read_bytes())
     except FileNotFoundError:
-        raise NotFound("the plan is not kept any more; make one with `catchment plan NAME --out FILE`") from None
+        raise NotFound("plan: expired; make a new one with `catchment plan NAME --out FILE`") from None
     if plan.source != source:
-        raise BadInput(f"this is a plan for {plan.source}; make one with `catchment plan {source} --out FILE`")
+        raise BadInput(f"plan: made for {plan.source}; make one with `catchment plan {source} --out FILE`")
     return plan
 
 

@@ -30,7 +30,7 @@ def scopes_of(connector: Connector) -> Mapping[str, str]:
     """Return the scopes that need consent, with descriptions. Empty if adding the source is the consent."""
     if isinstance(connector, Guarded):
         return connector.scopes()
-    return {WHOLE: "everything that it is set to read"} if isinstance(connector, Paced) else {}
+    return {WHOLE: "all configured data"} if isinstance(connector, Paced) else {}
 
 
 class Permit:

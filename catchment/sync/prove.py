@@ -53,22 +53,22 @@ class Flaw(StrEnum):
 
 
 _FLAWS = {
-    PlannedAction.ADD: (Flaw.MISSING, "the ledger does not know it"),
-    PlannedAction.RETURN: (Flaw.MISSING, "it is back at the source"),
-    PlannedAction.CHANGE: (Flaw.STALE, "it is another at the source"),
-    PlannedAction.MOVE: (Flaw.STALE, "it lay elsewhere"),
-    PlannedAction.RELABEL: (Flaw.STALE, "what the listing says of it changed"),
-    PlannedAction.SKIP: (Flaw.STALE, "it is not wanted any more"),
-    PlannedAction.DELETE: (Flaw.GHOST, "it is gone at the source"),
-    PlannedAction.HOLD: (Flaw.GHOST, "it is gone at the source, and its deletion is held"),
-    PlannedAction.FAIL: (Flaw.UNREADABLE, "it cannot be looked at"),
+    PlannedAction.ADD: (Flaw.MISSING, "unknown to the ledger"),
+    PlannedAction.RETURN: (Flaw.MISSING, "restored at the source"),
+    PlannedAction.CHANGE: (Flaw.STALE, "changed at the source"),
+    PlannedAction.MOVE: (Flaw.STALE, "moved"),
+    PlannedAction.RELABEL: (Flaw.STALE, "listed attributes changed"),
+    PlannedAction.SKIP: (Flaw.STALE, "no longer selected"),
+    PlannedAction.DELETE: (Flaw.GHOST, "deleted at the source"),
+    PlannedAction.HOLD: (Flaw.GHOST, "deleted at the source, deletion held"),
+    PlannedAction.FAIL: (Flaw.UNREADABLE, "cannot be listed"),
 }
 
 
-_QUEUED = "it is in the queue"
-_WHY_LOST = "the library does not have what the ledger says"
-_WHY_DAMAGED = "its passages are not those of its text"
-_WHY_ALTERED = "its text is not that of a fresh parse"
+_QUEUED = "queued"
+_WHY_LOST = "missing in the library"
+_WHY_DAMAGED = "chunks differ from the text"
+_WHY_ALTERED = "text differs from a fresh parse"
 _SAMPLE = 200
 _SAMPLE_AT_ONCE = 20
 """Number of items whose text and bytes are in memory at once."""

@@ -121,9 +121,7 @@ def _wait_for_sync(ledger: Ledger, source: Source) -> None:
     ledger.syncs.close_dead(process.alive)
     while (last := ledger.syncs.last(source.id)) is not None and last.outcome is None:
         if time.monotonic() > deadline:
-            raise TryAgain(
-                f"consent to {source.name} is withdrawn, and its sync has not ended yet; purge with the same command again"
-            )
+            raise TryAgain(f"{source.name}: consent withdrawn, but its sync is still running; repeat the command")
         time.sleep(_LOOK_SECONDS)
         ledger.syncs.close_dead(process.alive)
 

@@ -56,7 +56,7 @@ def only_sync(url: str, source: str) -> Iterator[None]:
     """
     with _lock:
         if (url, source) in _syncing:
-            raise TryAgain("A sync of this source is already running; try again when it has ended")
+            raise TryAgain("a sync of this source is already running; try again later")
         _syncing.add((url, source))
     try:
         yield

@@ -171,7 +171,7 @@ def test_a_consent_that_ends_soon_is_announced(cli: Cli, mail: Path) -> None:
     set_consent(mail, "mail", datetime.now(UTC) + timedelta(days=3))
     assert "mail: consent expires in 2 d; renew it" in cli("status").out
     findings = {row["probe"]: row for row in cli("doctor", "--json").json["findings"]}
-    assert (findings["consent mail"]["verdict"], findings["consent mail"]["said"]) == ("warn", "ends in 2 d")
+    assert (findings["consent mail"]["verdict"], findings["consent mail"]["said"]) == ("warn", "expires in 2 d")
 
 
 def test_taking_it_back_deletes_everything_and_prints_the_proof(filled: Path, cli: Cli) -> None:

@@ -122,8 +122,8 @@ def test_doctor_names_jobs_that_are_released_again_and_again(home: Home) -> None
         ledger.queue.release(ledger.queue.claim(source.id, 10, owner=identity()).token)
     [finding] = doctor._jobs(home)
     assert (finding.probe, finding.verdict) == ("jobs notes", WARN)
-    assert finding.said == "7 jobs were claimed 6 times or more and never finished (jobs 1, 2, 3, 4, 5, …)"
-    assert finding.remedy == "see why: catchment jobs show 1; then: catchment sync notes --wait"
+    assert finding.said == "7 jobs were claimed at least 6 times without finishing (jobs 1, 2, 3, 4, 5, …)"
+    assert finding.remedy == "see catchment jobs show 1; then: catchment sync notes --wait"
 
 
 def test_a_clock_that_the_server_does_not_share_is_told(server: Standin, filled: Path) -> None:

@@ -231,9 +231,12 @@ def test_a_secret_that_is_set_for_the_running_system_alone_is_no_failure(
 ) -> None:
     monkeypatch.setattr(checks, "running", lambda home: (found := running(home)) and replace(found, pid=1))
     found = mail("env:OF_THE_SYSTEM_ALONE")
-    assert (found["verdict"], "not tried, for OF_THE_SYSTEM_ALONE is not set here" in found["said"]) == ("ok", True)
+    assert (found["verdict"], "not tested, because OF_THE_SYSTEM_ALONE is not set here" in found["said"]) == (
+        "ok",
+        True,
+    )
 
 
 def test_a_secret_that_is_not_set_for_the_running_system_fails(mail: Callable[[str], dict[str, Any]]) -> None:
     found = mail("env:OF_NOBODY")
-    assert (found["verdict"], "OF_NOBODY is not set" in found["said"]) == ("fail", True)
+    assert (found["verdict"], "OF_NOBODY: variable not set" in found["said"]) == ("fail", True)

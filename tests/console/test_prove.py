@@ -37,7 +37,7 @@ def test_a_source_is_proved_and_what_differs_is_queued(
     said = cli("prove", "papers", "--repair")
     assert said.code == 0 and "differing items queued; process them with `catchment sync papers`" in said.out
     assert cli("prove", "papers", "--json").json["findings"] == [
-        {"flaw": "waiting", "item": "weir.md", "why": "it is in the queue"}
+        {"flaw": "waiting", "item": "weir.md", "why": "queued"}
     ]
     asked: list[object] = []
     monkeypatch.setattr("console.session.running", object)

@@ -40,15 +40,15 @@ def test_the_disk_warns_below_5_gb_and_fails_when_it_is_full(
 def test_a_home_that_is_not_there_is_a_failure_of_the_disk(tmp_path: Path) -> None:
     found = status.disk(tmp_path / "unmounted")
     assert found.verdict is FAIL
-    assert "makes it" in found.remedy and "mount" in found.remedy, "it may be the first time, or the disk"
+    assert "create it" in found.remedy and "mount" in found.remedy, "it may be the first time, or the disk"
 
 
 def test_a_ledger_that_is_whole_is_ok_and_a_damaged_one_fails_with_the_remedy(home: Home) -> None:
     assert status.ledger(home.database_url, None, NOW).verdict is OK
     Ledger.open(home.database_url).close()
-    assert status.ledger(home.database_url, None, NOW).said == "opens; not checked yet (upkeep does it once a day)"
+    assert status.ledger(home.database_url, None, NOW).said == "OK; integrity check runs daily (none yet)"
     assert status.ledger(home.database_url, LastCheck(ago(hours=3), 0), NOW).said.endswith(
-        "every invariant held 3 h ago"
+        "integrity check passed 3 h ago"
     )
     assert status.ledger(home.database_url, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
     (home.path / "ledger.db").write_bytes(b"this was a ledger\n" * 1000)
@@ -75,9 +75,9 @@ def test_the_server_is_up_and_answers_or_fails(running: bool, answers: bool, ver
 @pytest.mark.parametrize(
     ("plan", "verdict", "said"),
     [
-        (SchedulePlan(0, 0, None, ()), OK, "no run is planned"),
-        (SchedulePlan(2, 9, NOW + timedelta(minutes=4), ()), OK, "next run is in 4 min"),
-        (SchedulePlan(2, 9, None, (ago(seconds=50),)), OK, "keeps up"),
+        (SchedulePlan(0, 0, None, ()), OK, "no run planned"),
+        (SchedulePlan(2, 9, NOW + timedelta(minutes=4), ()), OK, "next run in 4 min"),
+        (SchedulePlan(2, 9, None, (ago(seconds=50),)), OK, "on time"),
         (SchedulePlan(2, 9, None, (ago(seconds=70), ago(minutes=9))), WARN, "2 runs are late, the oldest by 9 min"),
         (SchedulePlan(2, 0, None, ()), WARN, "no run is planned"),
     ],
@@ -96,7 +96,7 @@ def test_a_worker_that_is_silent_for_90_seconds_fails(heard: datetime | None, ve
 
 def test_the_worker_tells_how_many_runs_it_lets_live() -> None:
     fewer = Places("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, waiting=2, runs=("run",))
-    said = "online; 1 running, 2 waiting, 1 at once (of 4: processor 90%, memory 50% in use)"
+    said = "online; 1 running, 2 waiting, at most 1 at once (reduced from 4: processor 90%, memory 50% in use)"
     assert status.worker(NOW, fewer, NOW).said == said
 
 
@@ -143,7 +143,7 @@ def standing(**more: object) -> SourceHealth:
             Finding(
                 "source notes",
                 WARN,
-                "the last sync did not finish (crashed); last good sync 3 min ago",
+                "last sync failed (crashed); last good sync 3 min ago",
                 "catchment sync notes --wait",
             ),
         ),

@@ -42,7 +42,7 @@ def test_home_that_is_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.M
         ("file", "is a file, not a folder"),
         ("link", "is a link to a folder that is not there"),
         ("nowhere", "is a link to a folder that is not there"),
-        ("file/home", "a file in the path"),
+        ("file/home", "a part of the path is not a folder"),
     ):
         monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / name))
         with pytest.raises(BadInput, match=problem):
@@ -53,11 +53,11 @@ def test_home_that_is_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.M
 def test_pipe_or_device_in_the_home_is_refused_with_its_name(home: Home, name: str) -> None:
     assert Home.default() == home
     os.mkfifo(home.path / name)
-    with pytest.raises(BadInput, match=f"^{name} in CATCHMENT_HOME is a pipe"):
+    with pytest.raises(BadInput, match=f"^CATCHMENT_HOME: {name} is a pipe"):
         Home.default()
     (home.path / name).unlink()
     (home.path / name).symlink_to("/dev/zero")
-    with pytest.raises(BadInput, match=f"^{name} in CATCHMENT_HOME is a pipe"):
+    with pytest.raises(BadInput, match=f"^CATCHMENT_HOME: {name} is a pipe"):
         Home.default()
 
 
@@ -90,10 +90,10 @@ def test_longest_path_of_a_home_works_and_a_longer_one_is_refused(
         database.execute("CREATE TABLE runs (id INTEGER)")
     for path in (f"{longest}y", f"/{'y' * 300}/{'y' * 300}"):
         monkeypatch.setenv("CATCHMENT_HOME", path)
-        with pytest.raises(BadInput, match=r"is \d{3} bytes long.* at most 480$"):
+        with pytest.raises(BadInput, match=r"\d{3} bytes is too long.* at most 480$"):
             Home.default()
     monkeypatch.setenv("CATCHMENT_HOME", f"/{'y' * 300}")
-    with pytest.raises(BadInput, match=r"^a name in the path of CATCHMENT_HOME is too long"):
+    with pytest.raises(BadInput, match=r"^CATCHMENT_HOME: a name is too long"):
         Home.default()
 
 

@@ -142,7 +142,7 @@ def test_a_deep_plan_sees_an_edit_that_kept_size_and_time(papers: Papers, monkey
 def test_a_plan_is_kept_for_its_own_source_only(papers: Papers) -> None:
     name = save_plan(papers.home, _written(papers.plan()))
     assert load_plan(papers.home, name, "papers").said == frozenset()
-    with pytest.raises(BadInput, match="plan for papers"):
+    with pytest.raises(BadInput, match="made for papers"):
         load_plan(papers.home, name, "notes")
     with pytest.raises(NotFound):
         load_plan(papers.home, "0" * 16, "papers")
@@ -150,7 +150,7 @@ def test_a_plan_is_kept_for_its_own_source_only(papers: Papers) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"catchment_plan": 99}', b'{"catchment_plan": 1, "source": 3}'])
 def test_what_is_no_plan_is_refused(home: Home, data: bytes) -> None:
-    with pytest.raises(BadInput, match="no plan"):
+    with pytest.raises(BadInput, match="not a plan"):
         save_plan(home, data)
 
 

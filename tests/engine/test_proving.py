@@ -119,7 +119,7 @@ def test_deep_proof_finds_text_that_a_fresh_parse_does_not_give(papers: Papers) 
     assert papers.prove().holds and papers.ledger.check(deep=True) == []
     proven = papers.prove(deep=True)
     assert (found(proven), proven.texts) == ({"2.md": "damaged"}, 5)
-    assert proven.findings[0].why == "its text is not that of a fresh parse"
+    assert proven.findings[0].why == "text differs from a fresh parse"
     papers.repair(proven)
     papers.sync()
     assert papers.prove(deep=True).holds

@@ -233,7 +233,7 @@ def test_a_sync_that_does_not_end_is_told_and_what_it_may_do_is_nothing(
 ) -> None:
     monkeypatch.setattr("catchment.sync.revoke._SYNC_ENDS_SECONDS", 0.2)
     with open_sync(home, folders["mine"], "mine", Policy(), Priority.NORMAL) as sync:
-        with pytest.raises(TryAgain, match="same command again"):
+        with pytest.raises(TryAgain, match="repeat the command"):
             purge(home, ledger, mine)
         assert sync.discover().listed == 0
         sync.finish("cancelled")

@@ -41,16 +41,16 @@ def test_pipe_or_device_as_a_secret_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "password", 0o600)
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("password", "zero"):
-        with pytest.raises(LoginFailed, match=f"{name}, is not a regular file"):
+        with pytest.raises(LoginFailed, match=f"{name}: not a regular file"):
             secret_references.resolve(f"file:{tmp_path / name}")
 
 
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("env:NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE is not set"),
-        ("file:/no/such/place/password", "the file of the secret, password, cannot be read"),
-        ("env:EMPTY", "is empty"),
+        ("env:NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE: variable not set"),
+        ("file:/no/such/place/password", "secret file password: not readable"),
+        ("env:EMPTY", ": empty"),
     ],
 )
 def test_what_is_not_there_is_a_refused_login_with_the_remedy(
@@ -126,14 +126,14 @@ def test_a_secret_that_cannot_be_replaced_is_told_so(tmp_path: Path) -> None:
     for reference in ("env:MAIL_TOKEN", "block:mail", f"file:{tmp_path}/gone/token", f"file:{tmp_path}/folder"):
         assert not secret_references.replace(reference, "battery staple")
     assert list(tmp_path.iterdir()) == [tmp_path / "folder"], "the secret is left nowhere else"
-    with pytest.raises(LoginFailed, match="cannot be read"), secret_references.alone(f"file:{tmp_path}/gone/token"):
+    with pytest.raises(LoginFailed, match="not readable"), secret_references.alone(f"file:{tmp_path}/gone/token"):
         pass
 
 
 def test_blocks_are_read_by_whoever_knows_how(monkeypatch: pytest.MonkeyPatch) -> None:
     # Another test of this process may have said how.
     monkeypatch.setattr(secret_references, "_READERS", secret_references._READERS | {"block": secret_references._block})
-    with pytest.raises(LoginFailed, match="use env:, file: or keyring:"):
+    with pytest.raises(LoginFailed, match="only available while Catchment runs"):
         secret_references.resolve("block:mail")
     secret_references.read_blocks_with(lambda name: f"the secret of {name}")
     assert secret_references.resolve("block:mail") == "the secret of mail"

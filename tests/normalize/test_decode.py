@@ -172,7 +172,7 @@ def test_the_encoding_of_a_source_counts_where_the_text_does_not_tell(name: str,
 
 @pytest.mark.parametrize("name", ["nonsense", "rot13", "punycode", "unicode_escape", "zlib", "windows-9999"])
 def test_a_source_refuses_what_is_not_an_encoding_of_text(name: str) -> None:
-    with pytest.raises(ValidationError, match="not an encoding of text"):
+    with pytest.raises(ValidationError, match="not a text encoding"):
         LocalFilesSettings(root=Path("/"), encoding=name)
 
 

@@ -57,7 +57,7 @@ def test_four_accidents_in_a_batch_of_two_hundred_leave_196_results(pool: Parser
     [
         ("raise", Reason.UNKNOWN, "ValueError"),
         ("refuse", Reason.PARSE_ERROR, "it is not a PDF"),
-        ("wait_for_host", Reason.CONNECTOR_ERROR, "api.example.org asks to wait 30 s"),
+        ("wait_for_host", Reason.CONNECTOR_ERROR, "api.example.org: rate limit; retry in 30 s"),
         ("exit_python", Reason.UNKNOWN, "SystemExit"),
         ("recurse", Reason.RESOURCE_EXHAUSTED, "limits.memory_mb"),
         ("swell", Reason.RESOURCE_EXHAUSTED, "limits.memory_mb"),
@@ -68,7 +68,7 @@ def test_four_accidents_in_a_batch_of_two_hundred_leave_196_results(pool: Parser
         ("segfault", Reason.PROCESS_KILLED, "SIGSEGV"),
         ("leave", Reason.PROCESS_KILLED, "status 0"),
         ("close_everything", Reason.PROCESS_KILLED, "status 1"),
-        ("garble", Reason.PROCESS_KILLED, "garbled"),
+        ("garble", Reason.PROCESS_KILLED, "invalid data"),
     ],
 )
 def test_an_accident_has_its_own_reason_and_harms_no_neighbour(

@@ -123,7 +123,7 @@ def test_closing_ends_a_run_and_every_process(tmp_path: Path) -> None:
     pid = wait_for_number(tmp_path / "a")
     pool.close()
     thread.join()
-    assert [str(error) for error in ended] == ["the parser processes were stopped; run it again"]
+    assert [str(error) for error in ended] == ["the parser processes were stopped; try again"]
     assert is_gone(pid)
     assert processes() == []
     with pytest.raises(TryAgain):
@@ -215,7 +215,7 @@ def test_an_abandoned_call_frees_its_tasks_and_wakes_its_caller(pool: ParserPool
     pids = [wait_for_number(path) for path in tmp_path.iterdir()]
     abandoned.set()
     thread.join()
-    assert errors == ["the work was abandoned; run it again"]
+    assert errors == ["the parser was abandoned; try again"]
     assert dict(pool.run(jobs.double, [1, 2], Limits())) == {0: 2, 1: 4}
     until(lambda: all(is_gone(pid) for pid in pids))
 

@@ -56,7 +56,7 @@ def test_invalid_location_is_rejected(typed: str) -> None:
         ({}, "--secret password=env:VARIABLE"),
         ({"password": "env:P", "token": "env:T"}, "exactly one of"),
         ({"password": "hunter2"}, "pattern"),
-        ({"password": "file:secrets/ada"}, "file is named by its full path"),
+        ({"password": "file:secrets/ada"}, "secret file: not a full path"),
         ({"password": "env:P", "ca_file": "authority.pem"}, "ca_file must be a full path"),
         ({"refresh_token": "env:R"}, "requires client_id and token_url"),
         ({"refresh_token": "env:R", "client_id": "c", "token_url": "http://example.org/t"}, "https"),
