@@ -1,4 +1,4 @@
-"""Whatever command a document names, there is one of that name with those options."""
+"""Commands, options and links that the documents name exist."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from console.main import application
 
 PROJECT = Path(__file__).parents[2]
 DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+LINKED = [*DOCUMENTS, PROJECT / "CONTRIBUTING.md", PROJECT / "CHANGELOG.md"]
 _NAMED = re.compile(r"`(catchment [^`]+)`|^(?:\$ )?(catchment [^#\n]+)", re.MULTILINE)
 ROOT = typer.main.get_command(application())
 
@@ -53,3 +54,35 @@ def test_a_command_that_is_not_there_is_found_out() -> None:
     assert wrong(["sources", "ad"]) == "ad"
     assert wrong(["status", "--verbose"]) == "--verbose"
     assert wrong(["sources", "add", "obsidian", "~/Vault", "--name", "notes"]) is None
+
+
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a document."""
+    headings = _HEADING.findall(document.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken(document: Path) -> list[str]:
+    """The links of a document that lead to no file or heading of the project."""
+    links = _LINK.findall(document.read_text(encoding="utf-8"))
+    targets = [(document.parent / file if file else document, anchor) for file, anchor in links]
+    return [
+        f"{target.name}#{anchor}"
+        for target, anchor in targets
+        if not target.exists() or (anchor and anchor not in anchors(target))
+    ]
+
+
+@pytest.mark.parametrize("document", LINKED, ids=lambda path: path.name)
+def test_links_of_a_document_lead_to_files_and_headings(document: Path) -> None:
+    assert broken(document) == []
+
+
+def test_broken_link_is_reported(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text("# Title\n\n[a](page.md#title) [b](#tile) [c](other.md) [d](https://example.org/x.md)\n")
+    assert broken(document) == ["page.md#tile", "other.md#"]
