@@ -1,4 +1,7 @@
-"""The health of this home: asks the server, the worker, the watcher and the sources; the answer as a page of the UI."""
+"""The checks of `catchment health`: server, scheduler, worker, watcher and sources; and the health artifact in the UI.
+
+The verdicts and their wording are in `catchment.status`. Rarer problems are checked by `deployments.health.doctor`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ T = TypeVar("T")
 
 
 def examine(home: Home) -> list[Finding]:
-    """Ask every probe. Takes ten seconds at most for each source that does not answer, all of them at once."""
+    """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
     findings = [status.disk(home.path), status.ledger(home.database_url, status.last_check(home), now)]
     changes = transition(home)
@@ -46,8 +49,8 @@ def examine(home: Home) -> list[Finding]:
     try:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError as error:
-        said, _, remedy = str(error).partition("; ")
-        return [*findings, Finding("sources", Verdict.FAIL, said, remedy or "catchment config validate")]
+        problem, _, remedy = str(error).partition("; ")
+        return [*findings, Finding("sources", Verdict.FAIL, problem, remedy or "catchment config validate")]
     watched = watch_status.read(home) if state else None
     if state:
         findings.append(status.watcher(sum(entry.watch for entry in entries), watched is not None))
@@ -58,7 +61,7 @@ def examine(home: Home) -> list[Finding]:
 
 
 def publish(state: Running, findings: list[Finding]) -> None:
-    """Show the findings in the UI, in place of those before: one artifact, however often. Raises TryAgain."""
+    """Write the findings to the health artifact of the UI, and replace the previous ones. Raises TryAgain."""
     shown = {"data": table(findings, datetime.now(UTC)), "description": f"Health: {status.worst(findings)}"}
     with api(state) as client:
         before = {"artifacts": {"key": {"any_": [_KEY]}}, "sort": "CREATED_DESC", "limit": 1}
@@ -81,12 +84,12 @@ def table(findings: list[Finding], now: datetime) -> str:
 
 
 def _as_text(cell: str) -> str:
-    """Return a cell in which Markdown finds no markup: a message may contain the name of a folder."""
+    """A table cell without Markdown markup: a message may contain the name of a folder."""
     return _MARKUP.sub(r"\\\g<0>", " ".join(cell.splitlines()))
 
 
 def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
-    """What only a server that answers can tell."""
+    """The checks that need the server's answers."""
     try:
         with api(state, timeout=5) as client:
             plan, heard = _plan(client, now), _heard(client)
@@ -105,7 +108,7 @@ def _plan(client: Client, now: datetime) -> SchedulePlan:
         "limit": _PAGE,
     }
     runs = _filter(client, "flow_runs", query)
-    # Two runs of one source never go on at once: the second waits by design, and is not late.
+    # A second run of a source waits for the first (AwaitingConcurrencySlot). That run is not late.
     due = [_moment(run["next_scheduled_start_time"]) for run in runs if run["state_name"] in ("Scheduled", "Late")]
     moments = [moment for moment in due if moment is not None]
     coming = [moment for moment in moments if moment > now]
@@ -113,7 +116,7 @@ def _plan(client: Client, now: datetime) -> SchedulePlan:
 
 
 def _heard(client: Client) -> datetime | None:
-    """When a worker of our pool last reported."""
+    """The time of the latest heartbeat of a worker of our pool."""
     workers = _filter(client, f"work_pools/{POOL}/workers", {})
     beats = [_moment(worker["last_heartbeat_time"]) for worker in workers]
     return max((beat for beat in beats if beat is not None), default=None)
@@ -131,12 +134,12 @@ def _moment(text: str | None) -> datetime | None:
 def _standings(
     home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None, *, elsewhere: bool
 ) -> list[SourceHealth]:
-    # What is set for `up` need not be set for who asks, a cron line for one.
+    # A variable that is set for `up` may be unset for this caller, such as a cron job.
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
     unasked: dict[str, CatchmentError | None] = dict.fromkeys((*_unread(home, entries), *unset))
     probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unasked}
     reached = unasked | within(_PROBE_SECONDS, probers)
-    # A ledger that cannot be read is told by its own probe.
+    # Another check reports a ledger that cannot be read.
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
         return [_standing(entry, known.get(entry.name), ledger, reached, watched, unset) for entry in entries]
@@ -144,14 +147,14 @@ def _standings(
 
 
 def _unset(entry: SourceEntry) -> str | None:
-    """The variable with a secret of the source that is not set in this process; None if there is none."""
+    """The first environment variable with a secret of the source that this process lacks; None if all are set."""
     kept = (value for value in entry.settings.model_dump().values() if isinstance(value, str))
     names = (value.removeprefix(_VARIABLE) for value in kept if value.startswith(_VARIABLE))
     return next((name for name in names if name not in os.environ), None)
 
 
 def _unread(home: Home, entries: tuple[SourceEntry, ...]) -> set[str]:
-    """The sources that may not even be asked whether they answer; `catchment doctor` says why."""
+    """The sources without consent, which are not even probed. `catchment doctor` reports the consents."""
     from connectors import connector_class
 
     said: dict[str, list[bool]] = {}
@@ -181,7 +184,7 @@ def _standing(
     failed = None if ended is None or fine else ended.error or ended.outcome
     watch = watched.get(entry.name) if watched and entry.watch else None
     badly = watch is not None and watch.state is not Watching.WATCHING
-    silent = SourceUnavailable(f"it does not answer within {_PROBE_SECONDS:.0f} s; see whether its disk is there")
+    silent = SourceUnavailable(f"no answer within {_PROBE_SECONDS:.0f} s; check that its disk is connected")
     return SourceHealth(
         entry.name,
         source.state if source else "paused" if entry.paused else "active",
@@ -209,7 +212,7 @@ def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:
 
 
 def within(seconds: float, calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-    """What calls that were made side by side returned in time; one that hangs is left behind, and left out."""
+    """Return the results of calls made in parallel. A call that takes longer is abandoned, and missing from the result."""
     answers: dict[str, T] = {}
 
     def take(name: str, call: Callable[[], T]) -> None:

@@ -1,4 +1,4 @@
-"""The examination behind `catchment doctor`: what may go wrong soon or went wrong unseen, with what mends it."""
+"""The checks of `catchment doctor`: hidden and upcoming problems, each with its remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deployments.watch import status as watch_status
 
 
 def examine(home: Home) -> list[Finding]:
-    """Examine the machine, this home, and what the server remembers if it is up. Changes nothing."""
+    """Check the machine, this home and, if the server is running, its runs and slots. Changes nothing."""
     state = running(home)
     entries, findings = _entries(home)
     findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
@@ -36,7 +36,7 @@ def examine(home: Home) -> list[Finding]:
 
 
 def mend(home: Home) -> None:
-    """Clear away what is left over, where that can do no harm; may be called again. Raises TryAgain."""
+    """Remove leftover files and release leaked slots, where that is safe. Idempotent. Raises TryAgain."""
     leftovers.remove_files(home)
     if state := running(home):
         leftovers.release_slots(state)
@@ -46,12 +46,12 @@ def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:
     try:
         return SourcesFile.load(home.sources_file).entries, []
     except CatchmentError as error:
-        said, _, remedy = str(error).partition("; ")
-        return (), [Finding("sources", Verdict.FAIL, said, remedy or "catchment config validate")]
+        problem, _, remedy = str(error).partition("; ")
+        return (), [Finding("sources", Verdict.FAIL, problem, remedy or "catchment config validate")]
 
 
 def _consents(home: Home) -> list[Finding]:
-    # A ledger that cannot be read, or is not there yet, is told by its own probe.
+    # `catchment health` reports a ledger that is missing or cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
         return status.consents(ledger.consents.all(), datetime.now(UTC))
     return []

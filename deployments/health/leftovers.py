@@ -1,4 +1,4 @@
-"""What an end that nobody expected left behind: files and processes, runs and slots in Prefect. Found, and cleared away."""
+"""Leftovers of a crash: files, processes, and runs and concurrency slots in Prefect. Finds them, and removes some."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MEND = "catchment doctor --mend"
 _ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 _SLOT = "deployment:"
 _OURS = ("deployments.",)
-"""How the modules begin that run as processes."""
+"""Prefixes of the modules that run as our processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A limit of the server that counts more runs than there are."""
+    """A concurrency limit of the server that counts more slots than runs."""
 
     id: str
     taken: int
@@ -41,7 +41,7 @@ class Leak:
 
 
 def files(home: Home) -> Finding:
-    """Whether a file in `run` speaks of a process that is gone."""
+    """Whether `run` has files of processes that no longer exist."""
     if stale := _stale(home):
         said = f"{', '.join(path.name for path in stale)}: left by a process that has exited; harmless"
         return Finding("locks", Verdict.WARN, said, _MEND)
@@ -49,7 +49,7 @@ def files(home: Home) -> Finding:
 
 
 def remove_files(home: Home) -> None:
-    """Remove the files of processes that are gone; may be called again."""
+    """Remove the files of processes that no longer exist. Idempotent."""
     for path in _stale(home):
         path.unlink(missing_ok=True)
 
@@ -57,16 +57,16 @@ def remove_files(home: Home) -> None:
 def _stale(home: Home) -> list[Path]:
     if starting(home) is not None:
         return []
-    said = {
+    recorded = {
         state_file(home): running(home),
         status.report_file(home): status.read(home),
         home.run / "worker.json": Places.read(home),
     }
-    return [path for path, found in said.items() if found is None and path.exists()]
+    return [path for path, state in recorded.items() if state is None and path.exists()]
 
 
 def processes(home: Home, pids: Iterable[int]) -> Finding:
-    """Whether processes of this home live although nothing is up. `pids` are those of this home."""
+    """Whether processes of this home remain while Catchment is not running. `pids` are the processes of this home."""
     left = sorted(pids)
     if running(home) is not None or not left:
         return Finding("processes", Verdict.OK, "none left over")
@@ -78,7 +78,7 @@ def processes(home: Home, pids: Iterable[int]) -> Finding:
 
 
 def by_home() -> dict[Path, list[int]]:
-    """The processes of this user that serve a home, by the home: supervisors, servers, workers, watchers and runs."""
+    """The pids of this user's Catchment processes (supervisors, servers, workers and runners), by home."""
     found: dict[Path, list[int]] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -89,7 +89,7 @@ def by_home() -> dict[Path, list[int]]:
 
 
 def in_prefect(home: Home, state: Running) -> list[Finding]:
-    """Whether the server counts runs that no process executes, or slots that no run holds. Raises TryAgain."""
+    """Whether the server counts runs without a process, or slots without a run. Raises TryAgain."""
     with api(state) as client:
         active, leaks = _active(client), _leaks(client)
     found = [_runs(Places.read(home), active)]
@@ -103,14 +103,14 @@ def in_prefect(home: Home, state: Running) -> list[Finding]:
 
 
 def release_slots(state: Running) -> None:
-    """Release the concurrency slots that no run holds; may be called again. Raises TryAgain."""
+    """Release the concurrency slots that no run holds. Idempotent. Raises TryAgain."""
     with api(state) as client:
         for leak in _leaks(client):
             client.patch(f"/v2/concurrency_limits/{leak.id}", json={"active_slots": leak.used}).raise_for_status()
 
 
 def _runs(places: Places | None, active: list[dict[str, Any]]) -> Finding:
-    """Whether the worker executes every run that the server has believed active for a while."""
+    """Whether the worker executes every run that the server has counted as active for a minute."""
     now = datetime.now(UTC)
     if places is not None and not places.is_current(now):
         said = "the worker cannot record which runs it executes, so dead runs are not detected"
@@ -134,13 +134,13 @@ def _active(client: Client) -> list[dict[str, Any]]:
 
 
 def _leaks(client: Client) -> list[Leak]:
-    """Looks twice: between the two questions of one look a run may end."""
+    """The limits with too many slots in two counts: a run may finish between the two requests of one count."""
     first, second = _counted(client), _counted(client)
     return [leak for id_, leak in second.items() if id_ in first and leak.taken > leak.used]
 
 
 def _counted(client: Client) -> dict[str, Leak]:
-    """The limits that count too many, by their ids."""
+    """The limits with more slots than active runs, by ID."""
     limits = [limit for limit in everything(client, "v2/concurrency_limits", {}) if limit["name"].startswith(_SLOT)]
     active = everything(client, "flow_runs", {"flow_runs": {"state": {"type": {"any_": list(_ACTIVE)}}}})
     used = Counter(run["deployment_id"] for run in active)

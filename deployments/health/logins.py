@@ -1,4 +1,4 @@
-"""How long the logins by OAuth2 last, for `catchment doctor`: by the token itself, or by what the last sync was told."""
+"""When the OAuth2 logins expire, for `catchment doctor`: read from the token itself, or from the last sync's record."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from deployments.server.running import Running
 from deployments.sources.sources_file import SourceEntry
 
 _SOON = timedelta(days=7)
-_ANEW = "allow the access anew, and put the new refresh token where the old one was"
-_FRESH = "see that the program which keeps the token fresh is running"
+_ANEW = "authorize the access again, and replace the old refresh token by the new one"
+_FRESH = "check that the program that renews the token is running"
 
 
 def examine(home: Home, entries: Iterable[SourceEntry], state: Running | None) -> list[Finding]:
-    """When each login by OAuth2 ends, and what to do about it. `state`: the server, which may keep tokens, if it is up."""
+    """Report when each OAuth2 login expires, and the remedy. `state`: the server, if it is running; it may hold tokens."""
     accounts = {entry.name: entry.settings for entry in entries if isinstance(entry.settings, ImapSettings)}
     mine = {name: settings for name, settings in accounts.items() if settings.uses_tokens}
     if not mine:
@@ -43,40 +43,38 @@ def _of_token(name: str, reference: str) -> Finding:
     try:
         ends = expiry_of(resolve(reference))
     except CatchmentError as error:
-        said, _, remedy = str(error).partition("; ")
-        # What is set for `up` need not be set here, and blocks are known to a server that is up and answers.
+        problem, _, remedy = str(error).partition("; ")
+        # A variable that is set for `up` may be unset here, and reading a block needs a running server.
         elsewhere = reference.startswith(("env:", "block:"))
         verdict = Verdict.OK if elsewhere else Verdict.FAIL
-        return Finding(
-            "logins", verdict, f"the token of {name} cannot be looked at: {said}", "" if elsewhere else remedy
-        )
+        return Finding("logins", verdict, f"{name}: cannot read the token: {problem}", "" if elsewhere else remedy)
     return _finding(name, ends, timedelta(), _FRESH)
 
 
 def _of_refresh_token(name: str, standing: TokenExpiry) -> Finding:
     if not standing.kept:
-        said = f"the provider of {name} gave a new refresh token, which cannot be kept where the old one is"
-        return Finding("logins", Verdict.WARN, said, "keep it by file: or keyring:, and see that it may be written")
+        problem = f"{name}: the provider issued a new refresh token, which could not be stored in place of the old one"
+        return Finding("logins", Verdict.WARN, problem, "store it as file: or keyring:, and make that writable")
     return _finding(name, standing.ends, _SOON, _ANEW)
 
 
 def _finding(name: str, ends: datetime | None, soon: timedelta, remedy: str) -> Finding:
     # The first and the last year may have no local time.
     if ends is None or ends.year in (1, 9999):
-        return Finding("logins", Verdict.OK, f"nobody says when the login of {name} ends")
+        return Finding("logins", Verdict.OK, f"{name}: the expiry of the login is unknown")
     left = ends - datetime.now(UTC)
     moment = f"{ends.astimezone():%Y-%m-%d %H:%M}"
     if left <= timedelta():
         remedy = f"{remedy}; then catchment sources resume {name}"
-        return Finding("logins", Verdict.FAIL, f"the login of {name} ended on {moment}", remedy)
-    said = f"the login of {name} ends on {moment}"
-    return Finding("logins", Verdict.WARN, said, remedy) if left < soon else Finding("logins", Verdict.OK, said)
+        return Finding("logins", Verdict.FAIL, f"{name}: the login expired on {moment}", remedy)
+    expiry = f"{name}: the login expires on {moment}"
+    return Finding("logins", Verdict.WARN, expiry, remedy) if left < soon else Finding("logins", Verdict.OK, expiry)
 
 
 def _marks(home: Home, names: Container[str]) -> dict[str, str]:
-    """What the last sync of each source was told of its login."""
+    """The state of each source's login that its last sync recorded."""
     found = {}
-    # `catchment health` says what is wrong with a ledger; without one, nothing was synced yet.
+    # `catchment health` reports an unreadable ledger. Without a ledger, no source was synced yet.
     with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
         for source in ledger.sources.all():
             if source.name in names:

@@ -1,4 +1,4 @@
-"""What the machine gives Catchment, examined for `catchment doctor`: limits, disks, clocks, room, versions, the port."""
+"""The checks of `catchment doctor` on the machine: inotify limits, disks, clocks, disk usage, versions and the port."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from deployments.watch.rules import FolderRules
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _COUNTED_SECONDS = 5.0
 _SKEW = 2.0
-"""Seconds that two clocks may differ: some file systems keep whole seconds."""
+"""Seconds that two clocks may differ: some file systems store whole seconds."""
 _LARGE_WAL = 1_000_000_000
 _LARGE_PREFECT = 2_000_000_000
 _LOCK = Path(__file__).parents[2] / "requirements.lock"
@@ -40,10 +40,10 @@ _SET_CLOCK = "sudo timedatectl set-ntp true"
 
 
 def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[str, int]) -> Finding:
-    """Whether this user may watch every folder of the sources.
+    """Whether this user may watch every folder of the watched sources.
 
-    `needed` folders are to be watched, of which the watcher watches `ours`; `used` watches and `instances` has this user in
-    all. `limits` are what the system allows (`max_user_watches`, `max_user_instances`).
+    `needed`: folders of the sources, of which the watcher watches `ours`. `used` and `instances`: the inotify watches and
+    instances of this user in all. `limits`: the system's `max_user_watches` and `max_user_instances`.
     """
     watches, most = limits.get("max_user_watches"), limits.get("max_user_instances")
     if watches is None or most is None:
@@ -62,7 +62,7 @@ def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[s
 
 
 def inotify_limits() -> dict[str, int]:
-    """What this system allows each user; empty where it has no inotify."""
+    """The inotify limits for each user; empty if the system has no inotify."""
     limits = {}
     for name in ("max_user_watches", "max_user_instances"):
         with contextlib.suppress(OSError, ValueError):
@@ -71,10 +71,10 @@ def inotify_limits() -> dict[str, int]:
 
 
 def inotify_used() -> tuple[int, int]:
-    """How many folders and files the processes of this user watch, and with how many instances."""
+    """The numbers of inotify watches and instances of this user's processes."""
     watches = instances = 0
     for process in Path("/proc").glob("[0-9]*"):
-        # Processes end meanwhile, and those of others may not be looked into.
+        # A process may exit meanwhile, and those of other users are not readable.
         with contextlib.suppress(OSError):
             if process.stat().st_uid != os.getuid():
                 continue
@@ -82,13 +82,13 @@ def inotify_used() -> tuple[int, int]:
                 with contextlib.suppress(OSError):
                     if str(link.readlink()) == "anon_inode:inotify":
                         instances += 1
-                        told = (process / "fdinfo" / link.name).read_text()
-                        watches += sum(line.startswith("inotify wd:") for line in told.splitlines())
+                        info = (process / "fdinfo" / link.name).read_text()
+                        watches += sum(line.startswith("inotify wd:") for line in info.splitlines())
     return watches, instances
 
 
 def folders(home: Home, entries: Iterable[SourceEntry]) -> int:
-    """How many folders the watched sources have; of a tree too large to walk in seconds, those that were counted."""
+    """Number of folders in the watched sources. Stops counting after five seconds."""
     deadline = time.monotonic() + _COUNTED_SECONDS
     counted = 0
     for entry in entries:
@@ -111,7 +111,7 @@ def _watched(root: Path, rules: FolderRules) -> Iterator[None]:
 
 
 def disks(home: Home, entries: Iterable[SourceEntry]) -> list[Finding]:
-    """Whether the state, or a watched source, is on another computer's disk."""
+    """Whether the home, or a watched source without a schedule, is on a network disk."""
     found = []
     if kind := network_disk(home.path):
         said = f"the home folder is on {kind}, where databases get damaged"
@@ -130,18 +130,18 @@ def disks(home: Home, entries: Iterable[SourceEntry]) -> list[Finding]:
 
 
 def clocks(home: Home, state: Running | None) -> Finding:
-    """Whether the clocks of this process, its disk and the server agree, and time has not gone back."""
+    """Whether the clocks of this process, the home's disk and the server agree, and the clock was not set back."""
     try:
         with tempfile.NamedTemporaryFile(dir=home.run) as file:
             skew = os.fstat(file.fileno()).st_mtime - time.time()
     except FileNotFoundError:
-        skew = 0.0  # There is no home yet.
+        skew = 0.0  # The home does not exist yet.
     except OSError as error:
         said = f"the disk of the home folder cannot be written: {error.strerror}"
         return Finding("clock", Verdict.FAIL, said, "make room, or restore write permission")
     if abs(skew) > _SKEW:
-        said = f"the clock of the disk differs by {skew:+.0f} s; a changed file may seem unchanged"
-        return Finding("clock", Verdict.WARN, said, f"{_SET_CLOCK}, here and where the disk is")
+        problem = f"the clock of the disk differs by {skew:+.0f} s; changed files may seem unchanged"
+        return Finding("clock", Verdict.WARN, problem, f"{_SET_CLOCK}, here and on the computer with the disk")
     if state is not None and abs(skew := _server_skew(state)) > _SKEW:
         said = f"the clock of the server differs by {skew:+.0f} s; runs start at the wrong time"
         return Finding("clock", Verdict.WARN, said, f"{_SET_CLOCK}; catchment down; catchment up --detach")
@@ -152,7 +152,7 @@ def clocks(home: Home, state: Running | None) -> Finding:
 
 
 def _server_skew(state: Running) -> float:
-    """How many seconds the server's clock is ahead, to the second; 0 when it does not say."""
+    """Seconds that the server's clock is ahead, in whole seconds; 0 if its response has no date."""
     with contextlib.suppress(TryAgain), api(state) as client:
         if date := client.get("/health").headers.get("date"):
             return (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
@@ -160,7 +160,7 @@ def _server_skew(state: Running) -> float:
 
 
 def _ahead(home: Home) -> float:
-    """How many seconds the newest sync began after now."""
+    """Seconds from now until the start of the newest sync; negative if it started in the past."""
     with contextlib.suppress(CatchmentError):
         ledger = Ledger.inspect(home.database_url)
         try:
@@ -172,7 +172,7 @@ def _ahead(home: Home) -> float:
 
 
 def growth(home: Home) -> list[Finding]:
-    """How large what is kept has become, beside the room that is left."""
+    """Whether the databases, the cache or the logs are too large for their disk."""
     sizes = {
         "ledger": _size(home.path.glob("ledger*.db*")),
         "Prefect": _size(home.prefect.rglob("*")),
@@ -199,22 +199,22 @@ def growth(home: Home) -> list[Finding]:
 def _size(files: Iterable[Path]) -> int:
     size = 0
     for file in files:
-        # Files come and go while this looks.
+        # Files may be removed meanwhile.
         with contextlib.suppress(OSError):
             size += file.stat().st_size if file.is_file() else 0
     return size
 
 
 def versions(home: Home) -> list[Finding]:
-    """Whether what is installed is what Catchment needs and was tested with, and of one version with the ledger."""
+    """Whether the installed packages have the required and tested versions, and the ledger fits this program."""
     found = []
     try:
         Ledger.inspect(home.database_url).close()
     except SchemaMismatch as error:
-        said, _, remedy = str(error).partition("; ")
-        found.append(Finding("versions", Verdict.FAIL, said, remedy))
+        problem, _, remedy = str(error).partition("; ")
+        found.append(Finding("versions", Verdict.FAIL, problem, remedy))
     except CatchmentError:
-        # `catchment health` says what is wrong with it.
+        # `catchment health` reports other problems of the ledger.
         pass
     if not (installed := version("prefect")).startswith(TRIED_PREFECT):
         said = f"the worker was tested with Prefect {TRIED_PREFECT}x, but {installed} is installed"
@@ -236,12 +236,12 @@ def versions(home: Home) -> list[Finding]:
 
 
 def _needed() -> dict[str, Requirement]:
-    wanted = (Requirement(line) for line in requires("catchment") or ())
-    return {one.name: one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})}
+    parsed = (Requirement(line) for line in requires("catchment") or ())
+    return {each.name: each for each in parsed if each.marker is None or each.marker.evaluate({"extra": ""})}
 
 
 def _locked() -> dict[str, str]:
-    """The versions that are pinned, where the project lies beside its lock."""
+    """The pinned versions; empty if the lock file is not installed beside the project."""
     if not _LOCK.exists():
         return {}
     pairs = (line.split(" ")[0].partition("==") for line in _LOCK.read_text(encoding="utf-8").splitlines())
@@ -249,7 +249,7 @@ def _locked() -> dict[str, str]:
 
 
 def port(home: Home, is_up: bool, others: Mapping[Path, Any]) -> Finding:
-    """Whether the port of this home is its own. `others` are the homes that are up besides this one."""
+    """Whether another program uses this home's port. `others` are the other homes with running processes."""
     number = kept_port(home)
     if number is None:
         return Finding("port", Verdict.OK, "none assigned yet; a free port will be used")

@@ -1,6 +1,6 @@
-"""The health of this home in the Prefect UI: `python -m deployments.health.page` examines it once and publishes the result.
+"""The health page in the Prefect UI: `python -m deployments.health.page` runs the checks once and publishes the result.
 
-Exits with 1 if something does not work, or could not be published.
+Exits with 1 if a check fails, or the result could not be published.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deployments.server.running import running
 
 
 def main() -> int:
-    """Refresh the page; 0 if everything works."""
+    """Run and publish the checks. Returns 0 if all pass."""
     become_child("health")
     home = Home.default()
     findings = examine(home)

@@ -1,5 +1,5 @@
-"""Watches the folders of the sources that ask for it, and has a source synced soon after a change.
+"""Watch the folders, mailboxes and clones of the sources and request a sync soon after a change.
 
-The watcher is a thread of the worker process. It only requests a sync, by an event that an automation of the Prefect server
-answers. The sync itself finds what changed, so a lost event costs time and never a file.
+The watcher is a thread of the worker process. It requests syncs only: it emits an event, which an automation of the Prefect
+server answers with a run. The sync itself finds the changes, so a lost event costs time and never a file.
 """

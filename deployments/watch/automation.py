@@ -1,4 +1,4 @@
-"""The automations that turn "a source changed" into a sync: one per watched source, kept on the server as code."""
+"""The automations that start a sync when a source changes: one per watched source, written by the watcher."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _TAG = "catchment-watch"
 
 
 def resource(name: str) -> str:
-    """What the event of a source is about."""
+    """The resource ID in the events of a source."""
     return f"catchment.source.{name}"
 
 
 def title(name: str) -> str:
-    """What the automation of a source is called in the UI."""
+    """The name of a source's automation in the UI."""
     return f"Sync {name} when it changes"
 
 
 def ensure(running: Running, entries: Collection[SourceEntry]) -> dict[str, str]:
-    """Make the server's automations those of these sources, and no others; the deployment of each, by source name.
+    """Make the server's automations match these sources. Returns the ID of each source's deployment, by source name.
 
-    A source that is not deployed gets none yet. May be called again: what is right already is not touched, and one that was
-    switched off in the UI stays off. Raises TryAgain when the server does not answer.
+    A source that is not deployed yet gets no automation. Idempotent. An automation that was disabled in the UI stays disabled.
+    Raises TryAgain if the server does not answer.
     """
     with api(running) as client:
         deployments = {entry.name: found for entry in entries if (found := _deployment(client, entry))}
@@ -80,7 +80,7 @@ def _automation(entry: SourceEntry, deployment: str) -> dict[str, Any]:
 
 
 def _says(there: Any, written: Any) -> bool:
-    """Whether what is on the server says all that is written; it adds defaults and ids of its own."""
+    """Whether the server's automation has all written values. The server adds defaults and IDs to them."""
     if isinstance(written, dict):
         return isinstance(there, dict) and all(
             key in there and _says(there[key], value) for key, value in written.items() if key != "enabled"

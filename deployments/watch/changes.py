@@ -1,4 +1,4 @@
-"""The changed paths that no sync has taken yet: recorded by the watcher, taken by the worker when it starts a run.
+"""The changed paths that no sync has read yet: recorded by the watcher, taken by the worker when it starts a run.
 
 They are hints, kept in memory only: a sync without a hint compares the whole source.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 import threading
 
 _MOST_PATHS = 1_000
-"""Changed paths of one source up to which each is kept; beyond, the next sync compares everything."""
+"""Paths kept for one source; beyond that number the next sync compares everything."""
 
 
 class ChangedPaths:
-    """The changes of all sources. Every method may be called from any thread."""
+    """The changed paths of all sources. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._paths: dict[str, set[str] | None] = {}
 
     def add(self, source: str, path: str) -> None:
-        """Record that a path changed. It is relative to the root and spelled as `os` spells it."""
+        """Record a change. `path` is relative to the root, in the form that `os` functions return."""
         with self._lock:
             paths = self._paths.setdefault(source, set())
             if paths is not None:
@@ -28,7 +28,7 @@ class ChangedPaths:
                     self._paths[source] = None
 
     def add_all(self, source: str) -> None:
-        """Record that anything may have changed."""
+        """Record that any path may have changed."""
         with self._lock:
             self._paths[source] = None
 
@@ -44,6 +44,6 @@ class ChangedPaths:
             return source not in self._paths
 
     def forget(self, source: str) -> None:
-        """Drop what is recorded of a source that is no longer watched."""
+        """Drop the paths of a source that is no longer watched."""
         with self._lock:
             self._paths.pop(source, None)

@@ -1,4 +1,4 @@
-"""When a sync of a source is requested: a state machine without a clock, a thread or a file of its own.
+"""The state machine that decides when to request a sync of a source. It has no clock, thread or connection.
 
 The first change after a quiet period makes the source *due* at once (leading edge). Changes that follow make it due once more
 when the burst has been quiet, unless a sync has taken them by then (trailing edge). The event of a due source depends on the
@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 QUIET = 0.3
-"""Seconds without a change after which a burst is over."""
+"""Seconds without a change that end a burst."""
 LONGEST = 1.0
-"""Seconds from a change to its trailing edge, if the burst does not end before."""
+"""Seconds from a change to its trailing edge, if the burst does not end earlier."""
 LONGEST_BY_QUIET = 4.0
-"""The same as a multiple of the quiet period, for a source that sets its own."""
+"""The same for a source with its own quiet period, as a multiple of that period."""
 
 _FIRST_ANSWER, _LAST_ANSWER = 10.0, 900.0
 _RUNNING = (0.1, 2.0)
@@ -43,7 +43,7 @@ class DeploymentStatus:
 class Debounce:
     """The events of one source. All times are seconds of one monotonic clock.
 
-    The caller asks `wants_look` at `wake_at`, passes the server's answer to `looked`, and emits an event if that returns True.
+    The caller calls `wants_look` at `wake_at`, passes the server's answer to `looked`, and emits an event if that returns True.
     """
 
     def __init__(self, quiet: float | None = None, *, taken: Callable[[], bool] = lambda: False) -> None:
@@ -69,7 +69,7 @@ class Debounce:
         is_leading = now >= self._last + self._quiet
         self._last = now
         if self._due:
-            # The sync that is still to be requested will see this change, too. The pause since the latest look may be long.
+            # The sync that will be requested sees this change, too. The pause since the latest look may be long.
             if is_leading:
                 self._look_at = min(self._look_at, now + QUIET)
         elif is_leading:
@@ -78,15 +78,15 @@ class Debounce:
             self._uncovered_since = now
 
     def rescan(self, now: float) -> None:
-        """Record that anything may have changed: events were lost, or nobody watched for a while."""
+        """Record that any path may have changed: events were lost, or the source was not watched for a while."""
         self._become_due(now)
 
     def wake_at(self) -> float:
-        """The time of the next call of `wants_look`, unless a change comes first; infinity if the source is idle."""
+        """The time of the next call of `wants_look` if no change comes first; infinity if the source is idle."""
         return min(self._trailing_edge(), self._look_at)
 
     def wants_look(self, now: float) -> bool:
-        """Whether the runs of the source have to be read from the server now."""
+        """Whether to read the runs of the source from the server now."""
         if now >= self._trailing_edge():
             self._become_due(now)
         if now < self._look_at:
@@ -98,7 +98,7 @@ class Debounce:
         return True
 
     def looked(self, now: float, standing: DeploymentStatus) -> bool:
-        """Process the state of the source on the server. If True, emit the event now, and call `emitted` or `failed`."""
+        """Process the status of the source on the server. If True, emit the event now, and call `emitted` or `failed`."""
         if self._asked is not None and not self._is_answered(now, standing, self._asked):
             return False
         if not self._due:
@@ -117,7 +117,7 @@ class Debounce:
         return True
 
     def emitted(self, now: float, standing: DeploymentStatus) -> None:
-        """The server accepted the event. `standing`: the state passed to `looked` before."""
+        """Record that the server accepted the event. `standing`: the status passed to `looked` before."""
         self._due = False
         self._asked = standing
         self._answer_by = now + min(_FIRST_ANSWER * 2**self.unanswered, _LAST_ANSWER)
@@ -125,11 +125,11 @@ class Debounce:
         self._delay = 0.0
 
     def failed(self, now: float) -> None:
-        """The server did not answer; a due source stays due."""
+        """Record that the server did not answer; a due source stays due."""
         self._later(now, _DOWN)
 
     def _is_answered(self, now: float, standing: DeploymentStatus, asked: DeploymentStatus) -> bool:
-        """Whether the last event is settled: a run followed it, or it was lost and has to be emitted again."""
+        """Whether the last event is settled: a run followed it, or it was lost and will be emitted again."""
         if standing.newest != asked.newest:
             self.unanswered = 0
         elif now < self._answer_by:

@@ -1,4 +1,4 @@
-"""What can be told of the disk under a folder: whether it is a network's, and whether it is still the same one."""
+"""The disk under a folder: whether it is a network disk, and whether another disk was mounted in its place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from connectors.folders.file import file_system
 
-# statfs(2): the numbers of file systems whose files another computer may change without this kernel being told.
+# Magic numbers of statfs(2), for file systems on which another computer can change files without an inotify event.
 _NETWORK = {
     0x6969: "NFS",
     0x517B: "SMB",
@@ -25,12 +25,12 @@ _NETWORK = {
 
 
 def network_disk(path: Path) -> str | None:
-    """The name of the network file system that a path is on; None if it is on none, or if the system cannot tell."""
+    """The name of the network file system of a path; None for a local one, or if the system does not report it."""
     return _NETWORK.get(file_system(path) or 0)
 
 
 def same_disk(path: Path) -> tuple[int, int] | None:
-    """Differs once another disk or another folder is at the path; None when there is no folder."""
+    """Device and inode of a folder: they change when another disk or folder takes its path. None if there is no folder."""
     try:
         found = path.stat()
     except OSError:

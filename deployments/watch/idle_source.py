@@ -1,6 +1,6 @@
-"""One watched account of mail: a connection that waits for news of the inbox (IDLE), and how well that works.
+"""A watched mail account: an IDLE connection on the inbox, and how well it works.
 
-What it tells is a hint, as with folders: the sync finds what happened, in every folder.
+New mail in the inbox is a hint only. The sync compares every folder.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from deployments.watch.tree import Descriptor, Sign
 
 _FIRST_PAUSE, _LAST_PAUSE = 5.0, 600.0
 _LOOK_SECONDS = 30.0
-"""How often it is looked whether a secret that was refused is another one; the server is not asked for that."""
+"""Interval in which a refused secret is compared with the stored one; this does not contact the mail server."""
 _CONSENT_SECONDS = 10.0
-"""How often it is asked whether the account may be read."""
+"""Interval in which the account's consent is read from the ledger."""
 _INBOX = "INBOX"
 _ANSWERS_MISSED = 2
 
@@ -33,7 +33,7 @@ Tell = Callable[[str | Sign], None]
 
 
 class WatchedMailbox:
-    """An account from the moment that it is to be watched until `close`. All times are of one monotonic clock."""
+    """A mail account, watched from the first `check` until `close`. All times are of one monotonic clock."""
 
     def __init__(self, entry: SourceEntry, settings: ImapSettings, home: Home, tell: Tell) -> None:
         self.entry = entry
@@ -47,7 +47,7 @@ class WatchedMailbox:
         self._state = WatchState(Watching.LIMITED, "connecting", "none needed; the schedule finds changes")
 
     def check(self, now: float, _descriptor: Callable[[], Descriptor]) -> None:
-        """Begin to listen, if nobody does. May be called at any time."""
+        """Start the listening thread unless it runs; end its connection if consent was withdrawn."""
         if self._listener is None or not self._listener.is_alive():
             self._over.clear()
             self._listener = threading.Thread(target=self._listen, name=f"mail {self.entry.name}", daemon=True)
@@ -59,22 +59,22 @@ class WatchedMailbox:
                 self._connector.interrupt()
 
     def complete(self) -> None:
-        """Nothing: a connection that was lost is made again by itself."""
+        """Do nothing: the listening thread reconnects by itself."""
 
     def heard(self, now: float, sign: str | Sign) -> None:
-        """Take what the listener told."""
+        """Record new mail, or a lost connection."""
         if isinstance(sign, Sign):
             self.debounce.rescan(now)
         else:
             self.debounce.changed(now)
 
     def rebuild(self, now: float) -> None:
-        """Begin again: what happened meanwhile is not known."""
+        """Reconnect. Changes in the meantime are unknown."""
         self._connector.interrupt()
         self.debounce.rescan(now)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._over.set()
         self._connector.interrupt()
         if self._listener is not None:
@@ -82,14 +82,14 @@ class WatchedMailbox:
             self._listener = None
 
     def state(self) -> WatchState:
-        """How well the account is watched."""
+        """Return how well the account is watched."""
         if self.debounce.unanswered >= _ANSWERS_MISSED:
-            remedy = "see in the UI whether its automation is switched on, and `catchment doctor`"
-            return WatchState(Watching.LIMITED, "no sync begins after a change", remedy)
+            remedy = "check in the UI that its automation is enabled, and run `catchment doctor`"
+            return WatchState(Watching.LIMITED, "no sync starts after a change", remedy)
         return self._state
 
     def _listen(self) -> None:
-        """Wait for news, over and over; after trouble with a pause that grows, after a refused login for another secret."""
+        """Listen until `close`. Retry after a growing pause; after a refused login, once the secret has changed."""
         pause = _FIRST_PAUSE
         while not self._over.is_set():
             lost = self._state.state is not Watching.WATCHING
@@ -108,7 +108,7 @@ class WatchedMailbox:
                     self._state = WatchState(Watching.WATCHING, folders=1)
                     pause = _FIRST_PAUSE
                     if news or lost:
-                        # Nobody knows what happened while nobody listened.
+                        # After a lost connection the missed mail is unknown.
                         self._tell(_INBOX if news else Sign.LOST)
                         lost = False
             except LoginFailed as error:
@@ -123,13 +123,13 @@ class WatchedMailbox:
         self._connector.close()
 
     def _is_another(self, secret: str) -> bool:
-        """Whether the secret of the login is another one than this; not, while nobody can tell."""
+        """Whether the login's secret differs from `secret`; False if it cannot be read."""
         with suppress(CatchmentError):
             return self._connector.fingerprint_of_secret() != secret
         return False
 
     def _consented(self) -> bool:
-        """Whether a person agrees to have the account read now; not, where the ledger cannot tell."""
+        """Whether consent to read the account is given; False if the ledger cannot be read."""
         with suppress(CatchmentError), closing(Ledger.inspect(self._home.database_url)) as ledger:
             return ledger.consents.agreed(self.entry.name)
         return False

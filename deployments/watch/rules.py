@@ -1,4 +1,4 @@
-"""Which paths of a source count: what its connector lists, and the files that decide what it lists."""
+"""Which paths of a source trigger a sync: those that its connector lists, and the ignore files that decide the listing."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ class _Connector(Protocol):
 
 
 class WatchRules(Protocol):
-    """Which paths below the root of a source matter. They are relative to it, as the system spells them."""
+    """Which paths of a source matter. Paths are relative to the root, in the form that `os` functions return."""
 
     def watches(self, folder: str) -> bool:
-        """Whether a folder is to be watched, its own folder being so."""
+        """Whether to watch a folder whose parent is watched."""
         ...
 
     def counts(self, path: str) -> bool:
-        """Whether a change of this path may change what the source has."""
+        """Whether a change of this path can change the content of the source."""
         ...
 
     def decides(self, path: str) -> bool:
-        """Whether with a change of this path other files become wanted or unwanted."""
+        """Whether a change of this path can include or exclude other files."""
         ...
 
 
 class CloneRules:
-    """The rules of a clone of a repository, whose root is where git keeps it: only what was committed matters."""
+    """The rules of a git clone. The root is its git directory: only commits matter."""
 
     def watches(self, folder: str) -> bool:
-        """As `WatchRules.watches`: where git writes the names of commits."""
+        """True for the folders in which git writes the references."""
         first, *rest = folder.split("/")
         return first == "reftable" or (first == "refs" and rest[:1] in ([], ["heads"])) or _is_worktree(first, rest)
 
     def counts(self, path: str) -> bool:
-        """As `WatchRules.counts`. Git writes beside a file and renames."""
+        """True for references. Git writes a `.lock` file and renames it."""
         folder, _, name = path.rpartition("/")
         if not folder or folder.startswith("worktrees/"):
             return name in ("HEAD", "packed-refs")
         return self.watches(folder) and not name.endswith(".lock")
 
-    def decides(self, path: str) -> bool:  # noqa: ARG002 - of the protocol
-        """As `WatchRules.decides`: nothing does."""
+    def decides(self, path: str) -> bool:  # noqa: ARG002 - required by the protocol
+        """Always False."""
         return False
 
 
@@ -55,7 +55,7 @@ def _is_worktree(first: str, rest: list[str]) -> bool:
 
 
 class FolderRules:
-    """The rules of one source that is a folder. They are read from the disk at every question, as ignore files change."""
+    """The rules of a folder source. Ignore files are read again at every call, because they change."""
 
     def __init__(self, kind: str, settings: FolderSettings, home: Home) -> None:
         self._connector = cast(_Connector, connector_class(kind)(settings))
@@ -64,23 +64,23 @@ class FolderRules:
         self._own_state = own + "/" if not own.startswith("..") else None
 
     def watches(self, folder: str) -> bool:
-        """As `WatchRules.watches`."""
+        """Whether the connector lists the folder and it is not Catchment's own state."""
         if self._is_own(folder):
             return False
         try:
             return self._connector.why_not(folder) is None
         except OSError:
-            # A folder on the way may not be entered. The sync says what that means.
+            # A parent folder may not be entered. The sync reports the error.
             return True
 
     def counts(self, path: str) -> bool:
-        """As `WatchRules.counts`."""
+        """Whether the path is an ignore file, or listed by the connector."""
         return self.decides(path) or self.watches(path)
 
     def decides(self, path: str) -> bool:
-        """As `WatchRules.decides`: ignore files do."""
+        """Whether the path is an ignore file."""
         return path.rpartition("/")[2] in self._ignore_files
 
     def _is_own(self, path: str) -> bool:
-        """Whether a path is in Catchment's own state: each sync changes that, and would lead to the next without end."""
+        """Whether a path is in Catchment's own state. Each sync changes that state, and would trigger the next sync forever."""
         return self._own_state is not None and f"{path}/".startswith(self._own_state)

@@ -1,4 +1,4 @@
-"""The watcher's side of the server: how a source stands there, and the event that asks for a sync."""
+"""The watcher's access to the Prefect server: the status of a source's deployment, and the event that requests a sync."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
 from deployments.watch.debounce import DeploymentStatus
 
-# A worker may take a run up this long before its time.
+# A worker may start a run up to this long before its scheduled time.
 _AHEAD = timedelta(seconds=2)
-# One source has one run that goes on and few that wait; an older one is none of them.
+# A source has at most one run in progress and few that wait; older runs have finished.
 _RUNS = 10
 _WAITING = frozenset({"SCHEDULED"})
-# The worker has already taken the changed paths of a pending run: it may miss what changes now.
+# The worker has already taken the changed paths of a pending run, which may miss later changes.
 _GOES_ON = frozenset({"PENDING", "RUNNING", "CANCELLING", "PAUSED"})
 
 
 class Server:
-    """The server of a home, over one connection that is kept. Every call raises TryAgain when it does not answer."""
+    """The server of a home, over one persistent connection. Every call raises TryAgain if the server does not answer."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -34,7 +34,7 @@ class Server:
         self._open = contextlib.ExitStack()
 
     def look(self, kind: str, name: str) -> DeploymentStatus:
-        """How a source stands."""
+        """Return the status of a source's deployment."""
         answer = self._ask("GET", f"/deployments/name/sync-{kind}/{name}")
         if answer.is_missing:
             return DeploymentStatus(None)
@@ -56,7 +56,7 @@ class Server:
         )
 
     def emit(self, name: str) -> None:
-        """Report that a source changed, without paths. Raises TryAgain also while the system stops: the run would be killed."""
+        """Report that a source changed, without paths. Also raises TryAgain during shutdown, which would kill the run."""
         if self._state().stopping:
             raise TryAgain("Catchment is stopping; the next start compares every source")
         event = {
@@ -68,11 +68,11 @@ class Server:
         self._read(self._ask("POST", "/events", [event]))
 
     def ensure(self, entries: Collection[SourceEntry]) -> dict[str, str]:
-        """As `automation.ensure`."""
+        """Make the automations match the sources, as `automation.ensure`."""
         return automation.ensure(self._state(), entries)
 
     def close(self) -> None:
-        """Give up the connection; the next call makes another."""
+        """Close the connection; the next call opens another."""
         self._client = None
         self._open.close()
 

@@ -1,4 +1,4 @@
-"""One watched source: its folders, its way to the next sync, and how well it is watched."""
+"""A watched folder source: its watches, its changed paths, its `Debounce`, and how well it is watched."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Tell = Callable[[str | Sign], None]
 
 
 class WatchedSource:
-    """A source that is a folder, from the moment that it is to be watched. All times are of one monotonic clock."""
+    """A folder source, watched from the first `check` until `close`. All times are of one monotonic clock."""
 
     def __init__(self, entry: SourceEntry, root: Path, rules: WatchRules, changes: ChangedPaths, tell: Tell) -> None:
         self.entry = entry
@@ -48,12 +48,12 @@ class WatchedSource:
         self._network: str | None = None
         self._trouble: OSError | None = None
         self._judged: dict[str, bool] = {}
-        """Whether a path counts. A build may write thousands of files a second, the same again and again."""
+        """Cache of whether a path counts: a build may write the same thousands of files every second."""
 
     def check(self, now: float, descriptor: Callable[[], Descriptor]) -> None:
-        """Watch the root if it is there and is not watched yet; whenever that begins anew, everything may have changed.
+        """Watch the root if it exists and is not watched yet. Whenever watching starts, all files count as changed.
 
-        `descriptor` gives the inotify instance, or raises OSError. May be called at any time.
+        `descriptor` returns the inotify instance, or raises OSError.
         """
         self._judged.clear()
         disk = same_disk(self._root)
@@ -74,12 +74,12 @@ class WatchedSource:
             self.rescan(now)
 
     def complete(self) -> None:
-        """Watch also what could not be watched before, if there is any."""
+        """Retry the folders that could not be watched."""
         if self._tree is not None and (self._tree.exhausted or self._tree.unreadable):
             self._begin(self._tree)
 
     def heard(self, now: float, sign: str | Sign) -> None:
-        """Take what the tree told. `Sign.ROOT` is answered by a `check` soon after."""
+        """Process an event of the tree. After `Sign.ROOT` the caller calls `check` soon."""
         if sign is Sign.LOST:
             self.rebuild(now)
         elif sign is Sign.ROOT:
@@ -95,25 +95,25 @@ class WatchedSource:
             self.debounce.changed(now)
 
     def rebuild(self, now: float) -> None:
-        """Begin again: what happened meanwhile is not known."""
+        """Watch everything again. Changes in the meantime are unknown."""
         if self._tree is not None:
             self._tree.stop()
             self._begin(self._tree)
         self.rescan(now)
 
     def rescan(self, now: float) -> None:
-        """Anything may have changed."""
+        """Record that any file may have changed."""
         self._changes.add_all(self.entry.name)
         self.debounce.rescan(now)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         if self._tree is not None:
             self._tree.stop()
             self._tree = None
 
     def state(self) -> WatchState:
-        """How well the source is watched."""
+        """Return how well the source is watched."""
         if self._tree is None:
             return self._why_not_watched()
         folders = self._tree.folders
@@ -128,12 +128,12 @@ class WatchedSource:
             reason = f"on {self._network}, which does not report changes by other computers"
             remedy = "add a schedule; scheduled syncs find the changes"
         elif self.debounce.unanswered >= _ANSWERS_MISSED:
-            reason = "no sync begins after a change"
-            remedy = "see in the UI whether its automation is switched on, and `catchment doctor`"
+            reason = "no sync starts after a change"
+            remedy = "check in the UI that its automation is enabled, and run `catchment doctor`"
         return WatchState(Watching.LIMITED if reason else Watching.WATCHING, reason, remedy, folders)
 
     def _counts(self, path: str) -> bool:
-        """Whether a change of this path matters to a sync."""
+        """Whether a change of this path matters to a sync. Cached."""
         if (counts := self._judged.get(path)) is None:
             if len(self._judged) >= _JUDGED_KEPT:
                 self._judged.clear()

@@ -1,4 +1,4 @@
-"""What the watcher says of itself: one small file in the home's `run` folder, for `status` and `doctor`."""
+"""The watcher's report: a small file in the home's `run` folder, read by `status` and `doctor`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Watching(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """How a source is watched; `reason` and `remedy` are for a person, "" where all is well."""
+    """How a source is watched. `reason` and `remedy` are shown to the user; both are empty if it is watched completely."""
 
     state: Watching
     reason: str = ""
@@ -32,23 +32,23 @@ class WatchState:
 
 
 def write(home: Home, sources: Mapping[str, WatchState]) -> None:
-    """Say how each source is watched, by this process."""
+    """Write the report. `sources` are those that this process watches, by name."""
     said = {"watcher": identity(), "sources": {name: asdict(state) for name, state in sorted(sources.items())}}
     atomic_files.write(report_file(home), json.dumps(said, indent=1).encode())
 
 
 def read(home: Home) -> dict[str, WatchState] | None:
-    """How each source is watched, by name; None when no watcher lives."""
+    """Return how each source is watched, by name; None if no watcher is running."""
     try:
         said = json.loads(report_file(home).read_text(encoding="utf-8"))
         if not alive(said["watcher"]):
             return None
         return {name: WatchState(**{**one, "state": Watching(one["state"])}) for name, one in said["sources"].items()}
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        # A file of another version, or none.
+        # The report is missing, or was written by another version.
         return None
 
 
 def report_file(home: Home) -> Path:
-    """The file that the watcher keeps up to date while it runs."""
+    """The path of the report. The watcher updates it while it runs."""
     return home.run / "watch.json"

@@ -16,7 +16,7 @@ _STOP_SECONDS = 5.0
 
 
 class WatcherThread:
-    """One watcher at a time, and the changes that it recorded."""
+    """Runs one watcher at a time, and holds the changes that it recorded."""
 
     def __init__(self, home: Home, log: Logger) -> None:
         self.changes = ChangedPaths()
@@ -27,11 +27,11 @@ class WatcherThread:
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
 
     def start(self) -> None:
-        """Watch until `stop`. To be called once."""
+        """Start the thread. Call once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching, and wait for the end of the thread."""
+        """Stop watching, and wait up to five seconds for the thread."""
         self._stopped.set()
         if self._watcher is not None:
             self._watcher.stop()
@@ -64,5 +64,5 @@ class WatcherThread:
         try:
             write(self._home, dict.fromkeys(read(self._home) or {}, state))
         except OSError:
-            # A full disk, or a removed home. The log has the crash.
+            # The disk is full, or the home was removed. The log has the crash.
             return

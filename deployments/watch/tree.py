@@ -1,7 +1,7 @@
-"""The folders of one source under inotify: those that the source's rules want, new ones as they come.
+"""The inotify watches on the folders of one source: those that its rules include, and new folders when they appear.
 
-Made on watchdog's inotify descriptor and not on its observer: that one holds every rename back for half a second, also tells
-when a file is only read, watches folders that nobody wants, and keeps silent when the system's limits are reached.
+Uses watchdog's inotify descriptor and not its observer. The observer delays every rename by half a second, reports reads,
+watches excluded folders, and does not report that a system limit is reached.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ class Descriptor(Protocol):
 
 
 class Left(str):
-    """The path of a folder that was watched and is gone: no rule can tell any more that it was no file."""
+    """The path of a removed folder that was watched. Afterwards no rule can distinguish it from a file."""
 
     __slots__ = ()
 
 
 class Sign(Enum):
-    """What a tree tells besides the path of a change."""
+    """Events of a tree that have no path."""
 
     LOST = "events were lost"
     ROOT = "the root was deleted or unmounted"
 
 
 class WatchTree(WatchCallback):
-    """Watches a root and the wanted folders below it from `start` until `stop`.
+    """Watches a root and the included folders below it from `start` until `stop`.
 
     `tell` is called from another thread, with the path of each change relative to the root ("" for the root), or a `Sign`.
-    `wants` says whether a folder is to be watched. Links to folders are not followed.
+    `wants` returns whether to watch a folder. Links to folders are not followed.
     """
 
     def __init__(
@@ -82,17 +82,17 @@ class WatchTree(WatchCallback):
         self._folders: dict[bytes, tuple[WatchDescriptor, CallbackId]] = {}
         self._paths: dict[WatchDescriptor, bytes] = {}
         self.exhausted = False
-        """Whether the system's limit kept folders from being watched."""
+        """Whether a system limit left folders unwatched."""
         self.unreadable = 0
-        """How many folders may not be read, and so are not watched."""
+        """Number of folders without read permission, which are not watched."""
 
     @property
     def folders(self) -> int:
-        """How many folders are watched."""
+        """Number of watched folders."""
         return len(self._folders)
 
     def start(self) -> None:
-        """Watch what is not watched yet; may be called again. Raises OSError when the root itself cannot be watched."""
+        """Watch all folders that are not watched yet. Idempotent. Raises OSError if the root cannot be watched."""
         with self._lock:
             self.exhausted, self.unreadable = False, 0
             if b"" not in self._folders and not self._watch(b"") and not self.exhausted:
@@ -100,12 +100,12 @@ class WatchTree(WatchCallback):
             self._watch_below(b"")
 
     def stop(self) -> None:
-        """Watch nothing any more; may be called again."""
+        """Remove all watches. Idempotent."""
         with self._lock:
             self._forget(b"")
 
     def on_event(self, event: InotifyEvent) -> None:
-        """As `WatchCallback.on_event`."""
+        """Report the change, and adjust the watches if a folder was added or removed."""
         left = False
         with self._lock:
             folder = self._paths.get(event.wd)
@@ -121,30 +121,30 @@ class WatchTree(WatchCallback):
             elif event.mask & InotifyConstants.IN_UNMOUNT:
                 path = folder
             else:
-                # A folder's own folder tells the same, with its name.
+                # The parent folder reports the same event, with the name.
                 return
         told = os.fsdecode(path)
         self._tell(Left(told) if left else told)
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
-        """As `WatchCallback.on_watch_deleted`."""
+        """Drop a watch that the kernel removed."""
         with self._lock:
             folder = self._paths.pop(wd, None)
             if folder is not None and self._folders.get(folder, (None,))[0] == wd:
                 del self._folders[folder]
 
     def on_queue_overflow(self) -> None:
-        """As `WatchCallback.on_queue_overflow`: the kernel dropped events, those of new folders among them."""
+        """Report lost events: the kernel dropped some, perhaps those of new folders."""
         self._tell(Sign.LOST)
 
     def _follow(self, event: InotifyEvent, path: bytes) -> bool:
-        """Watch what a folder has become; whether one that was watched is gone."""
+        """Adjust the watches to a folder event. Returns whether a watched folder was removed."""
         if event.is_delete or event.is_moved_from:
             was_watched = path in self._folders
             self._forget(path)
             return was_watched
         if event.is_create or event.is_moved_to:
-            # An empty folder that another one was moved over goes away without a word to the folder it was in.
+            # A folder that was moved onto an empty one replaces it without an event for the replaced folder.
             self._forget(path)
         # A change of attributes may have made a folder readable.
         if path not in self._folders and self._wants(os.fsdecode(path)) and self._watch(path):
@@ -152,7 +152,7 @@ class WatchTree(WatchCallback):
         return False
 
     def _watch_below(self, top: bytes) -> None:
-        """Watch each folder before it is listed, so that what comes into it meanwhile is told."""
+        """Watch each folder before listing it, so that files added meanwhile are reported."""
         waiting = [top]
         while waiting:
             for path in self._children(waiting.pop()):
@@ -160,7 +160,7 @@ class WatchTree(WatchCallback):
                     waiting.append(path)
 
     def _children(self, folder: bytes) -> Iterator[bytes]:
-        """The wanted folders in a folder; none if it is gone or may not be read."""
+        """The included folders in a folder; empty if it was removed or may not be read."""
         try:
             with os.scandir(self._on_disk(folder)) as entries:
                 names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -172,7 +172,7 @@ class WatchTree(WatchCallback):
                 yield path
 
     def _watch(self, path: bytes) -> bool:
-        # The root may be a link; a folder below it that became one is not followed.
+        # The root may be a link. A folder below it that was replaced by a link is not followed.
         mask = Mask(_MASK | InotifyConstants.IN_DONT_FOLLOW) if path else _MASK
         id_ = CallbackId(next(_ids))
         try:
@@ -182,10 +182,10 @@ class WatchTree(WatchCallback):
                 self.exhausted = True
             elif not path:
                 raise
-            # Else it went away meanwhile, of which its own folder tells.
+            # Otherwise the folder was removed meanwhile, and its parent reports that.
             return False
         if wd == -1:
-            # What watchdog answers where access is refused; it would keep it for ever.
+            # watchdog returns -1 if access is refused, and would keep the callback forever.
             self._descriptor.remove_callbacks([(wd, id_)])
             self.unreadable += 1
             return False
@@ -194,7 +194,7 @@ class WatchTree(WatchCallback):
         return True
 
     def _forget(self, top: bytes) -> None:
-        """Drop the watches of a folder and of all below it."""
+        """Remove the watches of a folder and of all folders below it."""
         below = top + b"/" if top else b""
         if top and top not in self._folders:
             return

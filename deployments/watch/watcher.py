@@ -1,4 +1,4 @@
-"""The loop of the watcher: the sources file, the trees, the clock and the server on one side, `Debounce` on the other."""
+"""The watcher's loop: connects the sources file, the watched sources, the clock and the server with the `Debounce`s."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from deployments.watch.status import Watching, WatchState, read, write
 from deployments.watch.tree import Descriptor, Sign
 
 _CHECK = 5.0
-"""Seconds between two looks at the sources file, the roots and the clock; nothing tells of them."""
+"""Seconds between two checks of the sources file, the roots and the clock, which emit no events."""
 _COMPLETE = 60.0
-"""Seconds between two attempts to watch what a limit of the system kept from being watched."""
+"""Seconds between two attempts to watch folders that exceeded a system limit."""
 _FALLBACK = 900.0
-"""Seconds between two syncs of a watched source that has no schedule: they find what the kernel never told."""
+"""Seconds between two full syncs of a watched source without a schedule; they find changes that the kernel did not report."""
 _SLEPT = 2.0
 _AT_ONCE = 2_000
-"""Changes that are taken before the clock is looked at again."""
+"""Events processed before the clock is read again."""
 
 Announce = Callable[[str], None]
 
 
 class Watched(Protocol):
-    """A source that is watched: a folder, or an account of mail. All times are of one monotonic clock."""
+    """A watched source: a folder, a mail account or a GitHub source. All times are of one monotonic clock."""
 
     entry: SourceEntry
     debounce: Debounce
@@ -50,9 +50,9 @@ class Watched(Protocol):
 
 
 class Watcher:
-    """Watch what sources.yaml says, from `run` until `stop`, and record the changed paths in `changes`.
+    """Watches the sources of sources.yaml from `run` until `stop`, and records the changed paths in `changes`.
 
-    `announce` takes lines for the log, without paths.
+    `announce` receives lines for the log, without paths.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class Watcher:
         self._scanned: dict[str, float] = {}
 
     def stop(self) -> None:
-        """End `run` soon. May be called from any thread."""
+        """Stop `run` soon. Thread-safe."""
         self._heard.put(None)
 
     def run(self) -> None:
         """Watch until `stop`."""
         if read(self._home) is None:
-            # To go through a large folder for the first time takes long, and is no reason to miss the watcher.
+            # The first walk through a large folder takes long. Report before it, or the watcher appears to be missing.
             self._report()
         try:
             while self._take(self._wait()):
@@ -110,7 +110,7 @@ class Watcher:
         return max(0.0, min([self._check_at, *wakes]) - time.monotonic())
 
     def _take(self, seconds: float) -> bool:
-        """Take what was heard, waiting this long for the first of it; False when it is time to end."""
+        """Process the queued events, waiting up to `seconds` for the first one. False if `stop` was called."""
         with contextlib.suppress(Empty):
             for count in range(_AT_ONCE):
                 heard = self._heard.get(timeout=seconds) if count == 0 else self._heard.get_nowait()
@@ -144,7 +144,7 @@ class Watcher:
             self._ensure()
 
     def _drop_dead_descriptor(self) -> None:
-        """Begin again with another inotify instance if the thread that reads this one has died."""
+        """Discard the inotify instance if the thread that reads it has died; the next check opens another."""
         if isinstance(self._descriptor, InotifyFD) and not self._descriptor.is_alive():
             self._announce("the watching thread died; watching restarts")
             for source in self._sources.values():
@@ -157,7 +157,7 @@ class Watcher:
         return self._descriptor
 
     def _reload(self) -> None:
-        """Read the sources file if it is another one than before; one that is wrong changes nothing."""
+        """Read the sources file if it changed. An invalid file changes nothing."""
         found = _signature(self._home)
         if found == self._file:
             return
@@ -182,13 +182,13 @@ class Watcher:
         self._deployments = None
 
     def _watched(self, entry: SourceEntry) -> Watched | None:
-        """What watches a source of this kind; None where nothing does."""
+        """The watcher for a source of this kind; None if the kind cannot be watched."""
         tell = self._listener(entry.name)
         if isinstance(entry.settings, FolderSettings):
             rules = FolderRules(entry.kind, entry.settings, self._home)
             return WatchedSource(entry, entry.settings.root, rules, self._changes, tell)
         if entry.kind == "imap":
-            # What it loads is 10 MB, which a watcher of folders does without.
+            # Imported here: it loads 10 MB that a watcher of folders does not need.
             from connectors.imap.settings import ImapSettings
             from deployments.watch.idle_source import WatchedMailbox
 
@@ -215,7 +215,7 @@ class Watcher:
             is_new = standing.deployment is not None and (self._deployments or {}).get(name) != standing.deployment
             wanted = source.debounce.looked(time.monotonic(), standing)
             if is_new or (wanted and source.debounce.unanswered):
-                # It was deployed since the automations were made, or its own was deleted and answered no event.
+                # It was deployed after the automations were made, or its automation was deleted and answered no event.
                 self._ensure()
             if wanted:
                 self._server.emit(name)
@@ -236,7 +236,7 @@ class Watcher:
         try:
             write(self._home, states)
         except OSError:
-            # The disk is full, or the home is being removed. Tried again at the next turn; watching goes on.
+            # The disk is full, or the home is being removed. The next round writes the report.
             return
         for name, state in states.items():
             before = (self._said or {}).get(name)
@@ -256,7 +256,7 @@ def _inotify() -> Descriptor:
 
 
 def _asleep() -> float:
-    """How long this machine has been asleep since it was started, in seconds, where the system tells."""
+    """Seconds that this machine has slept since its start; 0 if the system does not report it."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return 0.0 if clock is None else time.clock_gettime(clock) - time.clock_gettime(time.CLOCK_MONOTONIC)
 

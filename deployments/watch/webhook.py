@@ -1,7 +1,7 @@
-"""Hears from GitHub that something happened, and has the sources that read that repository synced: by the watcher's own event.
+"""The webhook receiver: accepts deliveries of GitHub and requests syncs of the sources that read the changed repository.
 
-What is heard is a hint and nothing more: a sync finds out what happened by itself. So what is lost here (a full queue, a
-restart, a delivery that never came) costs time until the next scheduled sync, and never an item.
+A delivery is a hint only: the sync itself finds the changes. A delivery that is lost (full queue, restart, network) costs time
+until the next scheduled sync, and never an item.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from deployments.watch.server import Server
 PATH = "/github"
 _QUEUE = 1_000
 _REMEMBERED = 10_000
-"""Deliveries that are known again; a repeated one that is older has one sync begin, which finds nothing."""
+"""Deliveries remembered for the detection of repetitions; an older repetition causes a sync without changes."""
 _LONGEST = 5_000_000
-"""Bytes of a delivery. GitHub sends up to 25 MB, for pushes of thousands of commits: those are left to the schedule."""
+"""Bytes of a delivery. GitHub sends up to 25 MB, for pushes of thousands of commits; the schedule finds those."""
 _SECONDS = 10.0
-"""For which a delivery may take, from the first byte to the last; GitHub itself waits no longer."""
+"""Seconds that a delivery may take from the first byte to the last. GitHub waits no longer either."""
 _AT_ONCE = 8
 _RELOAD_SECONDS = 5.0
 _TELLING = frozenset(
@@ -51,7 +51,7 @@ Announce = Callable[[str], None]
 
 
 class Gate:
-    """Lets in what whoever knows the secret has sent, once."""
+    """Verifies the signature of deliveries, and rejects repetitions. Thread-safe."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret.encode()
@@ -59,9 +59,9 @@ class Gate:
         self._lock = threading.Lock()
 
     def status(self, headers: Mapping[str, str], body: bytes) -> int:
-        """The HTTP status that a delivery is due: 202 if it is let in. Names of headers are in small letters.
+        """Return the HTTP status for a delivery; 202 accepts it. Header names are in lower case.
 
-        A delivery is known again by its id and by its signature, for the signature does not cover the id.
+        Repetitions are detected by ID and by signature, because the signature does not cover the ID.
         """
         told = headers.get("x-hub-signature-256", "")
         due = "sha256=" + hmac.new(self._secret, body, hashlib.sha256).hexdigest()
@@ -80,7 +80,7 @@ class Gate:
 
 
 def repository_of(event: str, body: bytes) -> str | None:
-    """The repository that a delivery is about; None where it tells nothing that a sync would find. Raises ValueError."""
+    """The repository of a delivery, in lower case; None if the event cannot change a sync's result. Raises ValueError."""
     told = json.loads(body)
     if event not in _TELLING:
         return None
@@ -91,10 +91,10 @@ def repository_of(event: str, body: bytes) -> str | None:
 
 
 class Receiver:
-    """Hears deliveries on a port of this machine's own address, from `serve` until `stop`."""
+    """Receives deliveries on a loopback port, from `serve` until `stop`."""
 
     def __init__(self, home: Home, secret: str, port: int, announce: Announce) -> None:
-        """Raises Refused when the port is taken."""
+        """Raises Refused if the port is in use or reserved."""
         self._home = home
         self._announce = announce
         self._gate = Gate(secret)
@@ -113,9 +113,9 @@ class Receiver:
         self.port = int(self._http.server_address[1])
 
     def deliver(self, headers: Mapping[str, str], body: bytes) -> int:
-        """Take a delivery; the HTTP status for it. 503 when too many wait."""
+        """Accept a delivery and return its HTTP status; 503 if the queue is full."""
         if self._heard.qsize() >= _QUEUE:
-            return 503  # Before it is remembered: the host may deliver it again.
+            return 503  # Before the gate remembers it, so that the host may deliver it again.
         if (status := self._gate.status(headers, body)) != 202:
             return status
         try:
@@ -128,7 +128,7 @@ class Receiver:
         return status
 
     def serve(self) -> None:
-        """Hear deliveries, and ask for syncs when it is quiet for a moment."""
+        """Receive deliveries, and request syncs after each quiet period."""
         threading.Thread(target=self._http.serve_forever, args=(0.2,), name="webhook", daemon=True).start()
         with _reported(self._home, self.port):
             try:
@@ -142,13 +142,13 @@ class Receiver:
                 self._server.close()
 
     def stop(self) -> None:
-        """End `serve` soon; may be called from a signal handler."""
+        """Stop `serve` soon. May be called from a signal handler."""
         self._heard.put(None)
 
     # The loop
 
     def _take(self) -> bool:
-        """Take what was heard, waiting for it until something else is due; False when it is time to end."""
+        """Process one delivery, or time out when another step is due. False if `stop` was called."""
         now = time.monotonic()
         if now >= self._reload_at:
             self._reload(now)
@@ -165,7 +165,7 @@ class Receiver:
         return True
 
     def _reload(self, now: float) -> None:
-        """Look at the sources file; one that is wrong changes nothing."""
+        """Read the sources file. An invalid file changes nothing."""
         self._reload_at = now + _RELOAD_SECONDS
         try:
             entries = SourcesFile.load(self._home.sources_file).entries
@@ -193,7 +193,7 @@ class Receiver:
 
 
 def is_served(home: Home) -> bool:
-    """Whether a receiver of this home lives."""
+    """Whether a receiver of this home is running."""
     return any(map(_lives, home.run.glob("webhook-*.json")))
 
 
@@ -206,7 +206,7 @@ def _lives(report: Path) -> bool:
 
 @contextmanager
 def _reported(home: Home, port: int) -> Iterator[None]:
-    # There may be several receivers, each with the secret of another host.
+    # A home may have several receivers, one for the secret of each host.
     report = home.run / f"webhook-{port}.json"
     atomic_files.write(report, json.dumps({"receiver": identity()}).encode())
     try:
@@ -216,7 +216,7 @@ def _reported(home: Home, port: int) -> Iterator[None]:
 
 
 def _reads(entry: SourceEntry, repository: str) -> bool:
-    """Whether a source reads a repository; GitHub's names are the same in capitals."""
+    """Whether a source reads a repository. GitHub's names are case-insensitive."""
     assert isinstance(entry.settings, GitHubSettings)
     wanted = {name.lower() for name in entry.settings.repositories}
     return not wanted.isdisjoint({repository, f"{repository.partition('/')[0]}/*"})
@@ -231,19 +231,19 @@ class _Listener(socketserver.ThreadingMixIn, HTTPServer):
         self._places = threading.BoundedSemaphore(_AT_ONCE)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """With a thread of its own, of a few; who comes when none is free is hung up on."""
+        """Handle a connection in a thread; close it if all slots are in use."""
         if self._places.acquire(blocking=False):
             try:
                 super().process_request(request, client_address)
             except RuntimeError:
-                # The machine has no more threads.
+                # The system has no more threads.
                 self._places.release()
                 raise
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Gives its place back, and soon: one who trickles is hung up on too."""
+        """Close the connection after the time limit, and release its slot at the end."""
         hang_up = threading.Timer(_SECONDS, _hang_up, (request,))
         hang_up.daemon = True
         try:
@@ -254,7 +254,7 @@ class _Listener(socketserver.ThreadingMixIn, HTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that was lost is no news."""
+        """Ignore lost connections."""
 
 
 def _hang_up(connection: socket.socket) -> None:
@@ -287,6 +287,6 @@ def _handler(deliver: Callable[[Mapping[str, str], bytes], int]) -> type[BaseHTT
             return deliver({name.lower(): value for name, value in self.headers.items()}, body)
 
         def log_message(self, *_: Any) -> None:
-            """What is delivered is nobody's business."""
+            """Log nothing: paths and addresses are private."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""A source whose host tells of changes by itself, to the receiver of webhooks: here it only has its automation, and a state."""
+"""A watched GitHub source: the webhook receiver requests its syncs, so it has an automation and a status only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deployments.watch.status import Watching, WatchState
 from deployments.watch.tree import Descriptor, Sign
 from deployments.watch.webhook import is_served
 
-_UNHEARD = WatchState(
+_NO_RECEIVER = WatchState(
     Watching.LIMITED,
     "no webhook receiver is running",
     "start it with `catchment webhook serve`; until then the schedule finds changes",
@@ -19,33 +19,33 @@ _UNHEARD = WatchState(
 
 
 class WatchedHook:
-    """A source of repositories at a host. All times are of one monotonic clock."""
+    """A GitHub source that is read over the network. All times are of one monotonic clock."""
 
     def __init__(self, entry: SourceEntry, home: Home) -> None:
         self.entry = entry
         self.debounce = Debounce(entry.quiet)
         self._home = home
-        self._state = _UNHEARD
+        self._state = _NO_RECEIVER
 
     def check(self, now: float, _descriptor: Callable[[], Descriptor]) -> None:
-        """See whether a receiver runs; when one begins to, nobody knows what happened before. May be called at any time."""
-        before, self._state = self._state, WatchState(Watching.WATCHING) if is_served(self._home) else _UNHEARD
-        if self._state.state is Watching.WATCHING and before is _UNHEARD:
+        """Check whether a receiver is running. After its start, all items count as changed."""
+        before, self._state = self._state, WatchState(Watching.WATCHING) if is_served(self._home) else _NO_RECEIVER
+        if self._state.state is Watching.WATCHING and before is _NO_RECEIVER:
             self.debounce.rescan(now)
 
     def complete(self) -> None:
-        """Nothing: the next `check` sees it."""
+        """Do nothing: the next `check` finds a new receiver."""
 
     def heard(self, now: float, sign: str | Sign) -> None:
-        """Nothing is told here."""
+        """Do nothing: the receiver is another process."""
 
     def rebuild(self, now: float) -> None:
-        """Begin again: what happened meanwhile is not known."""
+        """Request a full comparison. Changes in the meantime are unknown."""
         self.debounce.rescan(now)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is open."""
 
     def state(self) -> WatchState:
-        """How well the source is watched."""
+        """Return how well the source is watched."""
         return self._state
