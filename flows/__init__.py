@@ -1,1 +1,1 @@
-"""The order of work. One sync flow per connector; `normalize` and `extract` are the subflows that they chain."""
+"""Prefect flows: the order of the steps of a sync, and the daily clean-up. The steps are in `tasks` and the engine."""

@@ -1,4 +1,4 @@
-"""The sync flow of repositories on GitHub, or of a clone on this machine."""
+"""The sync flow for GitHub repositories, read over the network or from a local clone."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from flows.sync import bring_up_to_date
 async def sync_github(
     name: SourceName, settings: GitHubSettings, deep: bool = False, plan: PlanId | None = None
 ) -> State | dict[str, int]:
-    """Bring repositories up to date in the library. `deep` compares all files and all that has a number.
+    """Sync repositories to the library. `deep`: compare all files, issues and pull requests, not only changed ones.
 
-    `plan` names one that `catchment sync --plan` has kept: what it foresaw is done, and nothing else.
+    `plan`: the ID of a saved plan; only its changes are applied.
     """
     return await bring_up_to_date("github", name, settings, deep=deep, plan=plan)

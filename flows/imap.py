@@ -1,4 +1,4 @@
-"""The sync flow of an account of mail."""
+"""The sync flow for mail accounts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from flows.sync import bring_up_to_date
 async def sync_imap(
     name: SourceName, settings: ImapSettings, deep: bool = False, plan: PlanId | None = None
 ) -> State | dict[str, int]:
-    """Bring an account of mail up to date in the library. `deep` compares all flags and all that is there.
+    """Sync a mail account to the library. `deep`: compare all messages and flags, not only new and changed ones.
 
-    `plan` names one that `catchment sync --plan` has kept: what it foresaw is done, and nothing else.
+    `plan`: the ID of a saved plan; only its changes are applied.
     """
     return await bring_up_to_date("imap", name, settings, deep=deep, plan=plan)

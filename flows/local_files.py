@@ -1,4 +1,4 @@
-"""The sync flow of a folder of files."""
+"""The sync flow for folders of files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ async def sync_local_files(
     plan: PlanId | None = None,
     changed_only: bool = False,
 ) -> State | dict[str, int]:
-    """Bring a folder of files up to date in the library. `deep` compares contents, not only sizes and times.
+    """Sync a folder of files to the library. `deep`: compare contents, not only sizes and times.
 
-    `plan` names one that `catchment sync --plan` has kept: what it foresaw is done, and nothing else. With `changed_only` only
-    what the watcher saw change is looked at, where it told.
+    `plan`: the ID of a saved plan; only its changes are applied. `changed_only`: check only the paths that the watcher
+    reported.
     """
     return await bring_up_to_date("local_files", name, settings, deep=deep, plan=plan, changed_only=changed_only)

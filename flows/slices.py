@@ -1,4 +1,4 @@
-"""The subflows that a sync chains for every slice: `normalize` makes documents of items, `extract` delivers them."""
+"""The two subflows of each slice of a sync: `normalize` reads and parses its batches, `extract` delivers them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tasks.session import Session, current
 from tasks.sync_tasks import cached, extract_batch, normalize_batch
 
 BATCH = 1_000
-"""Jobs that a sync claims at a time, at most."""
+"""Maximum number of jobs in a batch."""
 _BATCHES_PER_SLICE = 10
 
 
 async def work_through(opened: Session) -> None:
-    """Work on one slice of batches after another until no job waits."""
+    """Process one slice after another until no job is waiting."""
     while (first := await opened.call(opened.sync.claim, BATCH)) is not None:
         opened.slices += 1
         await _work_on_slice(opened, first)
 
 
 async def _work_on_slice(opened: Session, first: int) -> None:
-    """Bring a slice into the library: the claimed batch `first`, and the batches that `normalize` claims after it.
+    """Process a slice: the claimed batch `first`, and the batches that `normalize` claims after it.
 
-    The two subflows run side by side, joined by a queue: one batch is parsed while the one before it is delivered. The first
-    error is raised when both have ended.
+    The two subflows run concurrently, connected by a queue: one batch is parsed while the previous one is delivered. Raises
+    the first error after both have finished.
     """
     sync, number = opened.sync.sync.id, opened.slices
     batches = opened.batches = asyncio.Queue()
@@ -36,7 +36,7 @@ async def _work_on_slice(opened: Session, first: int) -> None:
         try:
             await normalize(sync, number, first)
         finally:
-            # Also when the subflow could not even start: `extract` must not wait for it then.
+            # Also if the subflow failed to start, so that `extract` does not wait for it.
             batches.put_nowait(None)
 
     for end in await asyncio.gather(normalized(), extract(sync, number), return_exceptions=True):
@@ -46,7 +46,7 @@ async def _work_on_slice(opened: Session, first: int) -> None:
 
 @flow(name="normalize", flow_run_name="normalize slice {number}", retries=0, persist_result=False)
 async def normalize(sync: int, number: int, first: int) -> dict[str, int]:
-    """Read and parse every batch of a slice; `first` is the token of the one that is claimed already."""
+    """Read and parse every batch of a slice. `first` is the token of the batch that is already claimed."""
     opened, step = current(sync), cached(normalize_batch, sync)
     total: Counter[str] = Counter()
     async for index, token in _claimed(opened, first):
@@ -57,7 +57,7 @@ async def normalize(sync: int, number: int, first: int) -> dict[str, int]:
 
 @flow(name="extract", flow_run_name="extract slice {number}", retries=0, persist_result=False)
 async def extract(sync: int, number: int) -> dict[str, int]:
-    """Extract and deliver every batch of a slice, as `normalize` passes it on."""
+    """Extract and deliver every batch of a slice, in the order in which `normalize` finishes them."""
     batches = current(sync).batches
     total: Counter[str] = Counter()
     while (batch := await batches.get()) is not None:
@@ -66,7 +66,7 @@ async def extract(sync: int, number: int) -> dict[str, int]:
 
 
 async def _claimed(opened: Session, first: int) -> AsyncIterator[tuple[int, int]]:
-    """Each batch of a slice: its place, and its token. Claims the next one when the one before is parsed."""
+    """The number and the token of each batch of a slice. Claims the next batch when the previous one is parsed."""
     yield 1, first
     for index in range(2, _BATCHES_PER_SLICE + 1):
         if (token := await opened.call(opened.sync.claim, BATCH)) is None:

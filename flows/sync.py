@@ -1,4 +1,4 @@
-"""The order of a sync, the same for every connector: preflight checks, discovery, slices, failing items, the summary."""
+"""The order of a sync, the same for every connector: preflight checks, discovery, slices, failing items, summary."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AGAIN_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02
 _ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
-"""Failing items of one sync that get a task run of their own; the rest is worked on in batches, and listed by the ledger."""
+"""Failing items of one sync with a task run each. Further ones are processed in batches, and listed by the ledger only."""
 
 
 async def bring_up_to_date(
@@ -46,7 +46,7 @@ async def bring_up_to_date(
     plan: PlanId | None = None,
     changed_only: bool = False,
 ) -> State | dict[str, int]:
-    """One sync of a source, from its listing to the last item; the figures of what it did.
+    """Sync a source, from its listing to the last item. Returns the numbers of items by result, or a final state.
 
     `changed_only`: compare only the paths that the watcher reported; everything, if it reported none.
 
@@ -78,10 +78,10 @@ async def bring_up_to_date(
         await name_run(f"{name}: coalesced, another run is active")
         return await coalesce_into_next(name, _AGAIN_SECONDS, deep=deep, plan=plan)
     except (LedgerError, HomeUnavailable) as error:
-        # Without its cause: that has statements and paths, which Prefect would log.
+        # Without the cause, which contains statements and paths that Prefect would log.
         raise error from None
     except httpx.HTTPError as error:
-        # From the Prefect server: a connector raises SourceError. A crashed run is recovered, a failed one is not.
+        # From the Prefect server: connectors raise SourceError. A crashed run is recovered, a failed run is not.
         message = f"The Prefect server did not respond ({type(error).__name__}); the sync continues in a new run"
         return State(type=StateType.CRASHED, name="Crashed", message=message)
 
@@ -111,7 +111,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
 
 
 async def _listed(opened: Session, deep: bool) -> None:
-    """List the source; what a first listing has found is worked on meanwhile, for nothing of it can turn out to be a move."""
+    """List the source. Items of a first listing are processed while it continues, because none of them can be a move."""
     sync = opened.sync
     first = await opened.call(sync.discovery.is_first)
     listing = asyncio.create_task(discover(sync.sync.id, deep))
@@ -130,31 +130,31 @@ async def _listed(opened: Session, deep: bool) -> None:
 
 
 async def _stopped(opened: Session) -> State:
-    """End as cancelled; the next sync resumes after the last batch."""
+    """End as cancelled. The next sync resumes after the last batch."""
     reason = opened.sync.permit.reason
-    with suppress(Reported):  # The ledger cannot be written now; the sync is closed there later.
+    with suppress(Reported):  # The ledger cannot be written now. The sync is closed there later.
         await opened.call(opened.sync.finish, "cancelled")
     await name_run(f"{opened.sync.source.name}: cancelled after {opened.sync.progress.sentence()}")
     return Cancelled(message=f"The sync was stopped: {reason}")
 
 
 async def _withdrawn(opened: Session) -> State:
-    """End where consent did: what was read is the purge's to delete, and the next run says why it reads nothing."""
+    """End after consent expired. The purge deletes the documents, and the next run is skipped with the reason."""
     await opened.call(opened.sync.finish, "cancelled")
     await report(opened, "until consent expired")
     return State(type=StateType.COMPLETED, name="Skipped", message="Consent expired or was withdrawn")
 
 
 async def _broken(opened: Session, error: CatchmentError) -> None:
-    """Record that Catchment itself failed (a full disk, a busy ledger); the source is not at fault."""
-    with suppress(Reported):  # The flow raises the error that led here.
+    """Record that Catchment itself failed (a full disk, a busy ledger). The source is not at fault."""
+    with suppress(Reported):  # The flow raises the original error.
         await opened.call(opened.sync.finish, "cancelled", error)
 
 
 async def _failing_items(opened: Session) -> None:
-    """Give each item that left its batch or failed before a task run; in a sync that ends early, only the hopeless items.
+    """Give each item that failed, in this sync or before, a task run. If the sync ends early, only quarantine items.
 
-    Raises Reported where it was not the item that failed, but its source or our own files; no more items are begun then.
+    Raises Reported if the source or our own files failed instead of the item; no further items are started then.
     """
     sync = opened.sync
     if sync.permit.ended:
@@ -169,7 +169,7 @@ async def _failing_items(opened: Session) -> None:
         async with at_once:
             if reported or opened.is_stopped:
                 return
-            # The state is the ledger's to judge; a failed item does not fail the sync.
+            # The ledger decides about the item's state; a failed item does not fail the sync.
             state: State = await item(sync.sync.id, job, return_state=True)  # type: ignore[misc]  # typed as not awaitable
             end = await state.aresult(raise_on_failure=False)
             if isinstance(end, Reported):

@@ -1,1 +1,1 @@
-"""Units of retry and caching: each task is a policy and one call into the engine."""
+"""Prefect tasks: each adds retry and caching policies to one call into the engine. The order of a sync is in `flows`."""

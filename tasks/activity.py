@@ -13,14 +13,14 @@ R = TypeVar("R")
 
 
 class CountingExecutor(ThreadPoolExecutor):
-    """An executor that knows how many of its calls have not returned."""
+    """A thread pool that counts its unfinished calls."""
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads, thread_name_prefix=name)
         self._open_calls: set[Future[Any]] = set()
 
     def submit(self, call: Callable[..., R], /, *arguments: Any, **named: Any) -> Future[R]:
-        """As in the base class."""
+        """Submit a call, as the base class does."""
         future = super().submit(call, *arguments, **named)
         self._open_calls.add(future)
         future.add_done_callback(self._open_calls.discard)
@@ -28,7 +28,7 @@ class CountingExecutor(ThreadPoolExecutor):
 
     @property
     def busy(self) -> int:
-        """Calls that have begun and not returned."""
+        """Number of calls that are executing."""
         return sum(future.running() for future in list(self._open_calls))
 
 
@@ -42,7 +42,7 @@ class SyncStatus:
 
 
 class Steps:
-    """The steps that a sync runs at the moment. For one event loop."""
+    """The steps that a sync is executing. For one event loop."""
 
     def __init__(self) -> None:
         self._running: dict[int, str] = {}
@@ -50,7 +50,7 @@ class Steps:
 
     @contextmanager
     def running(self, name: str) -> Iterator[None]:
-        """Record that a step of this name runs."""
+        """Record a step of this name for the duration of the block."""
         number = next(self._numbers)
         self._running[number] = name
         try:
@@ -60,5 +60,5 @@ class Steps:
 
     @property
     def oldest(self) -> str:
-        """The step that has been running longest; empty between steps."""
+        """The step that has been executing longest; empty between steps."""
         return next(iter(self._running.values()), "")

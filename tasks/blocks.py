@@ -1,4 +1,4 @@
-"""Secrets that are kept in blocks of the Prefect server, for the process of a run."""
+"""Secrets in blocks of the Prefect server, read by the process of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catchment.errors import LoginFailed
 
 
 def read_block(name: str) -> str:
-    """The value of the Secret block of this name. Raises LoginFailed where there is none."""
+    """Return the value of the Secret block of this name. Raises LoginFailed if the block does not exist."""
     try:
         with get_client(sync_client=True) as client:
             return str(client.read_block_document_by_name(name, "secret").data["value"])

@@ -24,16 +24,16 @@ from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
 HANDED_ON = "Coalesced"
-"""The name of the state of a run whose work another run does; the last word of its message is the ID of that run."""
+"""Name of the state of a run whose work another run does. Its message ends with that run's ID."""
 
 _WAITED = timedelta(seconds=3)
-"""A run that began so late after its time may have others of its source behind it."""
+"""If a run started this long after its scheduled time, other runs of its source may be waiting."""
 _ENDING = timedelta(seconds=1)
 _ORDINARY = {"deep": False, "plan": None, "changed_only": False}
 
 
 async def coalesce_into_next(name: str, seconds: float, *, deep: bool, plan: str | None = None) -> State[None]:
-    """Request one more run of this run's deployment, so many seconds after this one; return the state that this one ends in."""
+    """Request another run of this deployment, `seconds` after this one. Returns the final state of this run."""
     moment = datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)
     parameters = {"deep": deep, "plan": plan}
     if (run := await ask_for_another(f"{name}: continued", moment, f"after {flow_run.id}", parameters)) is None:
@@ -43,7 +43,7 @@ async def coalesce_into_next(name: str, seconds: float, *, deep: bool, plan: str
 
 
 async def ask_for_another(called: str, moment: datetime, key: str, parameters: dict[str, Any]) -> UUID | None:
-    """Have a run of this run's deployment at a moment, one for each key; its id. None where the deployment is gone."""
+    """Schedule a run of this deployment, at most one for each key. Returns its ID; None if the deployment was deleted."""
     async with get_client() as client:
         try:
             run = await client.create_flow_run_from_deployment(
@@ -61,9 +61,9 @@ async def ask_for_another(called: str, moment: datetime, key: str, parameters: d
 
 
 async def answer_the_waiting() -> None:
-    """End the runs of this run's source that were due before now: this run does their work.
+    """Complete the runs of this source that were due before now: this run does their work.
 
-    Costs no request if this run began on time: then no other run waits.
+    Sends no request if this run started on time, because no other run is waiting then.
     """
     now = datetime.now(UTC)
     if deployment.id is None or now - flow_run.scheduled_start_time < _WAITED:
@@ -78,16 +78,16 @@ async def answer_the_waiting() -> None:
         mine = (await client.read_flow_run(UUID(flow_run.id))).parameters
         for other in await client.read_flow_runs(flow_run_filter=waiting, deployment_filter=of_source):
             if stands_for(mine, other.parameters):
-                # A person may have deleted it meanwhile.
+                # It may have been deleted meanwhile.
                 with suppress(ObjectNotFound):
                     await client.set_flow_run_state(other.id, state)
 
 
 def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether a run with these parameters covers a run with the others.
+    """Whether a run with the parameters `mine` covers a run with the parameters `other`.
 
-    A deep sync covers an ordinary one, and a whole sync covers one of changed paths only. A run that compares only the paths it
-    was started with covers no other: the paths of that one may be later.
+    A deep sync covers an ordinary sync, and a full sync covers a sync of changed paths. A sync of changed paths covers no other
+    run, because the paths of that run may have changed later.
     """
     mine, other = {**_ORDINARY, **mine}, {**_ORDINARY, **other}
     alike = mine | {"deep": other["deep"], "changed_only": other["changed_only"]} == other
@@ -95,5 +95,5 @@ def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _handed_on(run: UUID) -> State[None]:
-    """The state of a run whose work the other run does."""
+    """The final state of a run whose work `run` does."""
     return State(type=StateType.COMPLETED, name=HANDED_ON, message=f"Continued by run {run}")

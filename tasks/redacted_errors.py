@@ -1,4 +1,4 @@
-"""Errors as Prefect may see them: only the class. Prefect logs an exception of a task with all its causes."""
+"""Errors without private details, for Prefect: it logs the exceptions of a task with all their causes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Reported(CatchmentError):
-    """A step failed. `error` is the original, for this process only; the message names its class and where to read on."""
+    """A failed step. The message has only the name of the error class; `error` is the original, for this process only."""
 
     def __init__(self, name: str, error: CatchmentError | None = None) -> None:
         super().__init__(name)
@@ -26,7 +26,7 @@ class Reported(CatchmentError):
 
 
 async def in_thread(step: Callable[..., R], *arguments: Any, executor: Executor | None = None, **named: Any) -> R:
-    """Call a step of the engine off the event loop. Raises Reported in place of any error of ours."""
+    """Run a step of the engine in a thread. Raises Reported instead of a CatchmentError."""
     try:
         return await run(step, *arguments, executor=executor, **named)
     except CatchmentError as error:
@@ -35,6 +35,6 @@ async def in_thread(step: Callable[..., R], *arguments: Any, executor: Executor 
 
 
 async def run(step: Callable[..., R], *arguments: Any, executor: Executor | None = None, **named: Any) -> R:
-    """Call a step as `asyncio.to_thread` does, in a thread of this executor."""
+    """Run a step in a thread of `executor`, as `asyncio.to_thread` does."""
     call = functools.partial(contextvars.copy_context().run, step, *arguments, **named)
     return await asyncio.get_running_loop().run_in_executor(executor, call)

@@ -1,4 +1,4 @@
-"""What a sync shows in Prefect: its progress while it runs, a name and a table of figures afterwards, and its next try."""
+"""Output of a sync in Prefect: a progress artifact, the run's name and a table of the results. Schedules the next retry."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _EVERY_SECONDS = 2.0
 
 @asynccontextmanager
 async def showing_progress(opened: Session) -> AsyncIterator[None]:
-    """Keep a progress artifact up to date; a sync that is over in two seconds gets none."""
+    """Update a progress artifact every two seconds. A sync that takes less time has none."""
     shown: list[UUID] = []
     over = asyncio.Event()
     shower = asyncio.create_task(_show_progress(opened, shown, over))
     try:
         yield
         over.set()
-        # What it is telling at the moment must not arrive after the end.
+        # An update that is in flight must not arrive after the final one.
         await asyncio.wait([shower])
     finally:
         shower.cancel()
@@ -59,16 +59,16 @@ async def _happens(event: asyncio.Event, within: float) -> bool:
 
 
 async def described(opened: Session) -> str:
-    """What a sync is called while it runs: its source, and when it will be done."""
+    """The description of a sync in progress: its source, and its ETA if there is an estimate."""
     sync = opened.sync
-    with suppress(Reported):  # The ledger is busy; the next look may tell.
+    with suppress(Reported):  # The ledger is busy. The next update tries again.
         if (moment := await opened.call(sync.foretell)) is not None:
             return f"{sync.source.name}: done about {moment.astimezone():%H:%M}"
     return sync.source.name
 
 
 async def report(opened: Session, more: str = "") -> None:
-    """Name the run after what it did, and what `more` there is to say, and leave a table of its figures."""
+    """Name the run after its result, followed by `more`, and create a table artifact with the numbers of items."""
     sync, rule = opened.sync, await opened.call(opened.sync.rule)
     await name_run(f"{sync.source.name}: {sync.progress.sentence()} {more}".rstrip())
     table = [{"what": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items() if n]
@@ -78,7 +78,7 @@ async def report(opened: Session, more: str = "") -> None:
 
 
 def _headline(sync: SourceSync, rule: str) -> str:
-    """Which sync it was, and how fast: what its processes used is told by the worker, once they have ended."""
+    """The sync's ID, duration and speed. The worker reports the resource usage when the processes have exited."""
     began = sync.sync.began
     took = max((datetime.now(UTC) - began).total_seconds(), 0.001)
     words = [f"Sync {sync.sync.id} of {sync.source.name}: took {took:.1f} s"]
@@ -92,26 +92,26 @@ def _headline(sync: SourceSync, rule: str) -> str:
 
 
 async def name_run(name: str) -> None:
-    """Give the flow run a name that says what it did."""
+    """Rename the flow run."""
     if flow_run.id:
         async with get_client() as client:
             await client.update_flow_run(UUID(flow_run.id), name=name)
 
 
 async def schedule_next(name: str, moment: datetime | None) -> None:
-    """Have the next sync of a source at the moment when there is more to do, unless it is scheduled for then already.
+    """Schedule the next sync of a source at `moment`, unless one is scheduled then already.
 
-    Of one whose deployment was deleted meanwhile there is none.
+    Does nothing if `moment` is None or the deployment was deleted.
     """
     if moment is None or deployment.id is None:
         return
-    # One run for what is due within a second, at its end: what is due later in the second of this very run is another's to do.
+    # One run for all items due within a second, at its end: this run does not cover items due later in its own second.
     second = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
     await ask_for_another(f"{name}: retries", second, f"{name}:{second.isoformat()}", {})
 
 
 def artifact_key(source: str, what: str) -> str:
-    """Return the key of a source's artifact in lowercase letters, digits and dashes; no two sources share one."""
+    """Return the artifact key of a source, unique per source, in lower-case letters, digits and dashes."""
     name = source
     if "_" in source:
         # Prefect allows no underscore. The digest distinguishes `my_notes` from `my-notes`.

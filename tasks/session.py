@@ -1,4 +1,4 @@
-"""The open sync of each flow run, and its threads. Tasks name it by its number: no parameter is an object, or private."""
+"""The open sync of each flow run, and its threads. Tasks refer to it by its ID, so that no task parameter is private."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from tasks.shell import run_in_flow
 R = TypeVar("R")
 
 _THREADS = 4
-"""Steps of one sync at a time."""
+"""Steps of one sync that may execute at the same time."""
 
 
 class Session:
-    """The sync of one flow run, with threads for every call that blocks; the event loop runs none of them."""
+    """The sync of one flow run. Blocking calls run in its threads, never on the event loop."""
 
     sync: SourceSync
 
     def __init__(self, name: str, run: str | None) -> None:
         self.run = run
         self.slices = 0
-        """How many slices have begun."""
+        """Number of slices started."""
         self.batches: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
-        """From `normalize` to `extract`: the number and the token of each batch of the slice; None after the last."""
+        """Batches of the current slice from `normalize` to `extract`, as (number, token); None after the last batch."""
         self._threads = CountingExecutor(_THREADS, f"sync of {name}")
         _executors.add(self._threads)
         self._steps = Steps()
-        # One thread for opening and closing: so the sync is closed only after it was opened.
+        # A single thread for opening and closing, so that the sync is closed only after it was opened.
         self._opening = ThreadPoolExecutor(1, thread_name_prefix=f"opening {name}")
         self._resources = ExitStack()
         self._is_open = False
@@ -51,17 +51,17 @@ class Session:
         self._stopping = asyncio.Event()
 
     async def call(self, step: Callable[..., R], *arguments: Any, **named: Any) -> R:
-        """Run a step of the engine in a thread of the sync. Raises Reported in place of any error of ours."""
+        """Run a step of the engine in a thread of the sync. Raises Reported instead of a CatchmentError."""
         with self._steps.running(step.__name__):
             return await in_thread(step, *arguments, executor=self._threads, **named)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; return early when the sync is to stop."""
+        """Wait. Returns early if the sync is stopped."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     def is_of(self, sync: int) -> bool:
-        """Whether this is the session of the sync with this number."""
+        """Whether this session has the sync with this ID."""
         return self._is_open and self.sync.sync.id == sync
 
     @property
@@ -70,11 +70,11 @@ class Session:
         return self._stopped is not None
 
     def status(self) -> SyncStatus:
-        """The step that has been running longest, and whether the sync has made no progress for too long."""
+        """Return the step that has been executing longest, and whether the sync exceeded its time limit."""
         return SyncStatus(str(self.run), self._steps.oldest, self._is_open and self.sync.is_overdue)
 
     def stop(self, reason: str) -> None:
-        """Ask the sync to stop, also while it is being opened. From the event loop only; may be called again."""
+        """Stop the sync, even while it is being opened. Event loop only. Idempotent."""
         self._stopped = reason
         self._stopping.set()
         if self._is_open:
@@ -86,7 +86,7 @@ class Session:
             await self._outside(self._enter, sync)
 
     async def close(self) -> None:
-        """Close the sync, and leave a step that hangs to itself."""
+        """Close the sync. A step that hangs is abandoned in its thread."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         try:
             with self._steps.running("close"):
@@ -95,7 +95,7 @@ class Session:
             self._opening.shutdown(wait=False)
 
     async def _outside(self, act: Callable[..., object], *arguments: object) -> None:
-        # If the flow is cancelled meanwhile, this is done all the same.
+        # Completes even if the flow is cancelled meanwhile.
         await asyncio.shield(run(act, *arguments, executor=self._opening))
 
     def _enter(self, sync: AbstractContextManager[SourceSync]) -> None:
@@ -114,9 +114,9 @@ _sessions: list[Session] = []
 async def session(
     kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None = None
 ) -> AsyncIterator[Session]:
-    """Begin a sync of the source, by a plan if one is named, and make it known to the tasks of this process until it ends.
+    """Start a sync of the source, with a saved plan if `plan` names one, and register it for the tasks of this process.
 
-    Raises NotFound when the plan is not kept any more, and as `open_sync` does.
+    Raises NotFound if the plan has expired, and the errors of `open_sync`.
     """
     opened = Session(name, run)
     _sessions.append(opened)
@@ -131,25 +131,25 @@ async def session(
 
 
 def current(sync: int) -> Session:
-    """Return the session of the sync with this number."""
+    """Return the session of the sync with this ID."""
     [found] = (opened for opened in _sessions if opened.is_of(sync))
     return found
 
 
 def statuses() -> list[SyncStatus]:
-    """What each sync that a flow run executes does at the moment."""
+    """Return the status of each sync that a flow run of this process executes."""
     return [opened.status() for opened in list(_sessions) if opened.run is not None]
 
 
 def busy_threads() -> int:
-    """How many steps have not returned, those of closed syncs included."""
+    """Number of executing steps, including abandoned steps of closed syncs."""
     return sum(executor.busy for executor in list(_executors))
 
 
 def stop(flow_run_id: UUID | str, reason: str = "the run was cancelled") -> bool:
-    """Stop the sync of a flow run; return whether this process has one. The run then ends `Cancelled`.
+    """Stop the sync of a flow run, which then ends `Cancelled`. Returns whether this process executes it.
 
-    Called from the event loop that the flow runs on; never waits.
+    Must be called on the flow's event loop. Does not wait.
     """
     running = [opened for opened in _sessions if opened.run == str(flow_run_id)]
     for opened in running:

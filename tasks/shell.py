@@ -1,4 +1,4 @@
-"""How the programs that a connector needs are run within a flow: as shell operations of Prefect, which log that they ran."""
+"""Runs the programs that a connector needs within a flow, as Prefect shell operations, which log each execution."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _LOOK_SECONDS = 0.5
 def run_in_flow(
     command: Sequence[str], environment: Mapping[str, str], seconds: float, silence: float | None = None
 ) -> Ended:
-    """As `Shell`; from a thread without an event loop. The log has numbers of processes and exit codes, and nothing else.
+    """Run a program, as `Shell` describes. Call it from a thread without an event loop.
 
-    Raises HomeUnavailable where the program cannot be begun, as where there is no room for temporary files.
+    The log has pids and exit codes only. Raises HomeUnavailable if the program cannot be started, for example because there is
+    no room for temporary files.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="catchment-") as folder:
             said = Path(folder, "said")
-            # Into a file: the operation cannot read what is not UTF-8.
+            # A file, because the operation cannot read output that is not UTF-8.
             line = f"exec {shlex.join(command)} >{shlex.quote(str(said))} 2>&1 </dev/null"
             code = asyncio.run(_run(line, dict(environment), said, seconds, silence))
             return Ended(code, said.read_text("utf-8", "replace") if said.exists() else "")
@@ -40,7 +41,7 @@ def run_in_flow(
 async def _run(
     line: str, environment: dict[str, str], output: Path, seconds: float, silence: float | None
 ) -> int | None:
-    """The exit code; None where it was stopped."""
+    """Return the exit code; None if the program was killed at a limit."""
     from prefect_shell import ShellOperation
 
     async with ShellOperation(commands=[line], env=environment, stream_output=False) as operation:
@@ -50,18 +51,18 @@ async def _run(
         await asyncio.wait({watch, completion}, return_when=asyncio.FIRST_COMPLETED)
         is_over = completion.done()
         if not is_over:
-            # Prefect asks the session of the program to end, and waits for it.
+            # Prefect terminates the program's session, and waits for it.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         for task in (watch, completion):
             task.cancel()
-        # A failure shows in the exit code as well.
+        # A failure also shows in the exit code.
         await asyncio.gather(watch, completion, return_exceptions=True)
         return int(process.return_code) if is_over else None
 
 
 async def _limit_reached(output: Path, seconds: float, silence: float | None) -> None:
-    """Return once a limit of `Shell` is reached."""
+    """Return when the time limit, the limit of silence or the limit of output is reached."""
     clock = asyncio.get_running_loop()
     ends = clock.time() + seconds
     size, grew = 0, clock.time()

@@ -1,4 +1,4 @@
-"""The tasks of a sync: discover, then normalize, extract and deliver batches, and each troubled item by itself."""
+"""The tasks of a sync: discover, normalize and extract batches, and process failing items one at a time."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 QUARANTINED = "Quarantined"
-"""The name of the terminal state of an item, or a source, that an operator has to look at."""
+"""Name of the final state of an item or a source that needs attention by the user."""
 
 LATER = "Retrying later"
-"""The name of the terminal state of an item that is left to a later sync."""
+"""Name of the final state of an item that a later sync retries."""
 
 
 def _may_pass(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
-    """Trying again at once helps where the ledger was busy; a source that is gone stays gone for longer than that."""
+    """Whether an immediate retry can help: it does if the ledger was busy, and does not if the source is unavailable."""
     return isinstance(state.data, Reported) and isinstance(state.data.error, LedgerUnavailable)
 
 
 _AGAIN: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_condition_fn": _may_pass}
-"""For what was busy a moment ago; what an item needs is decided by its connector's retry policy, one item at a time."""
+"""Retries of a step while the ledger is busy. The connector's retry policy decides about each failing item."""
 
 
 def _batch_key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
-    """The content of a batch, its connector, and the version of the code that parses."""
+    """Cache key of a batch: its content, its connector, and the version of the parsing code."""
     sync = current(parameters["sync"]).sync
     return f"{sync.source.kind}:{NORMALIZER}:{sync.fingerprint(parameters['token'])}:normalize"
 
 
 def cached(step: Task[P, R], sync: int) -> Task[P, R]:
-    """The step with the caching policy of the sync's source; of 0 days: with none."""
+    """Return the step with the caching policy of the sync's source. 0 days disable caching."""
     days = current(sync).sync.policy.cache.days
     return step.with_options(cache_expiration=timedelta(days=days), refresh_cache=days == 0)
 
 
 def _may_help(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
-    """Neither where the item is in quarantine or is left to a later sync, nor where its source is gone."""
+    """Whether to retry an item: not if it was quarantined or deferred to a later sync, or its source is unavailable."""
     is_gone = isinstance(state.data, Reported) and isinstance(state.data.error, SourceError)
     return state.name == "Failed" and not is_gone
 
 
 @task(name="discover", task_run_name="discover", persist_result=False, **_AGAIN)
 async def discover(sync: int, deep: bool) -> dict[str, int]:
-    """List the source and record what is different."""
+    """List the source and record the differences."""
     opened = current(sync)
     progress = await opened.call(opened.sync.discover, deep=deep)
     get_run_logger().info(
@@ -78,14 +78,14 @@ async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
 
 @task(name="extract-batch", task_run_name="extract and deliver batch {number}", persist_result=False, **_AGAIN)
 async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
-    """Take a batch apart into chunks, links and entities, and put it into the library."""
+    """Split a batch into chunks, links and entities, and deliver them to the library."""
     opened = current(sync)
     return await opened.call(opened.sync.process, token)
 
 
 @task(name="item", task_run_name="item of job {job}", retry_condition_fn=_may_help, persist_result=False)
 async def process_item(sync: int, job: int) -> State | str:
-    """Work on one troubled item by itself; ends `Quarantined` when its attempts are used up or no attempt can help."""
+    """Process one failing item. It ends `Quarantined` if its attempts are used up, or if no further attempt can help."""
     opened = current(sync)
     before = trouble = opened.sync.troubles.get(job)
     if before is None or before.waits(IN_RUN_SECONDS) is not None:
@@ -93,7 +93,7 @@ async def process_item(sync: int, job: int) -> State | str:
             await opened.sleep(before.waits(IN_RUN_SECONDS) or 0)
         trouble = await opened.call(opened.sync.process_alone, job)
         if trouble is before and await opened.call(opened.sync.is_left, job):
-            # A quota or the pace of its host is used up, or the sync was asked to stop.
+            # A quota or rate limit is used up, or the sync was stopped.
             return State(type=StateType.FAILED, name=LATER, message="no further jobs can be claimed now")
     if trouble is None:
         return "done"

@@ -1,4 +1,4 @@
-"""What is done once a day: letting go of old tombstones and of results that Prefect knew a step by; checking the ledger."""
+"""The tasks of the daily clean-up: expire tombstones, undo data and results, and check the ledger."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from tasks.redacted_errors import in_thread
 
 TOMBSTONE = timedelta(days=30)
 _MOST_TEXT = 1_000_000_000
-"""Characters of text that are kept to undo syncs and that no document has any more."""
+"""Characters of text kept to undo syncs that no document contains any more; the oldest are deleted beyond this."""
 _RESULTS = timedelta(days=CachePolicy.model_fields["days"].default)
 
 
 @task(name="forget-deleted", task_run_name="expire undo data older than {days} days", persist_result=False)
 async def forget_deleted(days: int) -> int:
-    """Delete for good the items that are gone for so long, with their withdrawn documents; how many.
+    """Delete items whose tombstones are older than `days`, and their withdrawn documents. Returns the number of items.
 
-    What was kept to undo syncs of that age is let go as well, and of the cache what no job needs any more.
+    Also deletes undo data of that age, and cached texts that no job needs.
     """
     return await in_thread(_forget_deleted, timedelta(days=days))
 
 
 @task(name="forget-results", task_run_name="delete old results", persist_result=False)
 async def forget_results() -> int:
-    """Delete the result files that no cache policy asks for any more, and plans of that age; how many."""
+    """Delete task results and plans that are older than the longest default cache policy. Returns the number of files."""
     return await asyncio.to_thread(_forget_results, _RESULTS)
 
 
 @task(name="check-ledger", task_run_name="check the ledger", persist_result=False)
 async def check_ledger() -> int:
-    """Prove the invariants of the ledger and remember the answer for `catchment health`; how many do not hold."""
+    """Check the invariants of the ledger, and record the result for `catchment health`. Returns the number of violations."""
     return await in_thread(_check_ledger)
 
 
@@ -58,7 +58,7 @@ def _forget_results(age: timedelta) -> int:
     home = Home.default()
     forgotten = 0
     for path in itertools.chain((home.prefect / "storage").rglob("*"), home.plans.glob("*")):
-        # Who kept it may take it away meanwhile.
+        # Its owner may delete it meanwhile.
         with suppress(FileNotFoundError):
             if path.is_file() and path.stat().st_mtime < before:
                 path.unlink()

@@ -157,14 +157,14 @@ def _unread(home: Home, entries: tuple[SourceEntry, ...]) -> set[str]:
     """The sources without consent, which are not even probed. `catchment doctor` reports the consents."""
     from connectors import connector_class
 
-    said: dict[str, list[bool]] = {}
+    given: dict[str, list[bool]] = {}
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
         for consent in ledger.consents.all():
-            said.setdefault(consent.source, []).append(consent.state == "given")
+            given.setdefault(consent.source, []).append(consent.state == "given")
     return {
         entry.name
         for entry in entries
-        if not all(said.get(entry.name) or [not scopes_of(connector_class(entry.kind)(entry.settings))])
+        if not all(given.get(entry.name) or [not scopes_of(connector_class(entry.kind)(entry.settings))])
     }
 
 

@@ -30,8 +30,8 @@ def examine(home: Home) -> list[Finding]:
         try:
             findings += leftovers.in_prefect(home, state)
         except TryAgain:
-            said = "the Prefect server does not respond"
-            findings.append(Finding("runs", Verdict.FAIL, said, "see `catchment health`"))
+            problem = "the Prefect server does not respond"
+            findings.append(Finding("runs", Verdict.FAIL, problem, "see `catchment health`"))
     return findings
 
 

@@ -43,8 +43,8 @@ class Leak:
 def files(home: Home) -> Finding:
     """Whether `run` has files of processes that no longer exist."""
     if stale := _stale(home):
-        said = f"{', '.join(path.name for path in stale)}: left by a process that has exited; harmless"
-        return Finding("locks", Verdict.WARN, said, _MEND)
+        problem = f"{', '.join(path.name for path in stale)}: left by a process that has exited; harmless"
+        return Finding("locks", Verdict.WARN, problem, _MEND)
     return Finding("locks", Verdict.OK, "no locks or files of exited processes")
 
 
@@ -72,8 +72,8 @@ def processes(home: Home, pids: Iterable[int]) -> Finding:
         return Finding("processes", Verdict.OK, "none left over")
     kill = f"kill {' '.join(map(str, left))}"
     if starting(home) is not None:
-        said = "Catchment is starting, or hangs during the start"
-        return Finding("processes", Verdict.WARN, said, f"wait two minutes; if nothing happens: {kill}")
+        problem = "Catchment is starting, or hangs during the start"
+        return Finding("processes", Verdict.WARN, problem, f"wait two minutes; if nothing happens: {kill}")
     return Finding("processes", Verdict.WARN, f"{len(left)} still running although Catchment is stopped", kill)
 
 
@@ -95,8 +95,8 @@ def in_prefect(home: Home, state: Running) -> list[Finding]:
     found = [_runs(Places.read(home), active)]
     if leaks:
         slots = "slot is" if len(leaks) == 1 else "slots are"
-        said = f"{len(leaks)} concurrency {slots} held by no run; runs that need them never start"
-        found.append(Finding("slots", Verdict.FAIL, said, _MEND))
+        problem = f"{len(leaks)} concurrency {slots} held by no run; runs that need them never start"
+        found.append(Finding("slots", Verdict.FAIL, problem, _MEND))
     else:
         found.append(Finding("slots", Verdict.OK, "no leaked concurrency slots"))
     return found
@@ -113,8 +113,8 @@ def _runs(places: Places | None, active: list[dict[str, Any]]) -> Finding:
     """Whether the worker executes every run that the server has counted as active for a minute."""
     now = datetime.now(UTC)
     if places is not None and not places.is_current(now):
-        said = "the worker cannot record which runs it executes, so dead runs are not detected"
-        return Finding("runs", Verdict.WARN, said, "make room on the disk of the home folder")
+        problem = "the worker cannot record which runs it executes, so dead runs are not detected"
+        return Finding("runs", Verdict.WARN, problem, "make room on the disk of the home folder")
     executing = places.runs if places is not None else ()
     lost = Counter(
         run["state_name"]
@@ -123,9 +123,9 @@ def _runs(places: Places | None, active: list[dict[str, Any]]) -> Finding:
     )
     if not lost:
         return Finding("runs", Verdict.OK, "the worker executes all active runs")
-    said = f"no worker executes {', '.join(f'{number} {name}' for name, number in lost.items())}"
+    problem = f"no worker executes {', '.join(f'{number} {name}' for name, number in lost.items())}"
     restart = "wait a minute for the worker to correct them; otherwise: catchment down && catchment up --detach"
-    return Finding("runs", Verdict.FAIL, said, restart)
+    return Finding("runs", Verdict.FAIL, problem, restart)
 
 
 def _active(client: Client) -> list[dict[str, Any]]:

@@ -51,13 +51,13 @@ def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[s
     others = max(0, used - ours)
     if needed + others > watches:
         enough = 1 << (2 * (needed + others)).bit_length()
-        said = (
+        problem = (
             f"{needed} folders to watch and {others} watched by other programs, but the limit of this user is {watches}"
         )
-        return Finding("inotify", Verdict.WARN, said, f"sudo sysctl fs.inotify.max_user_watches={enough}")
+        return Finding("inotify", Verdict.WARN, problem, f"sudo sysctl fs.inotify.max_user_watches={enough}")
     if instances >= most and not ours:
-        said = f"all {most} inotify instances of this user are in use"
-        return Finding("inotify", Verdict.WARN, said, f"sudo sysctl fs.inotify.max_user_instances={4 * most}")
+        problem = f"all {most} inotify instances of this user are in use"
+        return Finding("inotify", Verdict.WARN, problem, f"sudo sysctl fs.inotify.max_user_instances={4 * most}")
     return Finding("inotify", Verdict.OK, f"watches needed {needed}, taken by others {others}, allowed {watches}")
 
 
@@ -114,16 +114,16 @@ def disks(home: Home, entries: Iterable[SourceEntry]) -> list[Finding]:
     """Whether the home, or a watched source without a schedule, is on a network disk."""
     found = []
     if kind := network_disk(home.path):
-        said = f"the home folder is on {kind}, where databases get damaged"
+        problem = f"the home folder is on {kind}, where databases get damaged"
         remedy = "catchment down; move the home folder to a local disk and set CATCHMENT_HOME"
-        found.append(Finding("disks", Verdict.FAIL, said, remedy))
+        found.append(Finding("disks", Verdict.FAIL, problem, remedy))
     for entry in entries:
         if not isinstance(entry.settings, FolderSettings) or not entry.watch or entry.schedules:
             continue
         if kind := network_disk(entry.settings.root):
-            said = f"{entry.name} is on {kind}, which does not report changes by other computers"
+            problem = f"{entry.name} is on {kind}, which does not report changes by other computers"
             remedy = f"add a schedule: catchment sources remove {entry.name}, then add it with --every 15m --watch"
-            found.append(Finding("disks", Verdict.WARN, said, remedy))
+            found.append(Finding("disks", Verdict.WARN, problem, remedy))
     return found or [
         Finding("disks", Verdict.OK, "the home folder and the watched sources are on disks that report changes")
     ]
@@ -137,17 +137,17 @@ def clocks(home: Home, state: Running | None) -> Finding:
     except FileNotFoundError:
         skew = 0.0  # The home does not exist yet.
     except OSError as error:
-        said = f"the disk of the home folder cannot be written: {error.strerror}"
-        return Finding("clock", Verdict.FAIL, said, "make room, or restore write permission")
+        problem = f"the disk of the home folder cannot be written: {error.strerror}"
+        return Finding("clock", Verdict.FAIL, problem, "make room, or restore write permission")
     if abs(skew) > _SKEW:
         problem = f"the clock of the disk differs by {skew:+.0f} s; changed files may seem unchanged"
         return Finding("clock", Verdict.WARN, problem, f"{_SET_CLOCK}, here and on the computer with the disk")
     if state is not None and abs(skew := _server_skew(state)) > _SKEW:
-        said = f"the clock of the server differs by {skew:+.0f} s; runs start at the wrong time"
-        return Finding("clock", Verdict.WARN, said, f"{_SET_CLOCK}; catchment down; catchment up --detach")
+        problem = f"the clock of the server differs by {skew:+.0f} s; runs start at the wrong time"
+        return Finding("clock", Verdict.WARN, problem, f"{_SET_CLOCK}; catchment down; catchment up --detach")
     if (ahead := _ahead(home)) > _SKEW:
-        said = f"the last sync started {ahead:.0f} s in the future: the clock was set back, or is wrong"
-        return Finding("clock", Verdict.WARN, said, _SET_CLOCK)
+        problem = f"the last sync started {ahead:.0f} s in the future: the clock was set back, or is wrong"
+        return Finding("clock", Verdict.WARN, problem, _SET_CLOCK)
     return Finding("clock", Verdict.OK, "the clocks of this machine, its disk and the server agree")
 
 
@@ -184,16 +184,20 @@ def growth(home: Home) -> list[Finding]:
     found = []
     for name, file in (("ledger", home.path / "ledger.db-wal"), ("Prefect", home.prefect / "prefect.db-wal")):
         if _size([file]) > _LARGE_WAL:
-            said = f"the write-ahead log of {name}'s database has {_size([file]) / 1e9:.1f} GB: a reader never finishes"
-            found.append(Finding("growth", Verdict.WARN, said, "catchment down; catchment up --detach"))
+            problem = (
+                f"the write-ahead log of {name}'s database has {_size([file]) / 1e9:.1f} GB: a reader never finishes"
+            )
+            found.append(Finding("growth", Verdict.WARN, problem, "catchment down; catchment up --detach"))
     if sizes["Prefect"] > _LARGE_PREFECT:
-        said = f"what Prefect keeps has {sizes['Prefect'] / 1e9:.1f} GB; the daily clean-up should keep it smaller"
-        found.append(Finding("growth", Verdict.WARN, said, "run `upkeep` in the Prefect UI, and check its recent runs"))
+        problem = f"what Prefect keeps has {sizes['Prefect'] / 1e9:.1f} GB; the daily clean-up should keep it smaller"
+        found.append(
+            Finding("growth", Verdict.WARN, problem, "run `upkeep` in the Prefect UI, and check its recent runs")
+        )
     if sizes["cache"] > max(free, _LARGE_WAL):
         remedy = f"catchment down; rm {home.cache.name}* in the home folder; catchment up --detach"
         found.append(Finding("growth", Verdict.WARN, "the cache is larger than the free space", remedy))
-    told = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
-    return found or [Finding("growth", Verdict.OK, f"{told}; {free / 1e9:.1f} GB free")]
+    listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
+    return found or [Finding("growth", Verdict.OK, f"{listed}; {free / 1e9:.1f} GB free")]
 
 
 def _size(files: Iterable[Path]) -> int:
@@ -217,9 +221,9 @@ def versions(home: Home) -> list[Finding]:
         # `catchment health` reports other problems of the ledger.
         pass
     if not (installed := version("prefect")).startswith(TRIED_PREFECT):
-        said = f"the worker was tested with Prefect {TRIED_PREFECT}x, but {installed} is installed"
+        problem = f"the worker was tested with Prefect {TRIED_PREFECT}x, but {installed} is installed"
         remedy = "make setup; or use a work pool of type process, which is slower"
-        found.append(Finding("versions", Verdict.WARN, said, remedy))
+        found.append(Finding("versions", Verdict.WARN, problem, remedy))
     locked = _locked()
     for name, wanted in _needed().items():
         try:
@@ -227,11 +231,15 @@ def versions(home: Home) -> list[Finding]:
         except PackageNotFoundError:
             installed = "none"
         if installed == "none" or installed not in wanted.specifier:
-            said = f"{name} {installed} is installed, but {wanted.specifier} is required"
-            found.append(Finding("versions", Verdict.FAIL, said, "make setup; catchment down; catchment up --detach"))
+            problem = f"{name} {installed} is installed, but {wanted.specifier} is required"
+            found.append(
+                Finding("versions", Verdict.FAIL, problem, "make setup; catchment down; catchment up --detach")
+            )
         elif locked.get(name, installed) != installed:
-            said = f"{name} {installed} is installed, but {locked[name]} was tested"
-            found.append(Finding("versions", Verdict.WARN, said, "make setup; catchment down; catchment up --detach"))
+            problem = f"{name} {installed} is installed, but {locked[name]} was tested"
+            found.append(
+                Finding("versions", Verdict.WARN, problem, "make setup; catchment down; catchment up --detach")
+            )
     return found or [Finding("versions", Verdict.OK, f"Prefect {version('prefect')}, and all other requirements")]
 
 
@@ -258,7 +266,7 @@ def port(home: Home, is_up: bool, others: Mapping[Path, Any]) -> Finding:
             "port", Verdict.OK, f"port {number} is in use by this home" if is_up else f"port {number} is free"
         )
     if any(kept_port(Home(other)) == number for other in others):
-        said = f"port {number}, last used by this home, is in use by Catchment with another home"
+        problem = f"port {number}, last used by this home, is in use by Catchment with another home"
     else:
-        said = f"port {number}, last used by this home, is in use by another program"
-    return Finding("port", Verdict.WARN, said, "catchment up --detach uses a free port; or choose one with --port")
+        problem = f"port {number}, last used by this home, is in use by another program"
+    return Finding("port", Verdict.WARN, problem, "catchment up --detach uses a free port; or choose one with --port")

@@ -1,1 +1,1 @@
-"""Prefect's server on loopback: its start, settings, port, database file and our HTTP client for it."""
+"""The Prefect server on the loopback interface: its process, settings, port and database file, and our HTTP client for it."""

@@ -1,16 +1,16 @@
-"""Prefect's server as a process: `python -P -m deployments.server.app FD`, where FD is the socket that it listens on.
+"""The process of the Prefect server: `python -P -m deployments.server.app FD`, where FD is the listening socket.
 
 Differs from `prefect server start` in six ways:
 
 - Every SQLite transaction starts with BEGIN IMMEDIATE. Prefect starts them DEFERRED: a read that becomes a write after
-  another connection wrote fails at once, whatever the busy timeout, the API answers 503, and clients back off for seconds.
+  another connection wrote fails at once, whatever the busy timeout. The API then answers 503, and clients back off for seconds.
 - The pages carry a content security policy. Prefect's UI would report its use to an analytics service, whatever the settings.
-- A response with a status of 500 or more leaves a line in the log. Prefect hides them, and its clients retry in silence.
-- A login that is not text in ASCII is refused. Prefect writes a traceback.
-- The types of blocks are registered once for a database, not at every start.
-- Garbage is collected in a thread. A request that is abandoned leaves a cursor of SQLite behind, and whoever collects it waits
-  until its connection is idle. If the event loop collected it while that connection waits for another's transaction, which
-  waits for the event loop, all would stand still until SQLite's busy timeout of a minute.
+- A response with a status of 500 or more leaves a line in the log. Prefect hides such errors, and its clients retry silently.
+- A login that is not ASCII text is rejected. Prefect logs a traceback.
+- Block types are registered once per database, not at every start.
+- Garbage is collected in a thread. An abandoned request leaves an SQLite cursor behind, and collecting it waits until its
+  connection is idle. On the event loop this could deadlock with a transaction that waits for the event loop, until SQLite's
+  busy timeout of a minute.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ def main(listening: socket.socket) -> None:
 
 
 def begin_immediately() -> None:
-    """Begin SQLite's transactions IMMEDIATE in this process; only with the versions of Prefect that this was tried with."""
+    """Start SQLite's transactions with BEGIN IMMEDIATE in this process, if Prefect has a tested version."""
     import prefect
     from prefect.server.database.configurations import AioSqliteConfiguration
     from prefect.server.database.dependencies import MODELS_DEPENDENCIES
     from prefect.settings import get_current_settings
 
     class ImmediateSqlite(AioSqliteConfiguration):
-        """Prefect's own configuration; each transaction takes the write lock when it begins."""
+        """Prefect's own configuration, except that each transaction takes the write lock when it starts."""
 
         def begin_transaction(self, session: Any, with_for_update: bool = False) -> Any:
-            """As in Prefect; `with_for_update` makes no difference here."""
+            """Start a transaction as Prefect does, ignoring `with_for_update`."""
             del with_for_update
             return super().begin_transaction(session, with_for_update=True)
 
@@ -84,7 +84,7 @@ def begin_immediately() -> None:
 
 
 def collect_aside() -> None:
-    """Collect this process's garbage in a thread from now on, with the thresholds of the interpreter."""
+    """Disable garbage collection, and collect in a thread instead, with the interpreter's thresholds."""
     gc.disable()
     threading.Thread(target=_collect, name="garbage", daemon=True).start()
 
@@ -102,7 +102,7 @@ def _collect() -> None:
 def restricted(app: ASGIApp, port: int) -> ASGIApp:
     """Add the content security policy to every response, and log the responses with a status of 500 or more.
 
-    With the policy a browser lets the pages connect to this server alone, and shows them in no frame.
+    The policy lets the pages connect to this server only, and forbids showing them in a frame.
     """
     origin = f"'self' http://127.0.0.1:{port} ws://127.0.0.1:{port}"
     policy = (
@@ -124,9 +124,9 @@ def restricted(app: ASGIApp, port: int) -> ASGIApp:
 
 
 def refusing_odd_logins(app: ASGIApp) -> ASGIApp:
-    """Refuse a login that Prefect raises on, with at most one line in the log.
+    """Reject a login on which Prefect raises, with at most one line in the log.
 
-    Any local program could fill the log with tracebacks otherwise, without a login.
+    Otherwise any local program could fill the log with tracebacks, without a login.
     """
 
     async def refusing(scope: _Message, receive: _Receive, send: _Send) -> None:
@@ -156,7 +156,7 @@ def refusing_odd_logins(app: ASGIApp) -> ASGIApp:
 
 
 def _is_ascii(login: bytes) -> bool:
-    """Whether a header of HTTP Basic authentication has a user and a password in ASCII, or is none at all."""
+    """Whether an HTTP Basic authentication header has an ASCII user and password, or is malformed."""
     try:
         return b64decode(login.partition(b" ")[2]).isascii()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Secrets that are kept in blocks of the Prefect server, read without loading Prefect."""
+"""Secrets in blocks of the Prefect server, read without importing Prefect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deployments.server.running import Running
 
 
 def read_blocks_of(running: Running) -> None:
-    """Have `block:NAME` mean the Secret block of this name on this server, in this process."""
+    """Resolve `block:NAME` in this process to the Secret block of this name on this server."""
     read_blocks_with(partial(_read, running))
 
 
@@ -22,5 +22,5 @@ def _read(running: Running, name: str) -> str:
         answer = client.get(address, params={"include_secrets": True})
         if answer.is_missing:
             raise LoginFailed(f"Secret block {name}: not found; create it in the Prefect UI under Blocks")
-        # Of a server that is in trouble nobody knows whether it has the block.
+        # An error of the server does not mean that the block is missing.
         return str(answer.raise_for_status().json()["data"]["value"])

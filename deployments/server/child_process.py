@@ -1,4 +1,4 @@
-"""A child process of the supervisor: it ends with its parent, and has a name of its own in `ps -o comm`."""
+"""Makes a process a child of the supervisor: it exits with its parent, and has its own name in `ps -o comm`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import threading
 import time
 
 PARENT_VARIABLE = "CATCHMENT_SUPERVISOR"
-"""The environment variable by which the supervisor gives its pid to its children."""
+"""Environment variable with the supervisor's pid, set for its children."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 
 
 def become_child(name: str) -> None:
-    """If the supervisor started this process, end with it, and name the process `name`."""
-    # Removed, because the children of this process have another parent.
+    """If the supervisor started this process, exit with it, and name the process `name`."""
+    # Removed, because children of this process have another parent.
     if parent := os.environ.pop(PARENT_VARIABLE, None):
         end_with_parent(int(parent))
         name_process(name)
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the system kill this process when its parent ends. The parent passes its own pid as `parent`.
+    """Have the system kill this process when its parent exits. The parent passes its own pid as `parent`.
 
-    If the parent died before this call, the process has another parent, and exits at once. The parent may be pid 1, in a
-    container.
+    If the parent died before this call, the process has another parent, and exits at once. In a container the parent may be
+    pid 1.
     """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -38,7 +38,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def name_process(name: str) -> None:
-    """Set the name of this process in `top` and `ps -o comm`, on Linux; 15 characters at most."""
+    """Set the name of this process in `top` and `ps -o comm`. Linux only; at most 15 characters."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 

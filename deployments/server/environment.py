@@ -1,4 +1,4 @@
-"""The Prefect settings of this project, and the environment that the server, the worker and every run get."""
+"""Our Prefect settings, and the environment of the server, the worker and every run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catchment.runtime.home import Home
 
 POOL = "catchment"
 TRIED_PREFECT = "3.8."
-"""How the versions begin on whose inner parts the worker and the server rely, as far as they were tried."""
+"""Prefix of the Prefect versions whose internals the worker and the server were tested with."""
 
 _ALLOCATOR: Mapping[str, str] = MappingProxyType(
     {
@@ -26,38 +26,38 @@ _ALLOCATOR: Mapping[str, str] = MappingProxyType(
         "MALLOC_TRIM_THRESHOLD_": str(4 << 20),
     }
 )
-"""For glibc, which else keeps what each thread gave back for that thread alone (25 MB of a run), and of a large text that was
-given back as much as the largest before it, for the next one (30 MB of each process)."""
+"""For glibc. By default it keeps memory that one thread freed for that thread alone (25 MB in a run), and keeps as much freed
+memory as the largest freed text had, for the next one (30 MB in each process)."""
 
 _QUICK_IMPORTS: Mapping[str, str] = MappingProxyType(
     {"PY_KEY_VALUE_DISABLE_BEARTYPE": "true", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 )
-"""Without a seventh of what the imports of a start take: a library of Prefect's that else checks the types of its own calls,
-and a look for plugins, of which there are none, through all packages."""
+"""Saves a seventh of the import time at start: a library of Prefect checks the types of its own calls, and pydantic searches
+all packages for plugins, of which none is installed."""
 
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
-        # Without it a forgotten API address starts a second server in silence.
+        # Otherwise a missing API address would silently start a second server.
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
         "PREFECT_SERVER_API_HOST": "127.0.0.1",
         "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
-        # A sync adds 0.2 MB (`python -m benchmarks.soak`), most of it events, which nothing reads once they are a day old.
+        # A sync adds 0.2 MB (`python -m benchmarks.soak`), mostly events, which are not read after a day.
         "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": "604800",
         "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P1D",
         "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
-        # Nothing here is paused in that way, and each look costs; the default is every 5 seconds.
+        # No run here is paused with a timeout, and each check costs; the default is every 5 seconds.
         "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_LOOP_SECONDS": "30",
-        # The default keeps leases in memory: a killed server would leak every slot that was taken.
+        # The default keeps leases in memory: a killed server would leak every slot that was in use.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "5",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-        # The warm worker hears of new runs by events; this look is for what no event told of.
+        # The worker is notified of new runs by events; this poll finds runs whose event was lost.
         "PREFECT_WORKER_QUERY_SECONDS": "15",
         "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
         "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
-        # The server asks for no such token; without this every client asks for one first, three times in each run.
+        # The server requires no CSRF token; otherwise every client would request one first, three times in each run.
         "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
@@ -66,14 +66,14 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 
 
 def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
-    """The environment of the server, the worker and every run: this one, with Prefect's settings replaced.
+    """The environment of the server, the worker and every run: the current one, with Prefect's settings replaced.
 
-    A person's own Prefect settings are dropped: they belong to another server. The auth string is the only
-    secret that is added.
+    The user's own Prefect settings are dropped, because they belong to another server. `auth` is the only secret that is
+    added.
     """
     address = f"http://127.0.0.1:{port}"
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
-    # A proxy of the person's must never see the loopback.
+    # Requests to the loopback interface must never reach the user's proxy.
     exempt = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1", "localhost"]))
     return {
         **_ALLOCATOR,
@@ -100,7 +100,7 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
 
 
 def _one_authority(folder: Path) -> Path:
-    """A certificate file with a single authority: each Prefect client spends 35 ms on the usual list, and none uses TLS."""
+    """A certificate file with one authority. Each Prefect client spends 35 ms loading the usual list, and none uses TLS."""
     path = folder / "one-authority.pem"
     if not path.exists():
         first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
@@ -110,15 +110,15 @@ def _one_authority(folder: Path) -> Path:
 
 
 def auth_string(home: Home) -> str:
-    """The `user:password` of this home's server; made the first time, and kept in a file that only its owner reads.
+    """The `user:password` of this home's server. Created at the first call, in a file that only its owner can read.
 
-    Raises ConfigError if somebody wrote something else there.
+    Raises ConfigError if the file has another content.
     """
     path = home.path / "ui-login"
     with suppress(FileNotFoundError):
-        # What a full disk left empty would be a server that asks nobody.
+        # A full disk may have left the file empty. A server with an empty login would require none.
         if login := path.read_bytes().decode(errors="replace").strip():
-            # Prefect compares ASCII only.
+            # Prefect supports ASCII only.
             if login.isascii() and login.isprintable() and ":" in login:
                 return login
             raise ConfigError(f"{path.name} is not user:password in ASCII; correct it, or delete it to get a new one")

@@ -1,6 +1,6 @@
-"""The log files of the server and the worker: bounded in size, readable by their owner alone.
+"""The log files of the server and the worker: bounded in size, readable by their owner only.
 
-A disk that takes no line loses lines, never the process that says them: it would wait for somebody to listen.
+If the disk is full, lines are dropped. The process that writes them must never block on a full pipe.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ LOG_BYTES = 5_000_000
 
 
 def put_aside_when_long(log: Path) -> None:
-    """Begin a log file anew when it has become long, and keep what it was beside it."""
+    """Rename a log file that exceeds its size, so that the next line starts a new one. One old file is kept."""
     with contextlib.suppress(FileNotFoundError):
         if log.stat().st_size > LOG_BYTES:
             log.replace(log.with_suffix(".log.1"))
 
 
 class BoundedLog:
-    """A log file that keeps its latest lines, and the file before it."""
+    """A log file that keeps its latest lines, and one older file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,7 +30,7 @@ class BoundedLog:
         self._lost = 0
 
     def follow(self, output: IO[bytes]) -> None:
-        """Write down whatever comes out of a pipe, until all who could say something are gone."""
+        """Copy the lines of a pipe to the log in a thread, until every writer has closed it."""
         threading.Thread(target=self._pump, args=(output,), daemon=True).start()
 
     def _pump(self, output: IO[bytes]) -> None:
@@ -40,9 +40,9 @@ class BoundedLog:
 
     def _write(self, line: bytes) -> None:
         with self._lock:
-            told = b"(%d lines are lost: the disk did not take them)\n" % self._lost if self._lost else b""
+            note = b"(%d lines lost: the disk was full)\n" % self._lost if self._lost else b""
             try:
-                self._append(told + line)
+                self._append(note + line)
                 self._lost = 0
             except OSError:
                 self._lost += 1

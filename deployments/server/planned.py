@@ -1,4 +1,4 @@
-"""When each source runs next, as the server has planned it."""
+"""The next run of each source, as scheduled on the server."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from deployments.server.running import Running
 _SECONDS = 2.0
 _PAGE = 100
 _PAGES = 5
-"""A source that is planned beyond these has no next run here; only hundreds of runs before it would keep it away."""
+"""Pages read. A source whose next run is after these has none here; that takes hundreds of earlier runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run to come, at an aware moment; `why` is "schedule", "retry" (of items) or "asked for"."""
+    """A scheduled run, at an aware time. `why` is "schedule", "retry" (of items) or "asked for"."""
 
     source: str
     at: datetime
     why: str
 
     def told(self) -> dict[str, Any]:
-        """As JSON tells it, where the source is told besides."""
+        """The fields in JSON output, except the source."""
         return {"at": self.at, "why": self.why}
 
 
 def planned(state: Running, name: str, most: int) -> list[PlannedRun] | None:
-    """The next runs of a source, at most so many, the soonest first; None when the server does not answer in time."""
+    """Return the next runs of a source, at most `most`, soonest first; None if the server does not answer in time."""
     found = _ask(state, {"deployments": {"name": {"any_": [name]}}, "limit": most})
     return None if found is None else [_planned(run) for run in found]
 
 
 def next_runs(state: Running) -> dict[str, PlannedRun] | None:
-    """The next run of each source that has one; None when the server does not answer in time."""
+    """Return the next run of each source that has one; None if the server does not answer in time."""
     soonest: dict[str, PlannedRun] = {}
     for page in range(_PAGES):
         found = _ask(state, {"limit": _PAGE, "offset": page * _PAGE})

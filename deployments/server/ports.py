@@ -1,4 +1,4 @@
-"""The port of the Prefect server on the loopback: the same for a home from start to start, where it can be."""
+"""The port of the Prefect server on the loopback interface. A home keeps its port from start to start, if it is free."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _WAITING = 128
 
 
 def listen(home: Home, wanted: int | None) -> socket.socket:
-    """Listen on the port asked for; else on the one used before; else on a free one. The port is kept for the next time.
+    """Listen on the requested port, else on the home's previous port, else on a free one. Stores the port for the next start.
 
-    The supervisor listens and hands the socket to the server: nobody else can take the port between a choice and its use,
-    and while a server is started again its callers wait instead of being refused. Raises TryAgain when `wanted` is taken.
+    The supervisor listens and passes the socket to the server. So no other program can take the port between its choice and its
+    use, and while the server restarts, clients wait instead of being refused. Raises TryAgain if `wanted` is in use.
     """
     if wanted is not None:
         listening = _listening(wanted)
@@ -40,7 +40,7 @@ def is_free(port: int) -> bool:
 
 
 def kept_port(home: Home) -> int | None:
-    """The port that this home had before; None if it had none."""
+    """The port that this home used before; None before its first start."""
     try:
         return int(_kept(home).read_text())
     except (FileNotFoundError, ValueError):
@@ -53,7 +53,7 @@ def _kept(home: Home) -> Path:
 
 def _listening(port: int) -> socket.socket | None:
     found = socket.socket()
-    # Without it a port stays taken for a minute after a stop.
+    # Otherwise the port is unavailable for a minute after a stop.
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""The running system as others see it: its address and its processes. Quick to import."""
+"""The record of the running system: its address and its processes, for other processes. Quick to import."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PROBED_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A system that `up` keeps running. `pid` is the supervisor's, `started` aware UTC, `login` `user:password`.
+    """A system that `up` keeps running. `pid` is the supervisor's; `started` is aware UTC; `login` is `user:password`.
 
-    `stopping`: it was asked to end, which may take half a minute.
+    `stopping`: a stop was requested; it may take half a minute.
     """
 
     port: int
@@ -52,7 +52,7 @@ class Running:
 
 
 def running(home: Home) -> Running | None:
-    """What runs for this home: the recorded system, if the supervisor that recorded it still holds the lock."""
+    """Return the recorded system of this home if the supervisor that recorded it still holds the lock."""
     try:
         state = json.loads(state_file(home).read_text())
         if state.pop("identity") != holder(home):
@@ -60,29 +60,29 @@ def running(home: Home) -> Running | None:
         state.pop("folder", None)  # in files of earlier versions
         return Running(**{**state, "started": datetime.fromisoformat(state["started"])}, login=auth_string(home))
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-        # A file of another version, or none: there is nothing that this program could talk to.
+        # The file is missing, or was written by an incompatible version.
         return None
 
 
 def starting(home: Home) -> str | None:
-    """The identity of the supervisor that holds the lock of this home and is not ready yet; None without one.
+    """Return the identity of the supervisor that holds the lock of this home but is not ready yet; None without one.
 
-    Empty if the supervisor has not written it yet.
+    Empty if the supervisor has not written its identity yet.
     """
     return None if running(home) is not None else holder(home)
 
 
 def transition(home: Home) -> str | None:
-    """What `up` does while it does not serve: "starting" or "stopping". None if it serves, or nothing runs."""
+    """Return "starting" or "stopping" while `up` does not serve; None if it serves, or no system is running."""
     if (state := running(home)) is not None:
         return "stopping" if state.stopping else None
     return None if starting(home) is None else "starting"
 
 
 def holder(home: Home) -> str | None:
-    """The identity that the supervisor wrote into the lock file; None if no supervisor holds the lock.
+    """Return the identity that the supervisor wrote to the lock file; None if no supervisor holds the lock.
 
-    The lock is valid across PID namespaces, where a pid is not, and a copy of a home does not have it.
+    The lock works across PID namespaces, where pids differ, and a copied home does not have it.
     """
     try:
         with lock_file(home).open(encoding="utf-8") as file:
@@ -93,9 +93,9 @@ def holder(home: Home) -> str | None:
 
 @contextmanager
 def supervisor_lock(home: Home) -> Iterator[bool]:
-    """Hold the lock of the home, with the identity of this process in it. False if another process has the lock.
+    """Hold the lock of the home, with the identity of this process. Yields False if another process has the lock.
 
-    The system releases it when this process ends, in whatever way.
+    The system releases the lock when this process exits.
     """
     with _open_lock(home) as file:
         # `holder` takes the lock for a moment.
@@ -111,7 +111,7 @@ def supervisor_lock(home: Home) -> Iterator[bool]:
 
 @contextmanager
 def kept_down(home: Home) -> Iterator[bool]:
-    """Keep `up` from starting during the block. False if a supervisor holds the lock: the system runs or starts."""
+    """Keep `up` from starting during the block. Yields False if a supervisor holds the lock: the system runs or starts."""
     with _open_lock(home) as file:
         yield _locked(file, fcntl.LOCK_SH)
 
@@ -130,23 +130,23 @@ def _locked(file: TextIO, kind: int) -> bool:
 
 
 def record(home: Home, state: Running) -> None:
-    """Record what this process runs, for `running` to read; the process must hold the lock."""
+    """Write the record that `running` reads. This process must hold the lock."""
     fields: dict[str, Any] = asdict(state) | {"started": state.started.isoformat(), "identity": identity()}
     del fields["login"]
     atomic_files.write(state_file(home), json.dumps(fields).encode())
 
 
 def state_file(home: Home) -> Path:
-    """The small file that `up` keeps while it runs."""
+    """The file with the record, which exists while `up` runs."""
     return home.run / "up.json"
 
 
 def lock_file(home: Home) -> Path:
-    """The file that a supervisor holds a lock on as long as it lives, with its identity in it."""
+    """The file that a supervisor locks during its life, with its identity."""
     return home.run / "up.lock"
 
 
 def ui_login(home: Home) -> str | None:
-    """The file with the `user:password` that the Prefect UI asks for; None before the first `up`."""
+    """The file with the `user:password` of the Prefect UI; None before the first `up`."""
     path = home.path / "ui-login"
     return str(path) if path.exists() else None

@@ -1,1 +1,1 @@
-"""`up` and `down`: the processes that run, and their supervision."""
+"""`up` and `down`: start, supervise and stop the processes of a home."""

@@ -1,4 +1,4 @@
-"""`up --detach`: runs `up` in a process of its own, and returns when it is ready, or has ended."""
+"""`up --detach`: runs `up` in a background process, and returns when it is ready or has failed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from deployments.server.ports import is_free
 from deployments.server.running import running
 
 _START_SECONDS = 230.0
-"""Longer than the server and the worker are waited for, each."""
+"""Longer than the time limits of the server and the worker together."""
 _STOP_SECONDS = 35.0
 
 
 def start_in_background(home: Home, port: int | None, announce: Callable[[str], None]) -> int:
-    """Start `up` and wait until it is ready; 0. Raises TryAgain when it is not: then nothing of it is left running."""
+    """Start `up` and wait until it is ready; returns 0. Raises TryAgain if it fails; no process is left running then."""
     if port is not None and not is_free(port):
         raise TryAgain(f"port {port}: in use by another program; choose another --port, or omit it")
     log = home.logs / "up.log"
@@ -33,7 +33,7 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
         "deployments.supervisor.detached",
         *([str(port)] if port is not None else []),
     ]
-    # Several may be started at once, of which one is to run: none cuts off what another has said.
+    # Several may be started at once, and one of them wins. Appending keeps the output of each.
     with open(log, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
         before = output.tell()
         process = subprocess.Popen(
@@ -45,12 +45,12 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
             stderr=output,
             start_new_session=True,
         )
-    # It outlives this call, and is no zombie should it end before the caller does.
+    # The process outlives this call. The thread reaps it if it exits before this process.
     threading.Thread(target=process.wait, daemon=True).start()
     try:
         is_late = not _is_up_or_ended(home, process)
     except BaseException:
-        # Ctrl-C, for one: who gave up has nothing to stop.
+        # Ctrl-C, for example. The user expects that no process is left running.
         _end(process)
         raise
     said = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
@@ -74,7 +74,7 @@ def _is_up_or_ended(home: Home, process: subprocess.Popen[bytes]) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Have an `up` stop, and kill it if it does not; what it has started ends with it."""
+    """Stop an `up`, and kill it if it does not stop. Its children exit with it."""
     process.terminate()
     try:
         process.wait(_STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""The clock on the wall: whether somebody set it, and by how much."""
+"""Detection of changes to the wall clock."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import time
 from catchment.pacing.steady import steady
 
 _SET_SECONDS = 10.0
-"""A difference from one look to the next that no slow correction makes."""
+"""Larger than any difference that gradual correction (NTP) makes between two checks."""
 
 
 class WallClock:
-    """Compares the clock on the wall with one that nobody can set and that counts on while the machine sleeps."""
+    """Compares the wall clock with a monotonic clock that keeps running while the machine sleeps."""
 
     def __init__(self) -> None:
         self._ahead = _ahead()
 
     def set_by(self) -> float:
-        """By how many seconds the clock was set since this was asked last; 0 when it was not."""
+        """Return by how many seconds the clock was set since the last call; 0 if it was not."""
         before, self._ahead = self._ahead, _ahead()
         moved = self._ahead - before
         return moved if abs(moved) >= _SET_SECONDS else 0.0

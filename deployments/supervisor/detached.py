@@ -1,4 +1,4 @@
-"""`up` in a process of its own: `python -m deployments.supervisor.detached [PORT]`, started by `up --detach`."""
+"""The background process of `up --detach`: `python -m deployments.supervisor.detached [PORT]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deployments.supervisor.supervisor import up
 
 
 def main(arguments: list[str]) -> int:
-    """Run `up` and leave one line for whoever started it."""
+    """Run `up`. Prints one line for the process that started it."""
     try:
         return up(Home.default(), port=int(arguments[0]) if arguments else None, announce=_say)
     except CatchmentError as error:

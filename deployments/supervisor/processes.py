@@ -1,4 +1,4 @@
-"""Processes: the orphans that pid 1 inherits, and the end of a whole tree."""
+"""Process trees: reaping the orphans that pid 1 inherits, and killing all descendants of a process."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import psutil
 
 
 class Orphans:
-    """Zombies that pid 1 inherits from parents that ended; this process reaps them if it is pid 1."""
+    """Zombies whose parents have exited. If this process is pid 1, it inherits them and reaps them here."""
 
     def __init__(self) -> None:
         self._ended: set[psutil.Process] = set()
 
     def reap(self, known: Collection[int]) -> None:
-        """Reap inherited children that ended before the last call. `known` are the pids of this process's own children."""
+        """Reap inherited children that were zombies at the last call already. `known`: the pids of our own children."""
         if os.getpid() != 1:
             return
         ended = {one for one in psutil.Process().children() if one.pid not in known and _is_zombie(one)}
-        # A child of another thread may be a zombie for a moment, until that thread reads its exit code.
+        # The child of another thread may be a zombie for a moment, until that thread reads its exit code.
         for process in ended & self._ended:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
@@ -37,7 +37,7 @@ def _is_zombie(process: psutil.Process) -> bool:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """The processes below `pid`, whatever session or group they moved to."""
+    """Return the processes below `pid`, in any session or process group."""
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
@@ -45,7 +45,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def end(process: subprocess.Popen[bytes], *, grace: float, hurry: Callable[[], bool] = lambda: False) -> None:
-    """End a child that leads its own group: SIGTERM, and after `grace` seconds or on `hurry` SIGKILL to all below it."""
+    """Stop a child that leads its own group: SIGTERM, then SIGKILL to all descendants after `grace` seconds or on `hurry`."""
     below = descendants(process.pid)
     if process.poll() is None:
         process.terminate()
@@ -61,7 +61,7 @@ def end(process: subprocess.Popen[bytes], *, grace: float, hurry: Callable[[], b
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Kill at once whichever of these still live; psutil checks that each is still the process it was."""
+    """Kill the processes that are still running. psutil checks that no pid was reused."""
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()

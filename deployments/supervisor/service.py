@@ -1,4 +1,4 @@
-"""A child process of `up`: its log, its end as a group, and its restart, which is delayed longer each time it fails soon."""
+"""A child process of `up`: its log, its stop with all descendants, and its restart with a growing delay."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from deployments.supervisor.processes import end
 
 _LONGEST_BACKOFF = 30.0
 _UNTIL_HEALTHY = 60.0
-"""Seconds after which a child has run long enough that its next restart is not delayed longer."""
+"""Seconds after which a child counts as healthy; the delay of its next restart is then reset."""
 
 
 @dataclass(slots=True)
 class Service:
+    """A child process. `command`: the arguments of Python. `passed`: the descriptors that the child inherits."""
+
     """A child process. `command` are the arguments of Python; the child inherits the descriptors `passed`."""
 
     role: str
@@ -34,7 +36,7 @@ class Service:
     due: float = 0.0
 
     def start(self) -> None:
-        """Start the child. Raises TryAgain when the system has no process for it; `due` is then the time of the next try."""
+        """Start the child. Raises TryAgain if the system cannot start a process; `due` is then the time of the next attempt."""
         self.started = time.monotonic()
         try:
             self.process = subprocess.Popen(
@@ -59,7 +61,7 @@ class Service:
         return self.process.pid if self.process else 0
 
     def died(self) -> str | None:
-        """How the child ended, the first time this is called after its end; its descendants are killed too."""
+        """Return how the child exited, once after its exit; None otherwise. Also kills its descendants."""
         if self.process is None or (code := self.process.poll()) is None:
             return None
         end(self.process, grace=0)
@@ -68,7 +70,7 @@ class Service:
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
     def end(self, grace: float, hurry: Callable[[], bool] = lambda: False) -> None:
-        """Terminate the child, and kill it and its descendants after `grace` seconds or on `hurry`. May be called again."""
+        """Stop the child. Kills it and its descendants after `grace` seconds or on `hurry`. Idempotent."""
         if self.process:
             end(self.process, grace=grace, hurry=hurry)
             self.process = None

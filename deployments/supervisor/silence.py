@@ -1,17 +1,17 @@
-"""A server that lives and answers nothing: noticed by asking it now and then."""
+"""Detection of an unresponsive server by periodic health checks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-_ASK_SECONDS = 5.0
-_IN_VAIN = 9
-"""Questions in a row: a machine that is busy with everything else may keep a server silent for fewer."""
+_INTERVAL_SECONDS = 5.0
+_FAILURES = 9
+"""Failed checks in a row. On a busy machine a healthy server may fail fewer than this."""
 
 
 class Silence:
-    """How often in a row a server has not answered. `answers` asks it once; `clock` gives monotonic seconds."""
+    """Consecutive failures of a server's health check. `answers` runs the check; `clock` returns monotonic seconds."""
 
     def __init__(self, answers: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
         self._answers = answers
@@ -19,14 +19,14 @@ class Silence:
         self.end()
 
     def end(self) -> None:
-        """Begin anew: it has answered, or is another one now."""
-        self._in_vain = 0
-        self._due = self._clock() + _ASK_SECONDS
+        """Reset the count, after the server answered or was restarted."""
+        self._failures = 0
+        self._due = self._clock() + _INTERVAL_SECONDS
 
     def is_long(self) -> bool:
-        """Whether it has been asked in vain so often that it will not answer any more; asks it when it is time to."""
+        """Whether the server failed too many checks in a row. Runs the next check when it is due."""
         if self._clock() >= self._due:
-            asked_in_vain = self._in_vain + 1
+            failures = self._failures + 1
             self.end()
-            self._in_vain = 0 if self._answers() else asked_in_vain
-        return self._in_vain >= _IN_VAIN
+            self._failures = 0 if self._answers() else failures
+        return self._failures >= _FAILURES

@@ -1,4 +1,4 @@
-"""`up` and `down`: keeps the Prefect server and the worker running, and ends them with everything below them."""
+"""`up` and `down`: keep the Prefect server and the worker running, and stop them with all their descendants."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ __all__ = ["Running", "down", "running", "ui_login", "up"]
 _SHIPPED = Path(__file__).parents[2] / "prefect.yaml"
 _STOP_SECONDS = 35.0
 _RUNS_END_SECONDS = 18.0
-"""Time for the worker to end: it gives its runs 12 s, and then records their states."""
+"""Time for the worker to stop: it gives its runs 12 s, and then records their states."""
 _AWAY_SECONDS = 3.0
 _LOOK_SECONDS = 0.25
 _READY_SECONDS = 120.0
-"""How long the imports and the first answer of a child may take."""
+"""Time limit for the imports and the first answer of a child."""
 
 _SERVER = ("-m", "deployments.server.app")
 _WORKER = ("-m", "deployments.worker")
 _HEALTH = ("-m", "deployments.health.page")
 _HEALTHY_SECONDS = 300.0
 _UNHEALTHY_SECONDS = 60.0
-"""Time from one refresh of the health page to the next."""
+"""Interval between two refreshes of the health page."""
 
 Announce = Callable[[str], None]
 
 
 def up(home: Home, *, port: int | None = None, detach: bool = False, announce: Announce) -> int:
-    """Start the server and the worker and keep them running until a signal or `down`; the exit code.
+    """Start the server and the worker and keep them running until a signal or `down`. Returns the exit code.
 
-    With `detach` returns as soon as both are ready. If they run already, deploys what changed in the sources file and
-    returns 0. Waits for a system that is stopping. Raises TryAgain if the requested port is taken, or if they do not
-    become ready.
+    With `detach`, returns as soon as both are ready. If they are running already, deploys the changes of the sources file and
+    returns 0. Waits for a system that is stopping. Raises TryAgain if the requested port is in use, or if they do not become
+    ready.
     """
     home.make()
     if state := running(home):
@@ -66,14 +66,14 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
             return 0
         _until(lambda: holder(home) is None, _STOP_SECONDS)
     elif holder(home) is None:
-        # A supervisor has the lock for a moment before it writes its identity; until then `running` would believe the
-        # record and the identity that a killed one left.
+        # A supervisor holds the lock for a moment before it writes its identity. Until then `running` would accept the record
+        # and the identity of a killed supervisor.
         state_file(home).unlink(missing_ok=True)
     if detach:
         return start_in_background(home, port, announce)
-    end = _End()
+    end = _StopRequest()
     # Install the handlers before taking the lock: once the lock is visible, another process may signal this one.
-    with _signals(end.ask), supervisor_lock(home) as is_held:
+    with _signals(end.add), supervisor_lock(home) as is_held:
         if not is_held:
             if holder(home) is None:
                 raise TryAgain("a restore is running in this home; start Catchment after it")
@@ -85,9 +85,9 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
 
 
 def down(home: Home) -> bool:
-    """Stop what `up` runs, or is starting, and wait until it has ended; False if nothing was running.
+    """Stop the system that is running or starting, and wait for its exit. Returns False if none was running.
 
-    Raises Refused if the supervisor runs in another PID namespace, where no signal reaches it.
+    Raises Refused if the supervisor runs in another PID namespace, which signals do not reach.
     """
     if not (supervisor := holder(home)):
         return False
@@ -96,50 +96,50 @@ def down(home: Home) -> bool:
             raise Refused("Catchment runs in another container; stop it there with `catchment down`")
         return True
     state = running(home)
-    # It may end by itself meanwhile.
+    # The supervisor may exit meanwhile.
     with contextlib.suppress(ProcessLookupError):
         pid = pid_of(supervisor)
         if state is None or not state.stopping:
-            # A second signal would be understood as being in a hurry.
+            # A second signal would mean an urgent stop.
             os.kill(pid, signal.SIGTERM)
         if not _end_of(supervisor):
-            # Its children end with it.
+            # Its children exit with it.
             os.kill(pid, signal.SIGKILL)
             _end_of(supervisor)
     return True
 
 
 def _end_of(supervisor: str) -> bool:
-    """Wait for the end of a supervisor; whether it came."""
+    """Wait for the exit of a supervisor. Returns False on timeout."""
     return _until(lambda: not alive(supervisor), _STOP_SECONDS)
 
 
-class _End:
-    """The wish for the end; where it is asked for again, it is to come at once."""
+class _StopRequest:
+    """Counts requests to stop. The second one means: stop at once."""
 
     def __init__(self) -> None:
-        self._asked = 0
+        self._requests = 0
 
-    def ask(self) -> None:
-        """May be called in the midst of anything, as a signal comes."""
-        self._asked += 1
+    def add(self) -> None:
+        """Record a request. Safe in a signal handler."""
+        self._requests += 1
 
-    def is_wanted(self) -> bool:
-        return self._asked > 0
+    def is_made(self) -> bool:
+        return self._requests > 0
 
     def is_urgent(self) -> bool:
-        return self._asked > 1
+        return self._requests > 1
 
 
 class _Supervisor:
-    def __init__(self, home: Home, listening: socket.socket, announce: Announce, end: _End) -> None:
+    def __init__(self, home: Home, listening: socket.socket, announce: Announce, end: _StopRequest) -> None:
         port = listening.getsockname()[1]
         self._home = home
         self._announce = announce
         self._end = end
         login = auth_string(home)
         environment = child_environment(home, port=port, auth=login)
-        # The server alone needs it; the worker would hand it down to every run.
+        # Only the server needs it. The worker would pass it to every run.
         del environment["PREFECT_SERVER_API_AUTH_STRING"]
 
         def service(role: str, *command: str, passed: Sequence[int] = ()) -> Service:
@@ -161,7 +161,7 @@ class _Supervisor:
         try:
             self._start_server()
             self._open()
-            while not self._end.is_wanted() and not self._is_homeless():
+            while not self._end.is_made() and not self._is_homeless():
                 self._revive()
                 self._end_silence()
                 if set_by := self._clock.set_by():
@@ -178,16 +178,16 @@ class _Supervisor:
         return self._server, self._worker, self._health
 
     def _is_homeless(self) -> bool:
-        """Whether the home was removed, or moved, and does not come back: nothing could be written down any more."""
+        """Whether the home was removed or moved, and does not return within seconds."""
         if _until(self._home.run.exists, _AWAY_SECONDS):
             return False
         self._announce("the home folder was deleted; stopping")
         return True
 
     def _open(self) -> None:
-        """Wait for the server, then start the worker, which corrects the runs before it takes any."""
+        """Wait for the server, then start the worker, which corrects the states of runs before it takes any."""
         self._await_service(self._answers, "the Prefect server", self._server)
-        if self._end.is_wanted():
+        if self._end.is_made():
             return
         note_block_types(self._home)
         ensure_pool(self._state)
@@ -195,14 +195,14 @@ class _Supervisor:
             self._announce(f"the clock was set back by at least {back:.0f} s while Catchment was stopped")
         self._worker.start()
         self._await_service(lambda: worker_online(self._state), "the worker", self._worker)
-        if not self._end.is_wanted():
+        if not self._end.is_made():
             _deploy(self._home, self._state, self._announce)
             self._announce(f"Catchment is running: {self._state.url}")
             self._record()
 
     def _await_service(self, ready: Callable[[], bool], what: str, service: Service) -> None:
         deadline = time.monotonic() + _READY_SECONDS
-        while not self._end.is_wanted() and not ready():
+        while not self._end.is_made() and not ready():
             how = service.died()
             if how or time.monotonic() > deadline:
                 raise TryAgain(f"{what} did not start ({how or 'no response'}); see `catchment logs {service.role}`")
@@ -234,22 +234,22 @@ class _Supervisor:
             self._await_service(self._answers, "the Prefect server", child)
         else:
             child.start()
-        # On a full disk others have the pids of before; whatever runs goes on.
+        # If the disk is full, the record keeps the old pids; the processes continue.
         with contextlib.suppress(OSError):
             self._record()
 
     def _end_silence(self) -> None:
-        """Kill a server that lives and answers nothing: it is started again like one that died."""
+        """Kill an unresponsive server. It is restarted like one that died."""
         if self._server.process and self._silence.is_long():
             self._announce("the server is unresponsive; killing it")
             self._server.process.kill()
             self._silence.end()
 
     def _follow_clock(self, seconds: float) -> None:
-        """Make good what Prefect does not bear: the clock was set by so many seconds, back when negative."""
+        """Reschedule the runs after the clock was set by this many seconds (negative: back), which Prefect does not handle."""
         self._announce(f"the clock was set {'forward' if seconds > 0 else 'back'} by {abs(seconds):.0f} s")
         if seconds < 0:
-            # The server's own services sleep until the old time is reached again.
+            # The server's internal services sleep until the old time is reached again.
             self._server.end(grace=4)
             with contextlib.suppress(CatchmentError):
                 self._again(self._server)
@@ -257,12 +257,12 @@ class _Supervisor:
 
     def _start_server(self) -> None:
         self._silence.end()
-        # A server that was killed may have left it, and its pid may be another's by now: then nobody could ever take it.
+        # A killed server may have left this lock, with a pid that another process has now. It could never be taken then.
         (self._home.prefect / "concurrency_leases" / "expirations.lock").unlink(missing_ok=True)
         self._server.start()
 
     def _refresh_health(self) -> None:
-        """Refresh the health page in the UI every five minutes, and every minute while something is wrong."""
+        """Refresh the health page in the UI every five minutes, and every minute while a check fails."""
         if ended := self._health.died():
             interval = _HEALTHY_SECONDS if ended == "exit code 0" else _UNHEALTHY_SECONDS
             self._health_due = time.monotonic() + interval
@@ -276,14 +276,14 @@ class _Supervisor:
         record(self._home, self._state)
 
     def _close(self) -> None:
-        """Stop the worker, which stops its runs and records that, then the server; what does not end is killed."""
-        # Others can wait for the end without knowing that it has begun, should the disk be full.
+        """Stop the worker, which stops its runs and records that, then the server. Kills processes that do not stop."""
+        # If the disk is full, others can wait for the exit without the record.
         with contextlib.suppress(OSError):
             if state_file(self._home).exists():
                 self._state = replace(self._state, stopping=True)
                 self._record()
         self._health.end(grace=0)
-        # A server that does not answer (it may be starting) records nothing, so the runs need no time for it.
+        # A server that does not answer (it may be starting) records no states, so the runs need no time for that.
         answers = self._server.process is not None and self._answers()
         self._worker.end(grace=_RUNS_END_SECONDS if answers else 4, hurry=self._end.is_urgent)
         self._server.end(grace=6 if answers else 0)
@@ -291,13 +291,13 @@ class _Supervisor:
 
 
 def _deploy(home: Home, state: Running, announce: Announce) -> None:
-    """Deploy the sources file; if it is wrong, the system runs with what is deployed already."""
+    """Deploy the sources file. If it is invalid, the system runs with the previous deployments."""
     # Imported here: reading the sources file needs heavy modules, once.
     from deployments.sources.deploy import deploy, is_deployed
 
     try:
         deploy(home, state)
-        # Every home gets the shipped deployment once; the operator may pause it in the UI.
+        # Every home gets the shipped deployment once; the user may pause it in the UI.
         if _SHIPPED.exists() and not is_deployed(state, "upkeep"):
             deploy(home, state, ["upkeep"], file=_SHIPPED)
     except CatchmentError as error:

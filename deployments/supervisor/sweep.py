@@ -1,4 +1,4 @@
-"""What the supervisor looks after now and then: processes that stand still, and the size of Prefect's database."""
+"""Periodic maintenance by the supervisor: kills stopped processes, and shrinks Prefect's database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHRINK_SECONDS = 600.0
 
 
 class Sweep:
-    """Kills processes below this one that stand still, and returns the free space of Prefect's database to the disk."""
+    """Kills descendants that are stopped (SIGSTOP), and returns free space of Prefect's database to the disk."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -26,7 +26,7 @@ class Sweep:
         self._stopped: set[psutil.Process] = set()
 
     def now_and_then(self) -> None:
-        """Look every half minute; call it more often."""
+        """Run the maintenance that is due, at most every half minute."""
         now = time.monotonic()
         if now < self._due:
             return
@@ -37,7 +37,7 @@ class Sweep:
             shrink(self._home)
 
     def _end_stopped(self) -> None:
-        """Kill the processes that were stopped (SIGSTOP) at the last look and still are: others wait for what they hold."""
+        """Kill the processes that were stopped at the last check and still are: other processes wait for their locks."""
         stopped = {process for process in descendants(os.getpid()) if _is_stopped(process)}
         kill(stopped & self._stopped)
         self._stopped = stopped

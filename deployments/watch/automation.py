@@ -37,13 +37,13 @@ def ensure(running: Running, entries: Collection[SourceEntry]) -> dict[str, str]
             for entry in entries
             if entry.name in deployments
         }
-        for there in _ours(client):
-            written = wanted.pop(there["name"], None)
+        for existing in _ours(client):
+            written = wanted.pop(existing["name"], None)
             if written is None:
-                client.delete(f"/automations/{there['id']}").raise_for_status()
-            elif not _says(there, written):
-                body = written | {"enabled": there["enabled"]}
-                client.put(f"/automations/{there['id']}", json=body).raise_for_status()
+                client.delete(f"/automations/{existing['id']}").raise_for_status()
+            elif not _matches(existing, written):
+                body = written | {"enabled": existing["enabled"]}
+                client.put(f"/automations/{existing['id']}", json=body).raise_for_status()
         for written in wanted.values():
             client.post("/automations/", json=written).raise_for_status()
     return deployments
@@ -79,12 +79,12 @@ def _automation(entry: SourceEntry, deployment: str) -> dict[str, Any]:
     }
 
 
-def _says(there: Any, written: Any) -> bool:
+def _matches(existing: Any, written: Any) -> bool:
     """Whether the server's automation has all written values. The server adds defaults and IDs to them."""
     if isinstance(written, dict):
-        return isinstance(there, dict) and all(
-            key in there and _says(there[key], value) for key, value in written.items() if key != "enabled"
+        return isinstance(existing, dict) and all(
+            key in existing and _matches(existing[key], value) for key, value in written.items() if key != "enabled"
         )
     if isinstance(written, list):
-        return isinstance(there, list) and len(there) == len(written) and all(map(_says, there, written))
-    return bool(there == written)
+        return isinstance(existing, list) and len(existing) == len(written) and all(map(_matches, existing, written))
+    return bool(existing == written)

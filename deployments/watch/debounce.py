@@ -43,7 +43,7 @@ class DeploymentStatus:
 class Debounce:
     """The events of one source. All times are seconds of one monotonic clock.
 
-    The caller calls `wants_look` at `wake_at`, passes the server's answer to `looked`, and emits an event if that returns True.
+    The caller checks `needs_status` at `wake_at`, passes the server's answer to `should_emit`, and emits an event if True.
     """
 
     def __init__(self, quiet: float | None = None, *, taken: Callable[[], bool] = lambda: False) -> None:
@@ -57,7 +57,7 @@ class Debounce:
         self._last = -math.inf
         self._uncovered_since: float | None = None
         self._due = False
-        self._asked: DeploymentStatus | None = None
+        self._pending: DeploymentStatus | None = None
         self._answer_by = 0.0
         self._look_at = math.inf
         self._delay = 0.0
@@ -82,44 +82,44 @@ class Debounce:
         self._become_due(now)
 
     def wake_at(self) -> float:
-        """The time of the next call of `wants_look` if no change comes first; infinity if the source is idle."""
+        """The time of the next call of `needs_status` if no change comes first; infinity if the source is idle."""
         return min(self._trailing_edge(), self._look_at)
 
-    def wants_look(self, now: float) -> bool:
+    def needs_status(self, now: float) -> bool:
         """Whether to read the runs of the source from the server now."""
         if now >= self._trailing_edge():
             self._become_due(now)
         if now < self._look_at:
             return False
         if self._taken():
-            self._due, self._asked, self.unanswered = False, None, 0
+            self._due, self._pending, self.unanswered = False, None, 0
             self._look_at = math.inf
             return False
         return True
 
-    def looked(self, now: float, standing: DeploymentStatus) -> bool:
+    def should_emit(self, now: float, status: DeploymentStatus) -> bool:
         """Process the status of the source on the server. If True, emit the event now, and call `emitted` or `failed`."""
-        if self._asked is not None and not self._is_answered(now, standing, self._asked):
+        if self._pending is not None and not self._is_answered(now, status, self._pending):
             return False
         if not self._due:
             self._look_at = math.inf
             return False
-        if standing.deployment is None or standing.paused:
+        if status.deployment is None or status.paused:
             self._later(now, _IDLE)
             return False
-        if standing.waiting:
+        if status.waiting:
             self._due = False
             self._look_at = math.inf
             return False
-        if standing.running:
+        if status.running:
             self._later(now, _RUNNING)
             return False
         return True
 
-    def emitted(self, now: float, standing: DeploymentStatus) -> None:
-        """Record that the server accepted the event. `standing`: the status passed to `looked` before."""
+    def emitted(self, now: float, status: DeploymentStatus) -> None:
+        """Record that the server accepted the event. `status`: the status passed to `should_emit` before."""
         self._due = False
-        self._asked = standing
+        self._pending = status
         self._answer_by = now + min(_FIRST_ANSWER * 2**self.unanswered, _LAST_ANSWER)
         self._look_at = self._answer_by
         self._delay = 0.0
@@ -128,9 +128,9 @@ class Debounce:
         """Record that the server did not answer; a due source stays due."""
         self._later(now, _DOWN)
 
-    def _is_answered(self, now: float, standing: DeploymentStatus, asked: DeploymentStatus) -> bool:
+    def _is_answered(self, now: float, status: DeploymentStatus, before: DeploymentStatus) -> bool:
         """Whether the last event is settled: a run followed it, or it was lost and will be emitted again."""
-        if standing.newest != asked.newest:
+        if status.newest != before.newest:
             self.unanswered = 0
         elif now < self._answer_by:
             self._later(now, _RUNNING)
@@ -139,7 +139,7 @@ class Debounce:
         else:
             self.unanswered += 1
             self._due = True
-        self._asked = None
+        self._pending = None
         return True
 
     def _become_due(self, now: float) -> None:

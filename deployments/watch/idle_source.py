@@ -19,7 +19,7 @@ from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch.debounce import Debounce
 from deployments.watch.status import Watching, WatchState
-from deployments.watch.tree import Descriptor, Sign
+from deployments.watch.tree import Descriptor, WatchEvent
 
 _FIRST_PAUSE, _LAST_PAUSE = 5.0, 600.0
 _LOOK_SECONDS = 30.0
@@ -29,41 +29,41 @@ _CONSENT_SECONDS = 10.0
 _INBOX = "INBOX"
 _ANSWERS_MISSED = 2
 
-Tell = Callable[[str | Sign], None]
+Notify = Callable[[str | WatchEvent], None]
 
 
 class WatchedMailbox:
     """A mail account, watched from the first `check` until `close`. All times are of one monotonic clock."""
 
-    def __init__(self, entry: SourceEntry, settings: ImapSettings, home: Home, tell: Tell) -> None:
+    def __init__(self, entry: SourceEntry, settings: ImapSettings, home: Home, notify: Notify) -> None:
         self.entry = entry
         self.debounce = Debounce(entry.quiet)
         self._connector = Imap(settings)
         self._home = home
-        self._tell = tell
+        self._notify = notify
         self._listener: threading.Thread | None = None
-        self._over = threading.Event()
-        self._consent_asked = 0.0
+        self._closed = threading.Event()
+        self._consent_checked = 0.0
         self._state = WatchState(Watching.LIMITED, "connecting", "none needed; the schedule finds changes")
 
     def check(self, now: float, _descriptor: Callable[[], Descriptor]) -> None:
         """Start the listening thread unless it runs; end its connection if consent was withdrawn."""
         if self._listener is None or not self._listener.is_alive():
-            self._over.clear()
+            self._closed.clear()
             self._listener = threading.Thread(target=self._listen, name=f"mail {self.entry.name}", daemon=True)
             self._listener.start()
             self.debounce.rescan(now)
-        elif now >= self._consent_asked + _CONSENT_SECONDS:
-            self._consent_asked = now
+        elif now >= self._consent_checked + _CONSENT_SECONDS:
+            self._consent_checked = now
             if self._state.state is Watching.WATCHING and not self._consented():
                 self._connector.interrupt()
 
     def complete(self) -> None:
         """Do nothing: the listening thread reconnects by itself."""
 
-    def heard(self, now: float, sign: str | Sign) -> None:
+    def handle(self, now: float, event: str | WatchEvent) -> None:
         """Record new mail, or a lost connection."""
-        if isinstance(sign, Sign):
+        if isinstance(event, WatchEvent):
             self.debounce.rescan(now)
         else:
             self.debounce.changed(now)
@@ -75,7 +75,7 @@ class WatchedMailbox:
 
     def close(self) -> None:
         """Stop listening."""
-        self._over.set()
+        self._closed.set()
         self._connector.interrupt()
         if self._listener is not None:
             self._listener.join(timeout=5)
@@ -91,38 +91,38 @@ class WatchedMailbox:
     def _listen(self) -> None:
         """Listen until `close`. Retry after a growing pause; after a refused login, once the secret has changed."""
         pause = _FIRST_PAUSE
-        while not self._over.is_set():
+        while not self._closed.is_set():
             lost = self._state.state is not Watching.WATCHING
             if not self._consented():
                 remedy = f"catchment consent give {self.entry.name}"
                 self._state = WatchState(Watching.LIMITED, "no consent given", remedy)
-                self._over.wait(_CONSENT_SECONDS)
+                self._closed.wait(_CONSENT_SECONDS)
                 continue
             try:
                 if server := running(self._home):
                     read_blocks_of(server)
                 secret = self._connector.fingerprint_of_secret()
                 for news in self._connector.news():
-                    if self._over.is_set():
+                    if self._closed.is_set():
                         break
                     self._state = WatchState(Watching.WATCHING, folders=1)
                     pause = _FIRST_PAUSE
                     if news or lost:
                         # After a lost connection the missed mail is unknown.
-                        self._tell(_INBOX if news else Sign.LOST)
+                        self._notify(_INBOX if news else WatchEvent.LOST)
                         lost = False
             except LoginFailed as error:
                 remedy = "retried when the secret changes, or after `catchment down && catchment up --detach`"
                 self._state = WatchState(Watching.LIMITED, f"{error}", remedy)
-                while not self._over.wait(_LOOK_SECONDS) and not self._is_another(secret):
+                while not self._closed.wait(_LOOK_SECONDS) and not self._differs_from(secret):
                     pass
             except CatchmentError as error:
                 self._state = WatchState(Watching.LIMITED, f"{error}", "until then the schedule finds changes")
-                self._over.wait(pause)
+                self._closed.wait(pause)
                 pause = min(pause * 2, _LAST_PAUSE)
         self._connector.close()
 
-    def _is_another(self, secret: str) -> bool:
+    def _differs_from(self, secret: str) -> bool:
         """Whether the login's secret differs from `secret`; False if it cannot be read."""
         with suppress(CatchmentError):
             return self._connector.fingerprint_of_secret() != secret

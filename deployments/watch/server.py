@@ -22,7 +22,7 @@ _AHEAD = timedelta(seconds=2)
 _RUNS = 10
 _WAITING = frozenset({"SCHEDULED"})
 # The worker has already taken the changed paths of a pending run, which may miss later changes.
-_GOES_ON = frozenset({"PENDING", "RUNNING", "CANCELLING", "PAUSED"})
+_IN_PROGRESS = frozenset({"PENDING", "RUNNING", "CANCELLING", "PAUSED"})
 
 
 class Server:
@@ -33,9 +33,9 @@ class Server:
         self._client: Client | None = None
         self._open = contextlib.ExitStack()
 
-    def look(self, kind: str, name: str) -> DeploymentStatus:
+    def status(self, kind: str, name: str) -> DeploymentStatus:
         """Return the status of a source's deployment."""
-        answer = self._ask("GET", f"/deployments/name/sync-{kind}/{name}")
+        answer = self._send("GET", f"/deployments/name/sync-{kind}/{name}")
         if answer.is_missing:
             return DeploymentStatus(None)
         deployment = self._read(answer)
@@ -45,14 +45,14 @@ class Server:
             "sort": "EXPECTED_START_TIME_DESC",
             "limit": _RUNS,
         }
-        runs = self._read(self._ask("POST", "/flow_runs/filter", query))
+        runs = self._read(self._send("POST", "/flow_runs/filter", query))
         states = {run["state_type"] for run in runs}
         return DeploymentStatus(
             deployment["id"],
             paused=deployment["paused"],
             newest=runs[0]["id"] if runs else None,
             waiting=not states.isdisjoint(_WAITING),
-            running=not states.isdisjoint(_GOES_ON),
+            running=not states.isdisjoint(_IN_PROGRESS),
         )
 
     def emit(self, name: str) -> None:
@@ -65,7 +65,7 @@ class Server:
             "event": automation.EVENT,
             "resource": {"prefect.resource.id": automation.resource(name), "prefect.resource.name": name},
         }
-        self._read(self._ask("POST", "/events", [event]))
+        self._read(self._send("POST", "/events", [event]))
 
     def ensure(self, entries: Collection[SourceEntry]) -> dict[str, str]:
         """Make the automations match the sources, as `automation.ensure`."""
@@ -76,7 +76,7 @@ class Server:
         self._client = None
         self._open.close()
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Response:
+    def _send(self, method: str, path: str, body: Any = None) -> Response:
         try:
             return self._connection().request(method, path, json=body)
         except ServerUnreachable as error:

@@ -13,7 +13,7 @@ from deployments.watch.debounce import Debounce
 from deployments.watch.disks import network_disk, same_disk
 from deployments.watch.rules import WatchRules
 from deployments.watch.status import Watching, WatchState
-from deployments.watch.tree import Descriptor, Left, Sign, WatchTree
+from deployments.watch.tree import Descriptor, RemovedFolder, WatchEvent, WatchTree
 
 _ANSWERS_MISSED = 2
 _JUDGED_KEPT = 10_000
@@ -28,25 +28,27 @@ _NO_INSTANCE = WatchState(
     "the limit of inotify instances is reached; nothing is watched",
     "sudo sysctl fs.inotify.max_user_instances=512; until then the schedule finds changes",
 )
-_TROUBLES = {errno.EMFILE: _NO_INSTANCE, errno.EACCES: _REFUSED, errno.EPERM: _REFUSED}
+_ERRORS = {errno.EMFILE: _NO_INSTANCE, errno.EACCES: _REFUSED, errno.EPERM: _REFUSED}
 
-Tell = Callable[[str | Sign], None]
+Notify = Callable[[str | WatchEvent], None]
 
 
 class WatchedSource:
     """A folder source, watched from the first `check` until `close`. All times are of one monotonic clock."""
 
-    def __init__(self, entry: SourceEntry, root: Path, rules: WatchRules, changes: ChangedPaths, tell: Tell) -> None:
+    def __init__(
+        self, entry: SourceEntry, root: Path, rules: WatchRules, changes: ChangedPaths, notify: Notify
+    ) -> None:
         self.entry = entry
         self.debounce = Debounce(entry.quiet, taken=lambda: changes.is_taken(entry.name))
         self._changes = changes
         self._root = root
         self._rules = rules
-        self._tell = tell
+        self._notify = notify
         self._tree: WatchTree | None = None
         self._disk: tuple[int, int] | None = None
         self._network: str | None = None
-        self._trouble: OSError | None = None
+        self._error: OSError | None = None
         self._judged: dict[str, bool] = {}
         """Cache of whether a path counts: a build may write the same thousands of files every second."""
 
@@ -65,40 +67,40 @@ class WatchedSource:
             return
         self._network = network_disk(self._root)
         try:
-            self._tree = WatchTree(descriptor(), self._root, self._rules.watches, self._tell)
+            self._tree = WatchTree(descriptor(), self._root, self._rules.watches, self._notify)
         except OSError as error:
-            self._trouble = error
+            self._error = error
         else:
-            self._begin(self._tree)
+            self._start(self._tree)
         if is_another or self._tree is not None:
             self.rescan(now)
 
     def complete(self) -> None:
         """Retry the folders that could not be watched."""
         if self._tree is not None and (self._tree.exhausted or self._tree.unreadable):
-            self._begin(self._tree)
+            self._start(self._tree)
 
-    def heard(self, now: float, sign: str | Sign) -> None:
-        """Process an event of the tree. After `Sign.ROOT` the caller calls `check` soon."""
-        if sign is Sign.LOST:
+    def handle(self, now: float, event: str | WatchEvent) -> None:
+        """Process an event of the tree. After `WatchEvent.ROOT` the caller calls `check` soon."""
+        if event is WatchEvent.LOST:
             self.rebuild(now)
-        elif sign is Sign.ROOT:
+        elif event is WatchEvent.ROOT:
             self.close()
-        elif isinstance(sign, Left) or self._counts(sign):
-            if self._rules.decides(sign):
+        elif isinstance(event, RemovedFolder) or self._counts(event):
+            if self._rules.decides(event):
                 self._judged.clear()
                 if self._tree is not None:
-                    self._begin(self._tree)
+                    self._start(self._tree)
                 self._changes.add_all(self.entry.name)
             else:
-                self._changes.add(self.entry.name, str(sign))
+                self._changes.add(self.entry.name, str(event))
             self.debounce.changed(now)
 
     def rebuild(self, now: float) -> None:
         """Watch everything again. Changes in the meantime are unknown."""
         if self._tree is not None:
             self._tree.stop()
-            self._begin(self._tree)
+            self._start(self._tree)
         self.rescan(now)
 
     def rescan(self, now: float) -> None:
@@ -115,7 +117,7 @@ class WatchedSource:
     def state(self) -> WatchState:
         """Return how well the source is watched."""
         if self._tree is None:
-            return self._why_not_watched()
+            return self._unwatched_state()
         folders = self._tree.folders
         reason = remedy = ""
         if self._tree.exhausted:
@@ -140,19 +142,19 @@ class WatchedSource:
             counts = self._judged[path] = self._rules.counts(path)
         return counts
 
-    def _begin(self, tree: WatchTree) -> None:
-        self._trouble = None
+    def _start(self, tree: WatchTree) -> None:
+        self._error = None
         try:
             tree.start()
         except OSError as error:
-            self._trouble = error
+            self._error = error
             self.close()
 
-    def _why_not_watched(self) -> WatchState:
-        if self._disk is None or self._trouble is None:
+    def _unwatched_state(self) -> WatchState:
+        if self._disk is None or self._error is None:
             return _GONE
-        number = self._trouble.errno or 0
-        return _TROUBLES.get(
+        number = self._error.errno or 0
+        return _ERRORS.get(
             number,
             WatchState(Watching.LIMITED, f"cannot be watched ({os.strerror(number)})", "the schedule finds changes"),
         )

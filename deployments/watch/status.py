@@ -33,17 +33,20 @@ class WatchState:
 
 def write(home: Home, sources: Mapping[str, WatchState]) -> None:
     """Write the report. `sources` are those that this process watches, by name."""
-    said = {"watcher": identity(), "sources": {name: asdict(state) for name, state in sorted(sources.items())}}
-    atomic_files.write(report_file(home), json.dumps(said, indent=1).encode())
+    report = {"watcher": identity(), "sources": {name: asdict(state) for name, state in sorted(sources.items())}}
+    atomic_files.write(report_file(home), json.dumps(report, indent=1).encode())
 
 
 def read(home: Home) -> dict[str, WatchState] | None:
     """Return how each source is watched, by name; None if no watcher is running."""
     try:
-        said = json.loads(report_file(home).read_text(encoding="utf-8"))
-        if not alive(said["watcher"]):
+        report = json.loads(report_file(home).read_text(encoding="utf-8"))
+        if not alive(report["watcher"]):
             return None
-        return {name: WatchState(**{**one, "state": Watching(one["state"])}) for name, one in said["sources"].items()}
+        return {
+            name: WatchState(**{**fields, "state": Watching(fields["state"])})
+            for name, fields in report["sources"].items()
+        }
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         # The report is missing, or was written by another version.
         return None

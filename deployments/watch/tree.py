@@ -47,13 +47,13 @@ class Descriptor(Protocol):
     def remove_callbacks(self, callbacks: list[tuple[WatchDescriptor, CallbackId]]) -> None: ...
 
 
-class Left(str):
+class RemovedFolder(str):
     """The path of a removed folder that was watched. Afterwards no rule can distinguish it from a file."""
 
     __slots__ = ()
 
 
-class Sign(Enum):
+class WatchEvent(Enum):
     """Events of a tree that have no path."""
 
     LOST = "events were lost"
@@ -63,21 +63,21 @@ class Sign(Enum):
 class WatchTree(WatchCallback):
     """Watches a root and the included folders below it from `start` until `stop`.
 
-    `tell` is called from another thread, with the path of each change relative to the root ("" for the root), or a `Sign`.
-    `wants` returns whether to watch a folder. Links to folders are not followed.
+    `notify` is called from another thread, with a `WatchEvent`, or with the path of a change relative to the root ("" for the
+    root). `includes` returns whether to watch a folder. Links to folders are not followed.
     """
 
     def __init__(
         self,
         descriptor: Descriptor,
         root: Path,
-        wants: Callable[[str], bool],
-        tell: Callable[[str | Sign], None],
+        includes: Callable[[str], bool],
+        notify: Callable[[str | WatchEvent], None],
     ) -> None:
         self._descriptor = descriptor
         self._root = os.fsencode(root)
-        self._wants = wants
-        self._tell = tell
+        self._includes = includes
+        self._notify = notify
         self._lock = threading.RLock()
         self._folders: dict[bytes, tuple[WatchDescriptor, CallbackId]] = {}
         self._paths: dict[WatchDescriptor, bytes] = {}
@@ -116,15 +116,15 @@ class WatchTree(WatchCallback):
                 if event.is_directory:
                     left = self._follow(event, path)
             elif folder == b"" and event.mask & _OF_ITSELF:
-                self._tell(Sign.ROOT)
+                self._notify(WatchEvent.ROOT)
                 return
             elif event.mask & InotifyConstants.IN_UNMOUNT:
                 path = folder
             else:
                 # The parent folder reports the same event, with the name.
                 return
-        told = os.fsdecode(path)
-        self._tell(Left(told) if left else told)
+        changed = os.fsdecode(path)
+        self._notify(RemovedFolder(changed) if left else changed)
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         """Drop a watch that the kernel removed."""
@@ -135,7 +135,7 @@ class WatchTree(WatchCallback):
 
     def on_queue_overflow(self) -> None:
         """Report lost events: the kernel dropped some, perhaps those of new folders."""
-        self._tell(Sign.LOST)
+        self._notify(WatchEvent.LOST)
 
     def _follow(self, event: InotifyEvent, path: bytes) -> bool:
         """Adjust the watches to a folder event. Returns whether a watched folder was removed."""
@@ -147,7 +147,7 @@ class WatchTree(WatchCallback):
             # A folder that was moved onto an empty one replaces it without an event for the replaced folder.
             self._forget(path)
         # A change of attributes may have made a folder readable.
-        if path not in self._folders and self._wants(os.fsdecode(path)) and self._watch(path):
+        if path not in self._folders and self._includes(os.fsdecode(path)) and self._watch(path):
             self._watch_below(path)
         return False
 
@@ -168,7 +168,7 @@ class WatchTree(WatchCallback):
             return
         for name in names:
             path = folder + b"/" + name if folder else name
-            if self._wants(os.fsdecode(path)):
+            if self._includes(os.fsdecode(path)):
                 yield path
 
     def _watch(self, path: bytes) -> bool:
@@ -198,8 +198,8 @@ class WatchTree(WatchCallback):
         below = top + b"/" if top else b""
         if top and top not in self._folders:
             return
-        gone = [path for path in self._folders if path == top or path.startswith(below)]
-        watches = [self._folders.pop(path) for path in gone]
+        removed = [path for path in self._folders if path == top or path.startswith(below)]
+        watches = [self._folders.pop(path) for path in removed]
         for wd, _ in watches:
             self._paths.pop(wd, None)
         self._descriptor.remove_callbacks(watches)

@@ -20,7 +20,7 @@ from deployments.watch.rules import CloneRules, FolderRules
 from deployments.watch.server import Server
 from deployments.watch.source import WatchedSource
 from deployments.watch.status import Watching, WatchState, read, write
-from deployments.watch.tree import Descriptor, Sign
+from deployments.watch.tree import Descriptor, WatchEvent
 
 _CHECK = 5.0
 """Seconds between two checks of the sources file, the roots and the clock, which emit no events."""
@@ -43,7 +43,7 @@ class Watched(Protocol):
 
     def check(self, now: float, descriptor: Callable[[], Descriptor]) -> None: ...
     def complete(self) -> None: ...
-    def heard(self, now: float, sign: str | Sign) -> None: ...
+    def handle(self, now: float, event: str | WatchEvent) -> None: ...
     def rebuild(self, now: float) -> None: ...
     def close(self) -> None: ...
     def state(self) -> WatchState: ...
@@ -69,12 +69,12 @@ class Watcher:
         self._open = open_descriptor or _inotify
         self._descriptor: Descriptor | None = None
         self._server = Server(home)
-        self._heard: SimpleQueue[tuple[str, str | Sign] | None] = SimpleQueue()
+        self._events: SimpleQueue[tuple[str, str | WatchEvent] | None] = SimpleQueue()
         self._sources: dict[str, Watched] = {}
         self._unwatchable: dict[str, WatchState] = {}
         self._file: tuple[int, int, int] | None = None
         self._deployments: dict[str, str] | None = None
-        self._said: dict[str, WatchState] | None = None
+        self._reported: dict[str, WatchState] | None = None
         self._asleep = _asleep()
         self._check_at = 0.0
         self._complete_at = 0.0
@@ -82,7 +82,7 @@ class Watcher:
 
     def stop(self) -> None:
         """Stop `run` soon. Thread-safe."""
-        self._heard.put(None)
+        self._events.put(None)
 
     def run(self) -> None:
         """Watch until `stop`."""
@@ -95,8 +95,8 @@ class Watcher:
                 if now >= self._check_at:
                     self._check(now)
                 for source in self._sources.values():
-                    if source.debounce.wants_look(now):
-                        self._ask(source)
+                    if source.debounce.needs_status(now):
+                        self._request_sync(source)
                 self._report()
         finally:
             for source in self._sources.values():
@@ -113,13 +113,13 @@ class Watcher:
         """Process the queued events, waiting up to `seconds` for the first one. False if `stop` was called."""
         with contextlib.suppress(Empty):
             for count in range(_AT_ONCE):
-                heard = self._heard.get(timeout=seconds) if count == 0 else self._heard.get_nowait()
-                if heard is None:
+                queued = self._events.get(timeout=seconds) if count == 0 else self._events.get_nowait()
+                if queued is None:
                     return False
-                name, sign = heard
+                name, event = queued
                 if source := self._sources.get(name):
-                    source.heard(time.monotonic(), sign)
-                    if isinstance(sign, Sign):
+                    source.handle(time.monotonic(), event)
+                    if isinstance(event, WatchEvent):
                         self._check_at = 0.0
         return True
 
@@ -183,17 +183,17 @@ class Watcher:
 
     def _watched(self, entry: SourceEntry) -> Watched | None:
         """The watcher for a source of this kind; None if the kind cannot be watched."""
-        tell = self._listener(entry.name)
+        notify = self._listener(entry.name)
         if isinstance(entry.settings, FolderSettings):
             rules = FolderRules(entry.kind, entry.settings, self._home)
-            return WatchedSource(entry, entry.settings.root, rules, self._changes, tell)
+            return WatchedSource(entry, entry.settings.root, rules, self._changes, notify)
         if entry.kind == "imap":
             # Imported here: it loads 10 MB that a watcher of folders does not need.
             from connectors.imap.settings import ImapSettings
             from deployments.watch.idle_source import WatchedMailbox
 
             assert isinstance(entry.settings, ImapSettings)
-            return WatchedMailbox(entry, entry.settings, self._home, tell)
+            return WatchedMailbox(entry, entry.settings, self._home, notify)
         if entry.kind == "github":
             from connectors.github.git.clone import store
             from connectors.github.settings import GitHubSettings
@@ -201,25 +201,25 @@ class Watcher:
 
             assert isinstance(entry.settings, GitHubSettings)
             if entry.settings.clone is not None:
-                return WatchedSource(entry, store(entry.settings.clone), CloneRules(), self._changes, tell)
+                return WatchedSource(entry, store(entry.settings.clone), CloneRules(), self._changes, notify)
             return WatchedHook(entry, self._home)
         return None
 
-    def _listener(self, name: str) -> Callable[[str | Sign], None]:
-        return lambda sign: self._heard.put((name, sign))
+    def _listener(self, name: str) -> Callable[[str | WatchEvent], None]:
+        return lambda event: self._events.put((name, event))
 
-    def _ask(self, source: Watched) -> None:
+    def _request_sync(self, source: Watched) -> None:
         name = source.entry.name
         try:
-            standing = self._server.look(source.entry.kind, name)
-            is_new = standing.deployment is not None and (self._deployments or {}).get(name) != standing.deployment
-            wanted = source.debounce.looked(time.monotonic(), standing)
+            status = self._server.status(source.entry.kind, name)
+            is_new = status.deployment is not None and (self._deployments or {}).get(name) != status.deployment
+            wanted = source.debounce.should_emit(time.monotonic(), status)
             if is_new or (wanted and source.debounce.unanswered):
                 # It was deployed after the automations were made, or its automation was deleted and answered no event.
                 self._ensure()
             if wanted:
                 self._server.emit(name)
-                source.debounce.emitted(time.monotonic(), standing)
+                source.debounce.emitted(time.monotonic(), status)
         except TryAgain:
             source.debounce.failed(time.monotonic())
 
@@ -231,7 +231,7 @@ class Watcher:
 
     def _report(self) -> None:
         states = {name: source.state() for name, source in self._sources.items()} | self._unwatchable
-        if states == self._said:
+        if states == self._reported:
             return
         try:
             write(self._home, states)
@@ -239,10 +239,10 @@ class Watcher:
             # The disk is full, or the home is being removed. The next round writes the report.
             return
         for name, state in states.items():
-            before = (self._said or {}).get(name)
+            before = (self._reported or {}).get(name)
             if before is None or (before.state, before.reason) != (state.state, state.reason):
                 self._announce(f"{name}: {state.state}" + (f": {state.reason}; {state.remedy}" if state.reason else ""))
-        self._said = states
+        self._reported = states
 
 
 def _no_folder(entry: SourceEntry) -> WatchState:

@@ -40,7 +40,7 @@ _SECONDS = 10.0
 """Seconds that a delivery may take from the first byte to the last. GitHub waits no longer either."""
 _AT_ONCE = 8
 _RELOAD_SECONDS = 5.0
-_TELLING = frozenset(
+_SYNC_EVENTS = frozenset(
     {
         *("create", "delete", "gollum", "issue_comment", "issues", "public", "pull_request", "pull_request_review"),
         *("pull_request_review_comment", "push", "release", "repository"),
@@ -63,9 +63,9 @@ class Gate:
 
         Repetitions are detected by ID and by signature, because the signature does not cover the ID.
         """
-        told = headers.get("x-hub-signature-256", "")
+        signature = headers.get("x-hub-signature-256", "")
         due = "sha256=" + hmac.new(self._secret, body, hashlib.sha256).hexdigest()
-        if not hmac.compare_digest(told.encode("utf-8", "replace"), due.encode()):
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), due.encode()):
             return 401
         delivery = headers.get("x-github-delivery", "")
         if not delivery:
@@ -81,10 +81,10 @@ class Gate:
 
 def repository_of(event: str, body: bytes) -> str | None:
     """The repository of a delivery, in lower case; None if the event cannot change a sync's result. Raises ValueError."""
-    told = json.loads(body)
-    if event not in _TELLING:
+    payload = json.loads(body)
+    if event not in _SYNC_EVENTS:
         return None
-    name = told["repository"]["full_name"] if isinstance(told, dict) else None
+    name = payload["repository"]["full_name"] if isinstance(payload, dict) else None
     if not isinstance(name, str):
         raise ValueError("no repository")
     return name.lower()
@@ -98,12 +98,12 @@ class Receiver:
         self._home = home
         self._announce = announce
         self._gate = Gate(secret)
-        self._heard: SimpleQueue[str | None] = SimpleQueue()
+        self._deliveries: SimpleQueue[str | None] = SimpleQueue()
         self._server = Server(home)
         self._sources: dict[str, SourceEntry] = {}
         self._debounces: dict[str, Debounce] = {}
         self._reload_at = 0.0
-        self._complaint = ""
+        self._last_error = ""
         try:
             self._http = _Listener(("127.0.0.1", port), _handler(self.deliver))
         except PermissionError as error:
@@ -114,7 +114,7 @@ class Receiver:
 
     def deliver(self, headers: Mapping[str, str], body: bytes) -> int:
         """Accept a delivery and return its HTTP status; 503 if the queue is full."""
-        if self._heard.qsize() >= _QUEUE:
+        if self._deliveries.qsize() >= _QUEUE:
             return 503  # Before the gate remembers it, so that the host may deliver it again.
         if (status := self._gate.status(headers, body)) != 202:
             return status
@@ -124,7 +124,7 @@ class Receiver:
             return 400
         if name is None:
             return 204
-        self._heard.put(name)
+        self._deliveries.put(name)
         return status
 
     def serve(self) -> None:
@@ -134,8 +134,8 @@ class Receiver:
             try:
                 while self._take():
                     for name, debounce in self._debounces.items():
-                        if debounce.wants_look(time.monotonic()):
-                            self._ask(name, debounce)
+                        if debounce.needs_status(time.monotonic()):
+                            self._request_sync(name, debounce)
             finally:
                 self._http.shutdown()
                 self._http.server_close()
@@ -143,7 +143,7 @@ class Receiver:
 
     def stop(self) -> None:
         """Stop `serve` soon. May be called from a signal handler."""
-        self._heard.put(None)
+        self._deliveries.put(None)
 
     # The loop
 
@@ -154,13 +154,13 @@ class Receiver:
             self._reload(now)
         wakes = [debounce.wake_at() for debounce in self._debounces.values()]
         try:
-            heard = self._heard.get(timeout=max(0.0, min([self._reload_at, *wakes]) - now))
+            repository = self._deliveries.get(timeout=max(0.0, min([self._reload_at, *wakes]) - now))
         except Empty:
             return True
-        if heard is None:
+        if repository is None:
             return False
         for name, entry in self._sources.items():
-            if _reads(entry, heard):
+            if _reads(entry, repository):
                 self._debounces[name].changed(time.monotonic())
         return True
 
@@ -170,11 +170,11 @@ class Receiver:
         try:
             entries = SourcesFile.load(self._home.sources_file).entries
         except CatchmentError as error:
-            before, self._complaint = self._complaint, str(error)
-            if self._complaint != before:
+            before, self._last_error = self._last_error, str(error)
+            if self._last_error != before:
                 self._announce(f"sources.yaml not applied, serving as before: {error}")
             return
-        self._complaint = ""
+        self._last_error = ""
         found = {entry.name: entry for entry in entries if isinstance(entry.settings, GitHubSettings)}
         for name in found.keys() - self._sources.keys():
             hint = "" if found[name].watch else "; ignored until the source is added with --watch"
@@ -182,12 +182,12 @@ class Receiver:
         self._sources = found
         self._debounces = {name: self._debounces.get(name) or Debounce(found[name].quiet) for name in found}
 
-    def _ask(self, name: str, debounce: Debounce) -> None:
+    def _request_sync(self, name: str, debounce: Debounce) -> None:
         try:
-            standing = self._server.look(self._sources[name].kind, name)
-            if debounce.looked(time.monotonic(), standing):
+            status = self._server.status(self._sources[name].kind, name)
+            if debounce.should_emit(time.monotonic(), status):
                 self._server.emit(name)
-                debounce.emitted(time.monotonic(), standing)
+                debounce.emitted(time.monotonic(), status)
         except TryAgain:
             debounce.failed(time.monotonic())
 

@@ -8,7 +8,7 @@ from catchment.runtime.home import Home
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch.debounce import Debounce
 from deployments.watch.status import Watching, WatchState
-from deployments.watch.tree import Descriptor, Sign
+from deployments.watch.tree import Descriptor, WatchEvent
 from deployments.watch.webhook import is_served
 
 _NO_RECEIVER = WatchState(
@@ -36,8 +36,8 @@ class WatchedHook:
     def complete(self) -> None:
         """Do nothing: the next `check` finds a new receiver."""
 
-    def heard(self, now: float, sign: str | Sign) -> None:
-        """Do nothing: the receiver is another process."""
+    def handle(self, now: float, event: str | WatchEvent) -> None:
+        """Ignore the event: the receiver is another process and emits none here."""
 
     def rebuild(self, now: float) -> None:
         """Request a full comparison. Changes in the meantime are unknown."""

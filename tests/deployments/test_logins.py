@@ -33,12 +33,12 @@ def examined(home: Home, **login: str) -> list[Finding]:
     return logins.examine(home, [SourceEntry("mail", "imap", settings)], None)
 
 
-def test_a_password_does_not_end(home: Home) -> None:
+def test_password_login_has_no_expiry(home: Home) -> None:
     assert examined(home, password="env:MAIL_PASSWORD") == []
 
 
 def marked(home: Home, standing: TokenExpiry) -> None:
-    """A sync was told so."""
+    """Record the token expiry as a sync does."""
     with closing(Ledger.open(home.database_url)) as ledger:
         source = ledger.sources.put("mail", "imap", Priority.NORMAL)
         sync = ledger.syncs.begin(source.id, run=None, owner="test", code_version="1", alive=lambda _: False)
@@ -48,12 +48,12 @@ def marked(home: Home, standing: TokenExpiry) -> None:
 @pytest.mark.parametrize(
     ("days", "verdict", "said", "remedy"),
     [
-        (30, OK, "the login of mail ends on 20", ""),
-        (3, WARN, "the login of mail ends on 20", "allow the access anew"),
-        (-3, FAIL, "the login of mail ended on 20", "then catchment sources resume mail"),
+        (30, OK, "mail: the login expires on 20", ""),
+        (3, WARN, "mail: the login expires on 20", "authorize the access again"),
+        (-3, FAIL, "mail: the login expired on 20", "then catchment sources resume mail"),
     ],
 )
-def test_a_refresh_token_ends_when_the_last_sync_was_told(
+def test_refresh_token_expiry_is_taken_from_the_last_sync(
     home: Home, days: int, verdict: Verdict, said: str, remedy: str
 ) -> None:
     marked(home, TokenExpiry(datetime.now(UTC) + timedelta(days=days)))
@@ -63,28 +63,28 @@ def test_a_refresh_token_ends_when_the_last_sync_was_told(
     assert remedy in found.remedy
 
 
-def test_a_refresh_token_of_which_nobody_says_anything_is_fine(home: Home) -> None:
+def test_unknown_refresh_token_expiry_is_ok(home: Home) -> None:
     for _ in range(2):
         [found] = examined(home, **REFRESHED)
-        assert (found.verdict, found.said) == (OK, "nobody says when the login of mail ends")
+        assert (found.verdict, found.said) == (OK, "mail: the expiry of the login is unknown")
         marked(home, TokenExpiry(None))
 
 
-def test_a_refresh_token_that_could_not_be_kept_is_warned_of(home: Home) -> None:
+def test_unstored_refresh_token_is_a_warning(home: Home) -> None:
     marked(home, TokenExpiry(None, kept=False))
     [found] = examined(home, **REFRESHED)
-    assert (found.verdict, found.remedy[:30]) == (WARN, "keep it by file: or keyring:, ")
+    assert (found.verdict, found.remedy[:30]) == (WARN, "store it as file: or keyring:,")
 
 
-def test_an_access_token_is_looked_at_itself(home: Home, tmp_path: Path) -> None:
+def test_access_token_expiry_is_read_from_the_token(home: Home, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.touch(mode=0o600)
-    for seconds, verdict, said in ((600, OK, "ends on 20"), (-600, FAIL, "ended on 20")):
+    for seconds, verdict, said in ((600, OK, "expires on 20"), (-600, FAIL, "expired on 20")):
         file.write_text(token(seconds=seconds))
         [found] = examined(home, token=f"file:{file}")
         assert found.verdict is verdict
         assert said in found.said
-    assert "keeps the token fresh" in found.remedy
+    assert "renews the token" in found.remedy
     file.unlink()
     [found] = examined(home, token=f"file:{file}")
     assert (found.verdict, found.remedy) == (FAIL, "correct its path or mode")
@@ -97,7 +97,7 @@ def test_an_access_token_is_looked_at_itself(home: Home, tmp_path: Path) -> None
     "ends", [253_402_300_799, -62_135_596_800, 10**18, 2**100, -1, 0.5, None, "soon", [], {}, True]
 )
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Lima"])
-def test_any_end_of_an_access_token_is_examined(
+def test_any_expiry_claim_of_an_access_token_is_accepted(
     home: Home, monkeypatch: pytest.MonkeyPatch, ends: object, zone: str
 ) -> None:
     claims = base64.urlsafe_b64encode(json.dumps({"exp": ends}).encode()).decode().rstrip("=")
@@ -109,10 +109,10 @@ def test_any_end_of_an_access_token_is_examined(
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert found.said == "nobody says when the login of mail ends" or found.verdict is FAIL
+    assert found.said == "mail: the expiry of the login is unknown" or found.verdict is FAIL
 
 
-def test_doctor_tells_of_the_sources_that_there_are(home: Home) -> None:
+def test_doctor_reports_expired_logins(home: Home) -> None:
     file = SourcesFile.load(home.sources_file)
     settings = ImapSettings(host="mail.example.org", user="ada", **REFRESHED)  # type: ignore[arg-type]
     file.add(SourceEntry("mail", "imap", settings))
@@ -122,9 +122,7 @@ def test_doctor_tells_of_the_sources_that_there_are(home: Home) -> None:
     assert found.verdict is FAIL
 
 
-def test_a_token_in_a_block_of_a_server_that_does_not_answer_is_no_reason_to_tell_nothing_else(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_token_block_is_no_failure(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret_references, "_READERS", dict(secret_references._READERS))
     settings = ImapSettings(host="mail.example.org", user="ada", token="block:mail")
     nobody = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "ada:")

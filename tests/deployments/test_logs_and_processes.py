@@ -51,7 +51,7 @@ def test_a_disk_that_takes_no_line_does_not_hold_up_the_process_and_is_told_of_a
     path.unlink()
     process.stdin.write(b"the last line\n")
     process.stdin.close()
-    _until_written(path, b"(3000 lines are lost: the disk did not take them)\nthe last line\n")
+    _until_written(path, b"(3000 lines lost: the disk was full)\nthe last line\n")
     assert process.wait() == 0
 
 

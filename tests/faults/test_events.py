@@ -21,7 +21,7 @@ from deployments.sources.sources_file import SourceEntry
 from deployments.watch.changes import ChangedPaths
 from deployments.watch.rules import FolderRules
 from deployments.watch.source import WatchedSource
-from deployments.watch.tree import Sign, WatchTree
+from deployments.watch.tree import WatchEvent, WatchTree
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, _keep_times, on_disk, steps
 from tests.deployments.watch.conftest import StandinServer, announced, serving
@@ -55,7 +55,7 @@ class Folder:
         self._changes = ChangedPaths()
         self.watcher = WatchedSource(entry, root, rules, self._changes, self._take)
         self.tree = WatchTree(descriptor, root, rules.watches, self._take)
-        self._told: SimpleQueue[str | Sign] = SimpleQueue()
+        self._told: SimpleQueue[str | WatchEvent] = SimpleQueue()
         self._rounds = 0
 
     def change(self, todo: Sequence[Step]) -> list[str]:
@@ -78,7 +78,7 @@ class Folder:
     def tell(self, told: Sequence[str]) -> None:
         """Let the watcher hear this, and have a sync that looks only where it heard something."""
         for path in told:
-            self.watcher.heard(0.0, path)
+            self.watcher.handle(0.0, path)
         if not self._changes.is_taken("papers"):
             self.ledger.sync(self.connector, paths=self._changes.take("papers"))
 
@@ -89,7 +89,7 @@ class Folder:
     def is_in_the_library(self) -> bool:
         return self.ledger.documents() == on_disk(self.root)
 
-    def _take(self, sign: str | Sign) -> None:
+    def _take(self, sign: str | WatchEvent) -> None:
         self._told.put(sign)
 
 
@@ -217,7 +217,7 @@ def test_deliveries_of_a_webhook_in_any_order_and_twice_ask_for_each_source_and_
                 answered = [deliver(receiver, data, headers) for data, headers in deliveries]
                 assert sorted(answered) == [202] * 20 + [409] * 20
                 until(lambda since=before: len(standin.runs) - since >= 2)  # type: ignore[misc]
-                until(receiver._heard.empty)
+                until(receiver._deliveries.empty)
                 waiting = [run["deployment"] for run in standin.runs if run["state_type"] == "SCHEDULED"]
                 assert sorted(waiting) == ["dam", "weir"]
                 for run in standin.runs:

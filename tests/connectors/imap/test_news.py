@@ -21,7 +21,7 @@ from connectors.imap.settings import ImapSettings
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch.idle_source import WatchedMailbox
 from deployments.watch.status import Watching
-from deployments.watch.tree import Sign
+from deployments.watch.tree import WatchEvent
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 from tests.connectors.imap.library import consent
 from tests.connectors.imap.proxy import Exchange, Harm, Proxy
@@ -182,12 +182,12 @@ def test_server_without_idle_is_polled(
 
 
 @pytest.fixture
-def told() -> SimpleQueue[str | Sign]:
+def told() -> SimpleQueue[str | WatchEvent]:
     return SimpleQueue()
 
 
 @pytest.fixture
-def watched(server: Dovecot, home: Home, told: SimpleQueue[str | Sign]) -> Iterator[WatchedMailbox]:
+def watched(server: Dovecot, home: Home, told: SimpleQueue[str | WatchEvent]) -> Iterator[WatchedMailbox]:
     settings = ImapSettings(
         host="127.0.0.1", port=server.port, user=USER, security="none", password="env:MAIL_PASSWORD"
     )
@@ -202,10 +202,10 @@ def _no_descriptor() -> object:
 
 
 def test_watcher_reports_new_mail_and_possible_earlier_changes(
-    server: Dovecot, watched: WatchedMailbox, told: SimpleQueue[str | Sign]
+    server: Dovecot, watched: WatchedMailbox, told: SimpleQueue[str | WatchEvent]
 ) -> None:
     watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
-    assert told.get(timeout=PATIENCE) is Sign.LOST
+    assert told.get(timeout=PATIENCE) is WatchEvent.LOST
     assert watched.state().state is Watching.WATCHING
     with server.person() as person:
         person.append("INBOX", message(1))
@@ -213,7 +213,7 @@ def test_watcher_reports_new_mail_and_possible_earlier_changes(
 
 
 def test_watcher_connects_only_with_consent(
-    watched: WatchedMailbox, told: SimpleQueue[str | Sign], home: Home, monkeypatch: pytest.MonkeyPatch
+    watched: WatchedMailbox, told: SimpleQueue[str | WatchEvent], home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.watch.idle_source._CONSENT_SECONDS", 0.05)
     monkeypatch.setattr("deployments.watch.idle_source._FIRST_PAUSE", 0.05)
@@ -238,18 +238,18 @@ def test_watcher_connects_only_with_consent(
 
 
 def test_watcher_reconnects_after_a_server_restart(
-    server: Dovecot, watched: WatchedMailbox, told: SimpleQueue[str | Sign], monkeypatch: pytest.MonkeyPatch
+    server: Dovecot, watched: WatchedMailbox, told: SimpleQueue[str | WatchEvent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.watch.idle_source._FIRST_PAUSE", 0.1)
     watched.check(0.0, _no_descriptor)  # type: ignore[arg-type]
-    assert told.get(timeout=PATIENCE) is Sign.LOST
+    assert told.get(timeout=PATIENCE) is WatchEvent.LOST
     server.stop()
     server.start()
-    assert told.get(timeout=PATIENCE) is Sign.LOST
+    assert told.get(timeout=PATIENCE) is WatchEvent.LOST
 
 
 def test_watcher_retries_a_refused_login_only_with_a_new_secret(
-    proxy: Proxy, home: Home, told: SimpleQueue[str | Sign], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, home: Home, told: SimpleQueue[str | WatchEvent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.watch.idle_source._LOOK_SECONDS", 0.01)
     secret = tmp_path / "password"
@@ -264,13 +264,13 @@ def test_watcher_retries_a_refused_login_only_with_a_new_secret(
         assert watched.state().state is Watching.LIMITED
         assert "app password" in watched.state().reason
         secret.write_text(PASSWORD)
-        assert told.get(timeout=PATIENCE) is Sign.LOST
+        assert told.get(timeout=PATIENCE) is WatchEvent.LOST
         assert watched.state().state is Watching.WATCHING
     assert proxy.commands.count(b"LOGIN") == 2
 
 
 def test_watcher_does_not_retry_while_the_secret_is_unreadable(
-    proxy: Proxy, home: Home, told: SimpleQueue[str | Sign], monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, home: Home, told: SimpleQueue[str | WatchEvent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The secret is in a block, which cannot be read while the Prefect server is down."""
     monkeypatch.setattr("deployments.watch.idle_source._LOOK_SECONDS", 0.01)

@@ -16,8 +16,8 @@ HERE = DeploymentStatus("deployment")
 
 def emit(debounce: Debounce, now: float, standing: DeploymentStatus = HERE) -> None:
     """Let the source be due now, and emit its event."""
-    assert debounce.wants_look(now)
-    assert debounce.looked(now, standing)
+    assert debounce.needs_status(now)
+    assert debounce.should_emit(now, standing)
     debounce.emitted(now, standing)
 
 
@@ -34,7 +34,7 @@ def test_lone_change_has_no_trailing_event() -> None:
     debounce.changed(10.0)
     debounce.changed(10.0)
     emit(debounce, 10.01)
-    assert not debounce.wants_look(10.01 + 2 * LONGEST)
+    assert not debounce.needs_status(10.01 + 2 * LONGEST)
 
 
 def test_changes_after_the_event_are_due_when_quiet() -> None:
@@ -44,7 +44,7 @@ def test_changes_after_the_event_are_due_when_quiet() -> None:
     debounce.changed(10.1)
     debounce.changed(10.2)
     assert debounce.wake_at() == pytest.approx(10.2 + QUIET)
-    assert not debounce.wants_look(10.4)
+    assert not debounce.needs_status(10.4)
     emit(debounce, 10.5, DeploymentStatus("deployment", newest="one"))
 
 
@@ -53,10 +53,10 @@ def test_unbroken_burst_is_due_once_a_second() -> None:
     for tenth in range(40):
         now = 10.0 + tenth / 10
         debounce.changed(now)
-        if debounce.wants_look(now):
+        if debounce.needs_status(now):
             events.append(now)
             standing = DeploymentStatus("deployment", newest=f"{now}")
-            assert debounce.looked(now, standing)
+            assert debounce.should_emit(now, standing)
             debounce.emitted(now, standing)
     assert events == pytest.approx([10.0, 10.0 + 0.1 + LONGEST, 10.0 + 2 * (0.1 + LONGEST), 10.0 + 3 * (0.1 + LONGEST)])
 
@@ -75,7 +75,7 @@ def test_quiet_period_of_a_source_delays_its_trailing_event() -> None:
     emit(debounce, 10.0)
     debounce.changed(11.0)
     assert debounce.wake_at() == 11.0 + 5
-    assert not debounce.looked(11.0, DeploymentStatus("deployment", newest="one", running=True))
+    assert not debounce.should_emit(11.0, DeploymentStatus("deployment", newest="one", running=True))
     for second in range(12, 50):
         debounce.changed(float(second))
     assert debounce.wake_at() == 11.0 + 5 * LONGEST_BY_QUIET
@@ -95,15 +95,15 @@ def test_no_trailing_event_if_a_sync_took_all_changes() -> None:
     emit(debounce, 10.0)
     debounce.changed(10.1)
     taken = True
-    assert not debounce.wants_look(10.1 + QUIET)
+    assert not debounce.needs_status(10.1 + QUIET)
     assert debounce.wake_at() == math.inf
 
 
 def test_change_during_a_run_is_due_at_once_when_it_ends() -> None:
     debounce = Debounce()
     debounce.changed(10.0)
-    assert debounce.wants_look(10.0)
-    assert not debounce.looked(10.0, DeploymentStatus("deployment", newest="one", running=True))
+    assert debounce.needs_status(10.0)
+    assert not debounce.should_emit(10.0, DeploymentStatus("deployment", newest="one", running=True))
     emit(debounce, debounce.wake_at(), DeploymentStatus("deployment", newest="one"))
 
 
@@ -111,8 +111,8 @@ def test_change_shortens_the_wait_for_a_resumed_source() -> None:
     debounce, now = Debounce(), 10.0
     debounce.rescan(now)
     while (now := debounce.wake_at()) < 60:
-        assert debounce.wants_look(now)
-        assert not debounce.looked(now, DeploymentStatus("deployment", paused=True))
+        assert debounce.needs_status(now)
+        assert not debounce.should_emit(now, DeploymentStatus("deployment", paused=True))
     debounce.changed(60.0)
     assert debounce.wake_at() <= 60.0 + QUIET
 
@@ -121,40 +121,40 @@ def test_taken_change_is_not_requested_after_the_run() -> None:
     taken = False
     debounce = Debounce(taken=lambda: taken)
     debounce.changed(10.0)
-    assert debounce.wants_look(10.0)
-    assert not debounce.looked(10.0, DeploymentStatus("deployment", newest="one", running=True))
+    assert debounce.needs_status(10.0)
+    assert not debounce.should_emit(10.0, DeploymentStatus("deployment", newest="one", running=True))
     taken = True
-    assert not debounce.wants_look(debounce.wake_at())
+    assert not debounce.needs_status(debounce.wake_at())
     assert debounce.wake_at() == math.inf
 
 
 def test_nothing_is_asked_while_a_run_waits_to_begin() -> None:
     debounce = Debounce()
     debounce.rescan(10.0)
-    assert not debounce.looked(10.0, DeploymentStatus("deployment", newest="one", waiting=True))
+    assert not debounce.should_emit(10.0, DeploymentStatus("deployment", newest="one", waiting=True))
     assert debounce.wake_at() == math.inf
 
 
 def test_a_source_that_is_paused_is_asked_for_when_it_goes_on() -> None:
     debounce = Debounce()
     debounce.rescan(10.0)
-    assert not debounce.looked(10.0, DeploymentStatus("deployment", paused=True))
-    assert debounce.wants_look(debounce.wake_at())
-    assert debounce.looked(debounce.wake_at(), HERE)
+    assert not debounce.should_emit(10.0, DeploymentStatus("deployment", paused=True))
+    assert debounce.needs_status(debounce.wake_at())
+    assert debounce.should_emit(debounce.wake_at(), HERE)
 
 
 def test_an_event_that_no_run_comes_after_is_emitted_again_and_counted() -> None:
     debounce, now = Debounce(), 10.0
     debounce.rescan(now)
     for missed in range(3):
-        assert debounce.looked(now, HERE)
+        assert debounce.should_emit(now, HERE)
         assert debounce.unanswered == missed
         debounce.emitted(now, HERE)
         later = debounce.wake_at()
         assert later > now
         now = later
-        assert debounce.wants_look(now)
-    assert not debounce.looked(now, DeploymentStatus("deployment", newest="one"))
+        assert debounce.needs_status(now)
+    assert not debounce.should_emit(now, DeploymentStatus("deployment", newest="one"))
     assert debounce.unanswered == 0
 
 
@@ -208,7 +208,7 @@ class World:
             self.now = max(self.now, self.debounce.wake_at())
             if self.emitted_at is not None and self.now - self.emitted_at > 9:
                 self.automation_answers()
-            if self.debounce.wants_look(self.now):
+            if self.debounce.needs_status(self.now):
                 self._look()
         self.now = end
 
@@ -225,7 +225,7 @@ class World:
             self.debounce.failed(self.now)
             return
         standing = DeploymentStatus("deployment", False, str(self.made), bool(self.waiting), self.running)
-        if self.debounce.looked(self.now, standing):
+        if self.debounce.should_emit(self.now, standing):
             assert not self.waiting, "a second run was asked for while one waited"
             assert self.emitted_at is None, "a second run was asked for before the first one came"
             self.emitted_at = None if self.forgets else self.now

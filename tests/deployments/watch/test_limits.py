@@ -17,7 +17,7 @@ from deployments.watch import source as source_module
 from deployments.watch import watcher as watcher_module
 from deployments.watch.disks import network_disk
 from deployments.watch.status import Watching, read
-from deployments.watch.tree import Sign, WatchTree
+from deployments.watch.tree import WatchEvent, WatchTree
 from tests.deployments.watch.conftest import StandinServer, add_source, state_of, watching
 from tests.waiting import PATIENCE, until
 
@@ -59,7 +59,7 @@ def scarce() -> Iterator[Scarce]:
     descriptor.join()
 
 
-def told(signs: queue.Queue[str | Sign], wanted: str | Sign) -> None:
+def told(signs: queue.Queue[str | WatchEvent], wanted: str | WatchEvent) -> None:
     """Wait until the tree tells this."""
     while signs.get(timeout=PATIENCE) != wanted:
         pass
@@ -69,7 +69,7 @@ def test_folders_beyond_the_limit_are_watched_once_the_limit_is_raised(tmp_path:
     for number in range(10):
         (tmp_path / str(number)).mkdir()
     scarce.grants = 4
-    signs: queue.Queue[str | Sign] = queue.Queue()
+    signs: queue.Queue[str | WatchEvent] = queue.Queue()
     tree = WatchTree(scarce, tmp_path, lambda folder: True, signs.put)
     tree.start()
     assert tree.exhausted
@@ -212,7 +212,7 @@ def test_an_automation_that_does_not_answer_is_told(
     standin.forgets = True
     add_source(home, "notes", root)
     with watching(home, standin) as lines:
-        until(lambda: any("no sync begins" in line for line in lines))
+        until(lambda: any("no sync starts" in line for line in lines))
         standin.forgets = False
         until(lambda: (state := state_of(home, "notes")) and state.state is Watching.WATCHING)
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from watchdog.observers.inotify_c import CallbackId, InotifyFD, WatchDescriptor
 
-from deployments.watch.tree import Left, Sign, WatchTree
+from deployments.watch.tree import RemovedFolder, WatchEvent, WatchTree
 from tests.waiting import PATIENCE
 
-Signs = queue.Queue[str | Sign]
+Signs = queue.Queue[str | WatchEvent]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def tree(root: Path, signs: Signs) -> Iterator[WatchTree]:
     descriptor.join()
 
 
-def told(signs: Signs, wanted: str | Sign) -> list[str | Sign]:
+def told(signs: Signs, wanted: str | WatchEvent) -> list[str | WatchEvent]:
     """Wait until the tree tells this; all that it told before."""
     before = []
     while (sign := signs.get(timeout=PATIENCE)) != wanted:
@@ -76,7 +76,7 @@ def test_the_loss_of_the_root_is_told_at_once(
     lose: Callable[[Path], None], root: Path, tree: WatchTree, signs: Signs
 ) -> None:
     lose(root)
-    told(signs, Sign.ROOT)
+    told(signs, WatchEvent.ROOT)
 
 
 def test_folders_that_nobody_wants_cost_no_watch(root: Path, tree: WatchTree, signs: Signs) -> None:
@@ -138,7 +138,10 @@ def test_a_folder_that_is_moved_out_is_told_as_one_that_was_watched(root: Path, 
     (root / "Projects" / "Plan.md").rename(root.parent / "Plan.md")
     (root / "Projects").rename(root.parent / "Projects")
     gone = [signs.get(timeout=PATIENCE) for _ in range(2)]
-    assert [(sign, isinstance(sign, Left)) for sign in gone] == [("Projects/Plan.md", False), ("Projects", True)]
+    assert [(sign, isinstance(sign, RemovedFolder)) for sign in gone] == [
+        ("Projects/Plan.md", False),
+        ("Projects", True),
+    ]
 
 
 def test_a_folder_that_may_not_be_read_leaves_nothing_behind(root: Path, signs: Signs) -> None:

@@ -83,7 +83,7 @@ def test_a_storm_of_deliveries_is_few_syncs(receiver: Receiver, standin: Standin
         data = body(action=number)
         assert deliver(receiver, data, signed(data, str(number), "push")) == 202
     until(lambda: {"all", "weir"} <= set(standin.events))
-    until(receiver._heard.empty)
+    until(receiver._deliveries.empty)
     assert len(standin.events) <= 30
 
 
@@ -163,7 +163,7 @@ def test_a_full_queue_refuses_what_may_be_delivered_again(home: Home, standin: S
 
     assert {take(number) for number in range(1_000)} == {202}
     assert take(1_000) == 503
-    receiver._heard.get()
+    receiver._deliveries.get()
     assert take(1_000) == 202
     receiver._http.server_close()
 

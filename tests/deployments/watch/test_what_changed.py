@@ -19,7 +19,7 @@ from catchment.contracts import Watchable
 from catchment.runtime.home import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from deployments.watch.rules import FolderRules
-from deployments.watch.tree import Sign, WatchTree
+from deployments.watch.tree import WatchEvent, WatchTree
 from tests.connectors.memory_ledger import MemoryLedger
 from tests.connectors.test_any_history import Step, on_disk, steps
 from tests.deployments.watch.conftest import StandinServer, add_source, watching
@@ -33,22 +33,22 @@ class Ear:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._heard: SimpleQueue[str | Sign] = SimpleQueue()
+        self._heard: SimpleQueue[str | WatchEvent] = SimpleQueue()
         self._count = 0
 
-    def tell(self, sign: str | Sign) -> None:
+    def tell(self, sign: str | WatchEvent) -> None:
         self._heard.put(sign)
 
-    def since(self) -> set[str | Sign]:
+    def since(self) -> set[str | WatchEvent]:
         """All that was told since this was asked last."""
         self._count += 1
         last = f"{_LAST}-{self._count}"
         (self.root / last).touch()
         (self.root / last).unlink()
-        told: set[str | Sign] = set()
+        told: set[str | WatchEvent] = set()
         while (sign := self._heard.get(timeout=PATIENCE)) != last:
             told.add(sign)
-        return {sign for sign in told if isinstance(sign, Sign) or not sign.startswith(_LAST)}
+        return {sign for sign in told if isinstance(sign, WatchEvent) or not sign.startswith(_LAST)}
 
 
 @contextmanager
