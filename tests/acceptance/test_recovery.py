@@ -17,9 +17,8 @@ import pytest
 from benchmarks.notes import edit, generate
 from catchment.runtime.home import Home
 from deployments.server.running import running
-from tests.acceptance import document
 from tests.acceptance.accidents import UNHURRIED, in_the_middle
-from tests.acceptance.person import COMMAND, PROJECT, Person, commands, upright
+from tests.acceptance.person import COMMAND, Person, commands, upright
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
@@ -29,7 +28,6 @@ _MANY = 100
 _SMALL = 20
 _SYNCS = 5
 _PATIENCE = 30
-_PATH = {"PATH": os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])}
 
 
 @pytest.fixture(scope="module")
@@ -111,12 +109,6 @@ def test_what_is_old_leaves_prefects_database_and_the_file_shrinks(person: Perso
     assert rows(database, "task_run") == rows(database, "task_run_state") == 0
     until(lambda: database.stat().st_size, lambda size: size < full - 400_000)
     assert person.sync("often")["jobs"] == 0
-
-
-def test_every_command_of_the_recovery_guide_is_one(person: Person) -> None:
-    person("up", "--detach").ok()
-    person("sources", "add", "obsidian", PROJECT / "examples" / "vault", "--name", "guide").ok()
-    assert document.carry_out(PROJECT / "docs" / "recovery.md", person.environment | _PATH, person.home) > 5
 
 
 @contextmanager

@@ -84,12 +84,12 @@ def test_the_process_worker_of_prefect_syncs_a_source(person: Person, tmp_path: 
     assert len(workers) == 1
 
 
-def test_every_command_of_the_guide_to_the_worker_does_what_it_says(person: Person, tmp_path: Path) -> None:
+def test_worker_commands_of_the_internals_page_work(person: Person, tmp_path: Path) -> None:
     shutil.copytree(PROJECT / "examples" / "vault", tmp_path / "Vault")
     path = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
     environment = _Prefect(person, tmp_path).environment | {"HOME": str(tmp_path), "PATH": path}
 
-    assert document.carry_out(PROJECT / "docs" / "worker.md", environment, tmp_path) == 5
+    assert document.carry_out(PROJECT / "docs" / "internals.md", environment, tmp_path) == 5
 
 
 class _Prefect:
