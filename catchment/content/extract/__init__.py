@@ -13,7 +13,7 @@ from catchment.content.extract.prose import mask
 from catchment.content.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
 from catchment.model import Document, Entity, Extraction, Link, LinkKind
 
-EXTRACTOR = "4"
+EXTRACTOR = "5"
 """The version of the extractor. It changes when the extraction of any document changes."""
 
 
