@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from catchment.content.normalize.mail import words
+from catchment.content.normalize.mail import transport, words
 from catchment.content.normalize.mail.attachments import attachments, single
 from catchment.content.normalize.mail.body import unflowed
 from catchment.content.normalize.mail.calendar import invitation
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
-from catchment.content.normalize.mail.replies import apart
-from catchment.content.normalize.mail.transport import undone
+from catchment.content.normalize.mail.replies import mark_replies
 from catchment.errors import ParseError
 from catchment.ledger.library.conversations import Envelope, base_subject, envelope, threads
 from connectors.imap.names import decode_folder, encode_folder, identity, parse_locator
@@ -210,7 +209,7 @@ def _part(data: bytes) -> None:
 
 def _transport(data: bytes) -> None:
     for encoding in ("base64", "quoted-printable", "x-uuencode", "7bit", "unknown"):
-        assert len(undone(data, encoding)) <= 64 * len(data)
+        assert len(transport.decode(data, encoding)) <= 64 * len(data)
 
 
 def _people(data: bytes) -> None:
@@ -238,7 +237,7 @@ def _date(data: bytes) -> None:
 def _quotations(data: bytes) -> None:
     """Nothing that was written is dropped, but for marks and empty lines."""
     text = data.decode("utf-8", "replace")
-    said = apart(text)
+    said = mark_replies(text)
     assert set(text.split()) - {"--", "—", "—-", "__"} <= {word.lstrip(">") for word in said.split()} | set(
         said.split()
     )

@@ -19,7 +19,7 @@ from catchment.content.normalize import normalize
 from catchment.content.normalize.mail import mail, words
 from catchment.content.normalize.mail.attachments import MAX_BYTES, attachments, single
 from catchment.content.normalize.mail.mime import Part, parse
-from catchment.content.normalize.mail.replies import apart
+from catchment.content.normalize.mail.replies import mark_replies
 from catchment.errors import ItemError, ResourceExhausted
 from catchment.model import ASIDE, Document, RawContent, SkipReason
 from tests.normalize import samples
@@ -268,7 +268,7 @@ def test_a_message_of_a_thousand_alternations_is_cut_like_any_text() -> None:
     ],
 )
 def test_an_introduction_in_many_languages_belongs_to_the_quotation(written: str, introduction: str) -> None:
-    said = apart(f"{written}\n\n{introduction}\n\n> Is the pump back?\n")
+    said = mark_replies(f"{written}\n\n{introduction}\n\n> Is the pump back?\n")
     assert said == f"{written}\n\n> {introduction}\n>\n> Is the pump back?"
 
 
@@ -291,7 +291,7 @@ def test_an_introduction_in_many_languages_belongs_to_the_quotation(written: str
 def test_a_message_copied_below_its_headers_is_quoted_in_many_languages(labels: str) -> None:
     values = ("Nils Oker <nils@example.net>", "1 March 2024 10:30", "Ada Berg", "pump")
     block = "\n".join(f"{label}: {value}" for label, value in zip(labels.split(), values, strict=True))
-    said = apart(f"See below.\n\n{block}\n\nIs it back?")
+    said = mark_replies(f"See below.\n\n{block}\n\nIs it back?")
     assert said.split("\n\n")[0] == "See below."
     assert all(line.startswith(">") for line in said.split("\n")[2:])
     assert said.endswith("> Is it back?")
@@ -310,7 +310,7 @@ def test_a_message_copied_below_its_headers_is_quoted_in_many_languages(labels: 
     ],
 )
 def test_a_signature_stands_below_its_mark(text: str, body: str, signature: str) -> None:
-    assert apart(text) == f"{body}\n\n-- \n{signature}"
+    assert mark_replies(text) == f"{body}\n\n-- \n{signature}"
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_a_signature_stands_below_its_mark(text: str, body: str, signature: str)
     ],
 )
 def test_what_only_looks_like_a_signature_or_a_quotation_stays(text: str) -> None:
-    assert apart(text) == text
+    assert mark_replies(text) == text
 
 
 # Words in headers

@@ -1,7 +1,8 @@
-"""Mail messages (RFC 5322 and MIME): what was said as Markdown, who said it to whom, what came along, in which thread.
+"""Read mail messages (RFC 5322, MIME): text as Markdown, people, attachments and thread identifiers.
 
-`mime` finds the parts, `words` reads header fields, `body` chooses and reads the text with `page`, `calendar` and `sealed`,
-`quotes` tells what is the writer's own; `attachments` hands out the files, `threads` finds conversations.
+`mime` parses the parts, with `transport` for their encodings. `words` reads header fields. `body` assembles the text with
+`html`, `calendar` and `encrypted`; `replies` marks quotations and signatures. `attachments` returns the files, `outlook`
+converts .msg files. Conversations are not grouped here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _OF_A_MESSAGE = frozenset(
 
 
 def mail(data: bytes) -> Document:
-    """A message as a document. Raises ParseError where nothing says that it is one, or its parts nest beyond reason."""
+    """Read a message into a document. Raises ParseError if it has no mail headers or its parts nest too deeply."""
     tree = parse(data)
     root = tree.root
     if not _OF_A_MESSAGE & root.headers.keys():
@@ -43,7 +44,7 @@ def mail(data: bytes) -> Document:
         properties["encrypted"] = read.encrypted
     carried = files(root)
     if carried:
-        properties["attachments"] = [_told(part) for part in carried[:_MAX_FILES]]
+        properties["attachments"] = [_attachment_fields(part) for part in carried[:_MAX_FILES]]
     if any(part.media_type in _UNREADABLE or part.file_name.lower() == "winmail.dat" for part in carried):
         warnings.append("what came along is packed in Outlook's own format (winmail.dat) and cannot be read")
     created = _created(root)
@@ -63,25 +64,27 @@ def mail(data: bytes) -> Document:
 
 
 def _properties(root: Part) -> dict[str, Any]:
-    """What the header fields say; the identifiers without their brackets."""
-    said: dict[str, Any] = {name: value[:2_000] for name in _TEXTS if (value := root.header(name))}
+    """Return the header fields; identifiers have no angle brackets."""
+    fields: dict[str, Any] = {name: value[:2_000] for name in _TEXTS if (value := root.header(name))}
     for name in _PEOPLE:
-        found = [person for value in root.headers.get(name, ()) for person in words.people(value)]
-        if found:
-            said[name] = [f"{label} <{address}>" if label and address else label or address for label, address in found]
+        mailboxes = [person for value in root.headers.get(name, ()) for person in words.people(value)]
+        if mailboxes:
+            fields[name] = [
+                f"{label} <{address}>" if label and address else label or address for label, address in mailboxes
+            ]
     for name in ("message-id", "in-reply-to", "references"):
-        found_ids = [one for value in root.headers.get(name, ()) for one in words.identifiers(value)]
-        if name == "message-id" and found_ids:
-            said[name] = found_ids[0]
-        elif found_ids:
-            said[name] = found_ids[:1] + found_ids[1:][-_MAX_REFERENCES + 1 :]
+        ids = [identifier for value in root.headers.get(name, ()) for identifier in words.identifiers(value)]
+        if name == "message-id" and ids:
+            fields[name] = ids[0]
+        elif ids:
+            fields[name] = ids[:1] + ids[1:][-_MAX_REFERENCES + 1 :]
     if conversation := _conversation(root):
-        said["thread-index"] = conversation
-    return said
+        fields["thread-index"] = conversation
+    return fields
 
 
 def _conversation(root: Part) -> str:
-    """What the messages of one conversation have in common in Exchange's `Thread-Index`: its first 22 bytes."""
+    """Return the first 22 bytes of Exchange's `Thread-Index`, equal for all messages of a conversation; "" if missing."""
     try:
         data = base64.b64decode(root.header("thread-index"), validate=True)
     except (binascii.Error, ValueError):
@@ -89,14 +92,14 @@ def _conversation(root: Part) -> str:
     return data[:_CONVERSATION_BYTES].hex() if len(data) >= _CONVERSATION_BYTES else ""
 
 
-def _told(part: Part) -> dict[str, str]:
+def _attachment_fields(part: Part) -> dict[str, str]:
     return {"media-type": part.media_type, "name": name_of(part), "part": part.number}
 
 
 def _created(root: Part) -> datetime | None:
-    """When it was sent, as it says itself, or else when the first server on its way had it."""
-    if said := words.moment(root.header("date")):
-        return said
+    """Return the date of the message, or else the time at which the first server received it."""
+    if date := words.moment(root.header("date")):
+        return date
     received = root.headers.get("received", ())
     moments = (words.moment(words.raw(value).rpartition(";")[2].strip()) for value in reversed(received))
     return next((moment for moment in moments if moment), None)

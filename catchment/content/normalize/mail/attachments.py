@@ -1,7 +1,7 @@
-"""What a message carries besides its text: each part that is a file of its own, with its bytes, or the reason why not.
+"""Return the attachments of a message with their content, or the reason for skipping it.
 
-The one function for whoever makes items of attachments. Nothing is unpacked here: an attachment is read like any other file,
-with the limits for bombs that files have.
+Connectors make items of attachments. Archives are not unpacked here: the normalizer reads attachments like other files,
+within the same limits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BODIES = frozenset({"text/plain", "text/html", "text/enriched", "text/richtext"
 _DATA = frozenset(
     {"text/css", "text/directory", "text/javascript", "text/rfc822-headers", "text/rtf", "text/vcard", "text/x-vcard"}
 )
-"""Text types that are always files."""
+"""Text types that are always attachments."""
 _NOT_FILES = frozenset(
     {
         "application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature",
@@ -37,10 +37,10 @@ _NAMES = {kind: f".{ending}" for ending, kind in reversed(ENDINGS.items())}
 class Attachment:
     """A file in a message.
 
-    `part` is its section in IMAP ("2.1"), unique within the message and the same each time. `name` is what the sender calls
-    it, without folders, or one that is made of its place and type. `size` and `content_hash` (SHA-256, hexadecimal) are those
-    of the decoded bytes in `data`. `is_inline` says that the text shows it (a picture in a page, as `cid:` and `content_id`).
-    Where `skipped` gives a reason, `data` and `content_hash` are empty, and `size` is what it has at most.
+    `part` is its IMAP section ("2.1"), unique and stable within the message. `name` is the sender's file name without
+    folders, or a name made from part and type. `size` (bytes) and `content_hash` (SHA-256, hexadecimal) refer to the decoded
+    `data`. `is_inline`: the text refers to the file by `cid:` and `content_id`. If `skipped` is set, `data` and
+    `content_hash` are empty, and `size` is an upper bound.
     """
 
     part: str
@@ -54,35 +54,35 @@ class Attachment:
     skipped: SkipReason | None = None
 
     def raw(self) -> RawContent:
-        """The file as content to normalize: the same bytes as on a disk are the same content."""
+        """Return the file as content to normalize. A file on disk with the same bytes is the same content."""
         return RawContent(self.data, self.name, media_type=self.media_type)
 
 
 def attachments(message: bytes) -> Iterator[Attachment]:
-    """The files in a message, in their order, also those within attached messages; decoded one at a time.
+    """Iterate over the files in a message in order, including those in attached messages. Files are decoded one at a time.
 
-    An attached message is a file too (`.eml`). At most 1 000 parts are looked at, 100 deep, and files of at most 50 MB are
-    decoded. Raises ParseError where parts nest too deeply; the same message always gives the same values.
+    An attached message is a file as well (`.eml`). At most 1 000 parts are read, and files above 50 MB are skipped. Raises
+    ParseError if parts nest more than 100 deep. The result is deterministic.
     """
     tree = parse(message)
     return (_attachment(part) for part in files(tree.root))
 
 
 def single(entity: bytes, part: str) -> Attachment:
-    """The file in one part that was fetched by itself: its MIME header and its body (`BODY[2.MIME]` and `BODY[2]`)."""
+    """Return the file in a part that was fetched separately: MIME header and body (`BODY[2.MIME]` and `BODY[2]`)."""
     root = parse_entity(entity).root
     root.number = part
     return _attachment(root)
 
 
 def files(root: Part) -> list[Part]:
-    """The parts of a message that are files and not its text."""
+    """Return the parts of a message that are files."""
     sealed = {id(part) for outer in root.walk() if outer.media_type == "multipart/encrypted" for part in outer.walk()}
     return [part for part in root.walk() if _is_file(part, root) and id(part) not in sealed]
 
 
 def name_of(part: Part) -> str:
-    """What a file is called, by its sender or else by its place and type."""
+    """Return the sender's name of a file, or else a name from part number and type."""
     if part.file_name:
         return part.file_name
     kind = "message" if part.media_type in _MESSAGES else "attachment"
@@ -91,14 +91,14 @@ def name_of(part: Part) -> str:
 
 
 def is_body(part: Part, root: Part) -> bool:
-    """Whether a part is text that belongs to the message itself: a root of text always, other parts unless they are files."""
+    """Return whether a part is text of the message itself and not a file. A text root always is."""
     if part.parts:
         return False
     return _is_text(part.media_type, disposition=part.disposition, named=bool(part.file_name), is_root=part is root)
 
 
 def is_file(media_type: str, *, disposition: str, named: bool, empty: bool, is_root: bool) -> bool:
-    """Whether a part without parts of its own is a file, by what its header says; an attached message is one too."""
+    """Return whether a leaf part is a file, by its header. An attached message is a file."""
     if media_type in _MESSAGES:
         return not is_root
     if media_type.startswith("multipart/") or media_type in _NOT_FILES:
@@ -110,7 +110,7 @@ def is_file(media_type: str, *, disposition: str, named: bool, empty: bool, is_r
 
 
 def _is_text(media_type: str, *, disposition: str, named: bool, is_root: bool) -> bool:
-    """Whether a part is text of the message itself. All other text parts are files, so no words are lost.
+    """Return whether a part is text of the message itself. All other text parts are files, so no text is lost.
 
     Inline parts may have a file name (RFC 2183, 2.1; RFC 8621, 4.1.4). Unknown text types are plain text (RFC 2046, 4.1.4).
     """

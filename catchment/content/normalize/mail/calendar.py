@@ -1,4 +1,4 @@
-"""Invitations (text/calendar, RFC 5545) as lines a person can read."""
+"""Convert invitations (text/calendar, RFC 5545) to Markdown."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _LABELS = {
 
 
 def invitation(text: str) -> str:
-    """Each event or task of a calendar as a heading and lines; "" where there is none."""
+    """Return each event or task as a heading with a list of its fields; "" for a calendar without any."""
     method, events, event, depth = "", [], dict[str, list[str]](), 0
     for line in _FOLD.sub("", text).split("\n"):
-        found = _LINE.match(line.strip())
-        if found is None:
+        match = _LINE.match(line.strip())
+        if match is None:
             continue
-        name, parameters, value = found[1].upper(), found[2], found[3].strip()
+        name, parameters, value = match[1].upper(), match[2], match[3].strip()
         if name == "METHOD":
             method = _METHODS.get(value.upper(), "")
         elif name == "BEGIN" and (depth or value.upper() in ("VEVENT", "VTODO")):
@@ -51,7 +51,7 @@ def invitation(text: str) -> str:
                 events.append(event)
         elif depth == 1:
             event.setdefault(name, []).append(_value(name, parameters, value))
-    if depth:  # cut off
+    if depth:  # the calendar is truncated
         events.append(event)
     return "\n\n".join(_lines(method, event) for event in events[:_MAX_EVENTS])
 
@@ -74,17 +74,17 @@ def _value(name: str, parameters: str, value: str) -> str:
     value = re.sub(r"\\(.)", lambda escaped: _ESCAPES.get(escaped[1], escaped[1]), value)
     if name in ("ORGANIZER", "ATTENDEE"):
         address = value[7:] if value.lower().startswith("mailto:") else value
-        said = _NAME.search(parameters)
-        person = ((said[1] or said[2] or "").strip()) if said else ""
+        match = _NAME.search(parameters)
+        person = ((match[1] or match[2] or "").strip()) if match else ""
         return f"{person} <{address}>" if person and person != address else address
     return value
 
 
 def _time(value: str, zone: re.Match[str] | None) -> str:
-    found = _TIME.match(value)
-    if found is None:
+    match = _TIME.match(value)
+    if match is None:
         return value
-    day = f"{found[1]}-{found[2]}-{found[3]}"
-    if found[4] is None:
+    day = f"{match[1]}-{match[2]}-{match[3]}"
+    if match[4] is None:
         return day
-    return f"{day} {found[4]}:{found[5]}" + (" UTC" if found[6] else f" ({zone[1]})" if zone else "")
+    return f"{day} {match[4]}:{match[5]}" + (" UTC" if match[6] else f" ({zone[1]})" if zone else "")

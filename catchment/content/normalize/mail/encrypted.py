@@ -1,6 +1,6 @@
-"""Signed and encrypted messages (S/MIME, RFC 8551; OpenPGP, RFC 3156, 9580): what can be read without a key is read.
+"""Read the parts of signed and encrypted messages that need no key (S/MIME, RFC 8551; OpenPGP, RFC 3156, 9580).
 
-A signature is not checked: that would need the keys of others. What is encrypted is only named.
+Signatures are not verified, because that requires the public keys of senders. Encrypted text is replaced by a note.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENCRYPTED = "*(encrypted text that cannot be read here)*"
 
 
 def unarmored(text: str) -> tuple[str, str, str]:
-    """The text without the armor of OpenPGP, what it was signed with, and what it was encrypted with ("" for neither)."""
+    """Return the text without OpenPGP armor, the signature format and the encryption format ("" if not used)."""
     if "-----BEGIN PGP " not in text:
         return text, "", ""
     plain, signed = _CLEARSIGNED.subn(lambda found: _DASHED.sub("", found[1]), text)
@@ -33,7 +33,7 @@ def unarmored(text: str) -> tuple[str, str, str]:
 
 
 def signed_content(data: bytes) -> bytes | None:
-    """The message inside an S/MIME body that is signed and not encrypted; None for any other body."""
+    """Return the message inside an S/MIME body that is signed but not encrypted; None for other bodies."""
     if _SIGNED_DATA not in data[:64] or _COMPRESSED_DATA in data[:64]:
         return None
     place = data.index(_SIGNED_DATA) + len(_SIGNED_DATA)
@@ -44,7 +44,7 @@ def signed_content(data: bytes) -> bytes | None:
 
 
 def _encapsulated(data: bytes, place: int) -> bytes | None:
-    """`eContent` of `SignedData` (RFC 5652, 5.1): [0] SEQUENCE (version, digests, SEQUENCE (type, [0] octets)), in BER."""
+    """Return `eContent` of BER `SignedData` (RFC 5652, 5.1): [0] SEQUENCE (version, digests, SEQUENCE (type, [0] octets))."""
     for expected in (0xA0, 0x30):
         tag, place, _ = _header(data, place)
         if tag != expected:
@@ -63,7 +63,7 @@ def _encapsulated(data: bytes, place: int) -> bytes | None:
 
 
 def _octets(data: bytes, place: int, depth: int) -> tuple[bytes, int]:
-    """An octet string, whole or in pieces, and where it ends. Raises ValueError for anything else."""
+    """Return an octet string, primitive or constructed, and its end. Raises ValueError for other types."""
     tag, start, length = _header(data, place)
     if tag == 0x04 and length is not None:
         return data[start : start + length], start + length
@@ -78,7 +78,7 @@ def _octets(data: bytes, place: int, depth: int) -> tuple[bytes, int]:
 
 
 def _header(data: bytes, place: int) -> tuple[int, int, int | None]:
-    """Tag, where the value starts, and its length (None: until an end mark)."""
+    """Return tag, start of the value, and its length (None if it is indefinite)."""
     tag, length = data[place], data[place + 1]
     place += 2
     if length == 0x80:

@@ -1,4 +1,4 @@
-"""The HTML of a message as Markdown: what the sender hides (text for previews, pixels that report reading) stays out."""
+"""Convert the HTML of a message to Markdown without hidden elements, such as preview text and tracking pixels."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _SPACES = re.compile(r"[ \xa0]{2,}")
 
 
 def page(data: bytes, declared: str | None) -> str:
-    """The readable text of a page in a message; `declared` is the encoding that its part says."""
+    """Return the visible text of an HTML part. `declared` is the charset of the part."""
     from selectolax.lexbor import LexborHTMLParser
 
     text = words.decoded(data, declared or charset_of(data))
     tree = LexborHTMLParser(flattened(text.encode("utf-8", "ignore")))
-    said = markdown_of(tree, frozenset(node.mem_id for node in tree.css("[style],[hidden],img") if _is_unseen(node)))
-    said = _MAILTO.sub(r"\1", said) if "(mailto:" in said else said
-    return _SPACES.sub(" ", _FILLER.sub("", said)) if not said.isascii() else said
+    visible = markdown_of(tree, frozenset(node.mem_id for node in tree.css("[style],[hidden],img") if _is_unseen(node)))
+    visible = _MAILTO.sub(r"\1", visible) if "(mailto:" in visible else visible
+    return _SPACES.sub(" ", _FILLER.sub("", visible)) if not visible.isascii() else visible
 
 
 def _is_unseen(node: Any) -> bool:
-    """Whether a reader sees nothing of it. The address of a picture elsewhere is taken away: it tells who reads."""
+    """Return whether an element is invisible. Clears the `src` of remote images, whose URLs may track the reader."""
     attributes = node.attributes
     style = attributes.get("style") or ""
     if "hidden" in attributes or (style and _HIDDEN.search(style)):

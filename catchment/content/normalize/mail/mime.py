@@ -1,7 +1,7 @@
-"""The structure of a message (RFC 2045, 2046): a tree of parts over the bytes as they came, nothing copied before it is read.
+"""Parse the MIME structure of a message (RFC 2045, 2046) into a tree of parts that refer to the original bytes.
 
-Our own and not the standard library's, which copies every line and decodes what nobody asks for; what real mail gets wrong
-is repaired here, and said in `MimeTree.warnings`. Linear in the size of the message, and never fails but for absurd nesting.
+Replaces the `email` package of the standard library, which copies every line and decodes every part. Common defects of real
+mail are repaired and reported in `MimeTree.warnings`. Linear in the size of the message. Fails only on excessive nesting.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GUESS = re.compile(rb"^--(-{0,60}[^\s-][^\s]{0,199})[ \t]{0,20}\r?$", re.MULTIL
 
 @dataclass(eq=False)
 class Part:
-    """One entity: its header fields, and either a body or further parts. `number` is its section in IMAP (RFC 3501, 6.4.5)."""
+    """A MIME entity: header fields, and either a body or parts. `number` is its IMAP section (RFC 3501, 6.4.5)."""
 
     data: bytes = field(repr=False)
     start: int
@@ -48,7 +48,7 @@ class Part:
     is_rewritten: bool = False
 
     def header(self, name: str) -> str:
-        """The first field of this name, decoded; "" where there is none. Bounded."""
+        """Return the first field of this name decoded, or "". At most 64 KiB."""
         values = self.headers.get(name)
         return words.text(values[0]) if values else ""
 
@@ -62,12 +62,12 @@ class Part:
 
     @property
     def media_type(self) -> str:
-        """What it says it is, in lower case."""
+        """The declared media type in lower case."""
         return self._content_type[0]
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The parameters of its type, names in lower case."""
+        """The parameters of the media type, with names in lower case."""
         return self._content_type[1]
 
     @cached_property
@@ -77,35 +77,35 @@ class Part:
 
     @property
     def disposition(self) -> str:
-        """How it is to be presented (RFC 2183): `inline`, `attachment`, or "" if it does not say."""
+        """The disposition (RFC 2183): `inline`, `attachment`, or "" if it is not declared."""
         return self._disposition[0]
 
     @property
     def charset(self) -> str | None:
-        """The encoding of its text, as it says, or as `parse` has written it."""
+        """The declared charset of the text, or UTF-8 if `parse` converted the message."""
         is_rewritten = self.is_rewritten and transport.is_plain(self.encoding)
         return "utf-8" if is_rewritten else self.parameters.get("charset")
 
     @cached_property
     def file_name(self) -> str:
-        """The name that it says a file of it should have, without folders; "" where it says none."""
+        """The declared file name without folders, or ""."""
         name = self._disposition[1].get("filename") or self.parameters.get("name") or ""
         return words.file_name(name)
 
     @cached_property
     def encoding(self) -> str:
-        """How its body is encoded for transport, in lower case."""
+        """The transport encoding of the body in lower case."""
         value = words.raw((self.headers.get("content-transfer-encoding") or [b""])[0])
         return value.partition(";")[0].partition("(")[0].strip().strip("\"'").lower()
 
     @property
     def is_encoding_known(self) -> bool:
-        """Whether `content` can undo the encoding."""
+        """Whether `content` can decode the transport encoding."""
         return transport.is_known(self.encoding)
 
     @property
     def largest_size(self) -> int:
-        """How many bytes the content has at most."""
+        """An upper bound of the size of the content in bytes."""
         size = self.stop - self.start
         if self.encoding != "base64":
             return size
@@ -114,11 +114,11 @@ class Part:
         return (size - ends - padding) * 3 // 4
 
     def content(self) -> bytes:
-        """The body with its transport encoding undone; as it is where that is unknown."""
-        return transport.undone(self.data[self.start : self.stop], self.encoding)
+        """Return the body decoded from its transport encoding, or unchanged if the encoding is unknown."""
+        return transport.decode(self.data[self.start : self.stop], self.encoding)
 
     def walk(self) -> Iterator[Part]:
-        """This part and all below it, in their order."""
+        """Yield this part and all parts below it in order."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -126,16 +126,16 @@ class Part:
 
 @dataclass
 class MimeTree:
-    """A parsed message, and what was odd about it."""
+    """A parsed message with warnings about its defects."""
 
     root: Part
     warnings: list[str]
 
 
 def parse(data: bytes) -> MimeTree:
-    """The parts of a message; lines before its first header field are passed over, and UTF-16 is rewritten as UTF-8.
+    """Parse a message. Lines before the first header field are skipped, and UTF-16 is converted to UTF-8.
 
-    Raises ParseError where parts nest more than 100 deep.
+    Raises ParseError if parts nest more than 100 deep.
     """
     encoding = encoding_by_mark(data)
     if encoding:
@@ -145,7 +145,7 @@ def parse(data: bytes) -> MimeTree:
 
 
 def parse_entity(data: bytes) -> MimeTree:
-    """The parts of a MIME entity: a header, which may be empty, and a body. Raises what `parse` raises."""
+    """Parse a MIME entity: a header, which may be empty, and a body. Raises ParseError like `parse`."""
     return _tree(data, 0)
 
 
@@ -160,7 +160,7 @@ def _tree(data: bytes, start: int, *, is_rewritten: bool = False) -> MimeTree:
 
 
 class _Builder:
-    """Builds the tree from the outside in, so that an inner part that never ends is cut where its parent's ends."""
+    """Builds the tree from the outside in, so that a part without an end stops at the end of its parent."""
 
     def __init__(self, rewritten: bytes) -> None:
         self.warnings: list[str] = []
@@ -199,7 +199,7 @@ class _Builder:
             part.parts.append(self.entity(part.data, start, stop, inner, f"{prefix}{place}", depth + 1))
 
     def _open(self, part: Part, depth: int) -> None:
-        """The message in a part; its own parts are numbered below the part, a single body is `.1` (RFC 3501)."""
+        """Parse the message inside a part. Its parts are numbered below the part; a single body is `.1` (RFC 3501)."""
         number = part.number or "1"
         data, start, stop = part.data, part.start, part.stop
         if not transport.is_plain(part.encoding):
@@ -216,13 +216,13 @@ class _Builder:
 
 
 def _renumber(part: Part, prefix: str) -> None:
-    """Put `.1` behind the prefix in the numbers of a part and all below it."""
+    """Insert `.1` after the prefix in the numbers of a part and of all parts below it."""
     for inner in part.walk():
         inner.number = f"{prefix}.1{inner.number[len(prefix) :]}"
 
 
 def _headers(data: bytes, start: int, stop: int) -> tuple[dict[str, list[bytes]], int]:
-    """The header fields by their names in lower case, unfolded, and where the body starts."""
+    """Return the unfolded header fields by lower-case name, and the start of the body."""
     headers: dict[str, list[bytes]] = {}
     values: list[bytes] | None = None
     place, count = start, 0
@@ -246,7 +246,7 @@ def _headers(data: bytes, start: int, stop: int) -> tuple[dict[str, list[bytes]]
 
 
 def _spans(part: Part, boundary: bytes) -> list[tuple[int, int]] | None:
-    """Where the parts between lines of `--boundary` start and stop, the last may lack its end; None without such a line."""
+    """Return start and end of the parts between `--boundary` lines; None without such a line. The last may lack its end."""
     data, mark = part.data, b"--" + boundary
     spans: list[tuple[int, int]] = []
     began, is_found = -1, False
@@ -268,7 +268,7 @@ def _spans(part: Part, boundary: bytes) -> list[tuple[int, int]] | None:
 
 
 def _without_line_end(data: bytes, start: int, stop: int) -> int:
-    """The line end before a boundary belongs to the boundary."""
+    """Return `stop` without the line end before a boundary, which belongs to the boundary."""
     if stop > start and data[stop - 1] == 0x0A:
         stop -= 1
         if stop > start and data[stop - 1] == 0x0D:
@@ -277,28 +277,28 @@ def _without_line_end(data: bytes, start: int, stop: int) -> int:
 
 
 def _parameters(value: str) -> dict[str, str]:
-    """The parameters of a field, those in several sections put together (RFC 2231)."""
-    found: dict[str, str] = {}
+    """Return the parameters of a field; those split into sections are joined (RFC 2231)."""
+    parameters: dict[str, str] = {}
     sections: dict[str, dict[int, tuple[str, bool]]] = {}
     for match in _PARAMETER.finditer(value):
-        name, said = match[1].lower(), match[2].strip()
-        said = _ESCAPED.sub(r"\1", said[1:].removesuffix('"')) if said.startswith('"') else said
+        name, raw = match[1].lower(), match[2].strip()
+        content = _ESCAPED.sub(r"\1", raw[1:].removesuffix('"')) if raw.startswith('"') else raw
         split = _SECTION.match(name)
         if split and (split[2] or split[3]):
-            sections.setdefault(split[1], {}).setdefault(int(split[2] or 0), (said, bool(split[3])))
+            sections.setdefault(split[1], {}).setdefault(int(split[2] or 0), (content, bool(split[3])))
         else:
-            found.setdefault(name, said)
+            parameters.setdefault(name, content)
     for name, pieces in sections.items():
-        found[name] = _joined(pieces)
-    return found
+        parameters[name] = _joined(pieces)
+    return parameters
 
 
 def _joined(pieces: dict[int, tuple[str, bool]]) -> str:
     charset, data = "", b""
-    for number, (said, is_encoded) in sorted(pieces.items()):
-        value = said
-        if is_encoded and number == 0 and said.count("'") >= 2:
-            charset, _, value = said.split("'", 2)
+    for number, (piece, is_encoded) in sorted(pieces.items()):
+        value = piece
+        if is_encoded and number == 0 and piece.count("'") >= 2:
+            charset, _, value = piece.split("'", 2)
         raw = words.as_bytes(value)
         data += _PERCENT.sub(lambda digits: bytes([int(digits[1], 16)]), raw) if is_encoded else raw
     return words.decoded(data, charset)

@@ -1,4 +1,4 @@
-"""Outlook's message files (.msg): xberg's metadata under the property names of other messages."""
+"""Convert Outlook message files (.msg): map the metadata from xberg to the properties of mail messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PEOPLE = {"to": "to_emails", "cc": "cc_emails", "bcc": "bcc_emails"}
 
 
 def outlook(metadata: Any, text: str, media_type: str) -> Document:
-    """The message as a document: its subject is the title, its sender the author."""
+    """Return the message as a document. The subject is the title, the sender the author."""
     mail = metadata.format and metadata.format.email
     properties: dict[str, Any] = {}
     sender = _sender(mail, metadata.authors)
@@ -23,8 +23,8 @@ def outlook(metadata: Any, text: str, media_type: str) -> Document:
             properties[name] = people
     if identifiers := words.identifiers((getattr(mail, "message_id", None) or "").encode()):
         properties["message-id"] = identifiers[0]
-    if carried := getattr(mail, "attachments", ()):
-        properties["attachment-names"] = list(carried)
+    if attachments := getattr(mail, "attachments", ()):
+        properties["attachment-names"] = list(attachments)
     return Document(
         text=text,
         media_type=media_type,
@@ -37,7 +37,7 @@ def outlook(metadata: Any, text: str, media_type: str) -> Document:
 
 
 def _sender(mail: Any, authors: Any) -> str:
-    """`Name <address>`, without addresses of Exchange's own directory."""
+    """Return `Name <address>`; directory addresses of Exchange, which have no `@`, are omitted."""
     name = getattr(mail, "from_name", None) or next(iter(authors or ()), "")
     address = getattr(mail, "from_email", None) or ""
     if "@" not in address:
@@ -46,5 +46,5 @@ def _sender(mail: Any, authors: Any) -> str:
 
 
 def _people(written: Any) -> list[str]:
-    found = [person for each in written or () for person in words.people(each.encode())]
-    return [f"{name} <{address}>" if name and address else name or address for name, address in found]
+    mailboxes = [person for each in written or () for person in words.people(each.encode())]
+    return [f"{name} <{address}>" if name and address else name or address for name, address in mailboxes]

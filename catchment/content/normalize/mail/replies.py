@@ -1,8 +1,7 @@
-"""Tells what a person wrote from what they quoted, and from their signature, in the plain text of a message.
+"""Mark quotations and the signature in the plain text of a message.
 
-Nothing is dropped: what is quoted becomes a block quotation (`> `), and the signature stands below a line `-- ` (RFC 3676).
-By the look of the lines first (marks, header blocks, an introduction above marks), by words of some twenty languages where
-the look does not tell.
+Text is never removed: quotations become block quotations (`> `), and the signature follows a line `-- ` (RFC 3676). Layout is
+the first evidence (quote marks, header blocks, an introduction above marks); phrases of some twenty languages decide the rest.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 
 SIGNATURE = "-- "
-"""The line above a signature; with an empty line before it, or Markdown would see a heading."""
+"""The line above a signature. An empty line precedes it; otherwise Markdown would make the line above a heading."""
 
 _MAX_INTRODUCTION = 4
 _MAX_SIGNATURE = 25
@@ -64,23 +63,23 @@ _CLOSING = re.compile(
 )
 
 
-def apart(text: str) -> str:
-    """The text with what is quoted as block quotations and the signature below `-- `; the order stays as it was."""
+def mark_replies(text: str) -> str:
+    """Return the text with quotations as block quotations and the signature below `-- `, in the same order."""
     lines = [line.rstrip() if line.strip() else "" for line in text.split("\n")]
     cut = _original(lines)
     lines[cut:] = [f"> {line}" if line else ">" for line in lines[cut:]]
-    _take_in_introductions(lines)
+    _quote_introductions(lines)
     _mark_signature(lines)
     return "\n".join(lines).strip("\n")
 
 
 def is_quoted(line: str) -> bool:
-    """Whether a line stands in a block quotation."""
+    """Return whether a line is in a block quotation."""
     return line.startswith(">")
 
 
 def _original(lines: list[str]) -> int:
-    """Where a message that was copied without marks begins; the number of lines where there is none."""
+    """Return the first line of an original message that is copied without quote marks, or the number of lines."""
     for place, line in enumerate(lines):
         if not line or is_quoted(line) or len(line) > _MAX_LINE:
             continue
@@ -94,7 +93,7 @@ def _original(lines: list[str]) -> int:
 
 
 def _has_header_block(lines: list[str], place: int) -> bool:
-    """Whether a sender and two more header lines follow, with nothing else between but empty or folded lines."""
+    """Return whether a sender and two more header lines follow, with only empty or folded lines between them."""
     following = [line for line in lines[place : place + 12] if line][:5]
     if not following or not any(_FROM_LINE.match(line) for line in following[:2]):
         return False
@@ -102,7 +101,7 @@ def _has_header_block(lines: list[str], place: int) -> bool:
 
 
 def _unmarked_introduction(lines: list[str], place: int) -> int | None:
-    """Where "On … wrote:" begins that ends in this line, when what follows has no marks."""
+    """Return the first line of an "On … wrote:" that ends at `place`; None if the text below has quote marks."""
     following = next((line for line in lines[place + 1 : place + 8] if line), "")
     if is_quoted(following) or not following:
         return None
@@ -119,8 +118,8 @@ def _unmarked_introduction(lines: list[str], place: int) -> int | None:
     return None
 
 
-def _take_in_introductions(lines: list[str]) -> None:
-    """Mark "On … wrote:" above a block of marked lines as a part of it."""
+def _quote_introductions(lines: list[str]) -> None:
+    """Include "On … wrote:" above a block quotation in the quotation."""
     for place in range(1, len(lines)):
         if not is_quoted(lines[place]) or is_quoted(lines[place - 1]):
             continue
@@ -141,12 +140,12 @@ def _take_in_introductions(lines: list[str]) -> None:
 
 
 def _stands_first(lines: list[str], first: int, start: int) -> bool:
-    """Whether an introduction may begin here: at its paragraph's first line, or at a line with a date in it."""
+    """Return whether an introduction may begin here: at the first line of its paragraph or at a line with a date."""
     return first == start or bool(re.search(r"\d{1,2}[:.h]\d{2}|\d{4}", lines[first]))
 
 
 def _mark_signature(lines: list[str]) -> None:
-    """Put the mark above the signature of the last stretch that is not quoted."""
+    """Insert `-- ` above the signature of the last unquoted stretch."""
     stop = len(lines)
     while stop and (not lines[stop - 1] or is_quoted(lines[stop - 1])):
         stop -= 1
@@ -168,27 +167,27 @@ def _mark_signature(lines: list[str]) -> None:
 
 
 def _signature(lines: list[str], start: int, stop: int) -> int | None:
-    """The first line of the signature between two places, or the delimiter above it."""
+    """Return the first line of the signature in `lines[start:stop]`, or the delimiter above it; None without one."""
     earliest = max(start, stop - _MAX_SIGNATURE)
     for place in range(stop - 1, earliest - 1, -1):
         if _DELIMITER.fullmatch(lines[place]) or (stop - place <= _MAX_FOOTER and _FOOTER.fullmatch(lines[place])):
             return place
-    if stop > start and _is_last_line_of_its_own(lines, start, stop - 1):
+    if stop > start and _is_footer(lines, start, stop - 1):
         return stop - 1
     for place in range(max(start + 1, stop - _MAX_CLOSING), stop):
-        if _CLOSING.match(lines[place].strip(" *_")) and all(map(_is_of_signature, lines[place + 1 : stop])):
+        if _CLOSING.match(lines[place].strip(" *_")) and all(map(_fits_signature, lines[place + 1 : stop])):
             return place
     return None
 
 
-def _is_last_line_of_its_own(lines: list[str], start: int, last: int) -> bool:
-    """Whether a last line is what a telephone adds, or a name after a dash, below an empty line."""
+def _is_footer(lines: list[str], start: int, last: int) -> bool:
+    """Return whether the last line, below an empty line, is the footer of a mail app or a name after a dash."""
     if lines[last].lower().startswith("get outlook for"):
         return True
     is_below = last == start or not lines[last - 1]
     return is_below and bool(_SENT_FROM.match(lines[last]) or _INITIALLED.fullmatch(lines[last]))
 
 
-def _is_of_signature(line: str) -> bool:
-    """Whether a line below a closing formula may be a name, an address, a number: anything but a sentence."""
+def _fits_signature(line: str) -> bool:
+    """Return whether a line below a closing formula is not a sentence: a name, an address, a number."""
     return len(line) <= 80 and not (line.endswith((".", "?", "!", "。")) and line.count(" ") >= 3)

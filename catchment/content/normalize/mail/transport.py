@@ -1,4 +1,4 @@
-"""Transport encodings undone (RFC 2045, 6): base64, quoted-printable, uuencode, with the damage that they come with."""
+"""Decode transport encodings (RFC 2045, 6): base64, quoted-printable and uuencode, tolerating common damage."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ import binascii
 import re
 
 _SOFT_BREAK = re.compile(rb"=[ \t]+(\r?\n)")
-_FOOTER = re.compile(rb"=[=\n][ \t\r\n]*\n[^\n]*[^A-Za-z0-9+/=\s]")  # words that a list server put below encoded ones
-_PADDING_INSIDE = re.compile(rb"(?<==)\s+(?=[A-Za-z0-9+/]{2})")  # where one encoded block follows another
+_FOOTER = re.compile(
+    rb"=[=\n][ \t\r\n]*\n[^\n]*[^A-Za-z0-9+/=\s]"
+)  # text that a list server appended to an encoded body
+_PADDING_INSIDE = re.compile(rb"(?<==)\s+(?=[A-Za-z0-9+/]{2})")  # between two concatenated encoded blocks
 _WORD = re.compile(rb"[A-Za-z]?[a-z]{1,30}[.!?]?")
 _NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
 _SAMPLE = 8_192
 _LONG_WORD = 12
-"""Characters; words are shorter on average, lines of base64 longer."""
+"""Characters. The average word is shorter, the average line of base64 longer."""
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
 _PLAIN = frozenset({"", "7bit", "8bit", "binary", "7-bit", "8-bit", "none"})
 
 
 def is_known(encoding: str) -> bool:
-    """Whether `undone` knows what to do with a body in this encoding."""
+    """Return whether `decode` supports this encoding."""
     return is_plain(encoding) or encoding in _DECODERS
 
 
 def is_plain(encoding: str) -> bool:
-    """Whether a body in this encoding is its content as it is."""
+    """Return whether this encoding leaves the body unchanged."""
     return encoding in _PLAIN
 
 
-def undone(body: bytes, encoding: str) -> bytes:
-    """The content of a body; as it is where the encoding is unknown. What cannot be read of it is left out."""
+def decode(body: bytes, encoding: str) -> bytes:
+    """Return the content of a body, unchanged if the encoding is unknown. Undecodable parts are omitted."""
     decoder = _DECODERS.get(encoding)
     return decoder(body) if decoder else body
 
 
 def _from_base64(body: bytes) -> bytes:
-    """Decode base64 leniently: skip foreign characters and an incomplete end.
+    """Decode base64, ignoring invalid characters and an incomplete end.
 
-    Return plain text that is only labelled base64 unchanged.
+    Plain text that is only labelled as base64 is returned unchanged.
     """
     if end := _FOOTER.search(body):
         body = body[: end.start() + 2]
@@ -57,7 +59,7 @@ def _base64_block(body: bytes) -> bytes:
 
 
 def _is_prose(sample: bytes) -> bool:
-    """Whether a body is written in words: several to a line, with letters beyond ASCII, or each a short one."""
+    """Return whether a body is plain text: bytes beyond ASCII, only short words, or several words per line."""
     words = sample.split()
     if not words or len(sample) - len(sample.translate(None, _BEYOND_ASCII)) > len(sample) // 10:
         return bool(words)
@@ -80,7 +82,7 @@ def _from_uuencode(body: bytes) -> bytes:
             break
         try:
             out.append(binascii.a2b_uu(line))
-        except binascii.Error:  # some encoders write a wrong length; the right one follows from the first character
+        except binascii.Error:  # some encoders pad a line wrongly; its first character gives the length
             length = (((line[0] - 32) & 63) * 4 + 5) // 3
             out.append(_uu_line(line[:length]))
     return b"".join(out)

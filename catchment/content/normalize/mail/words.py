@@ -1,4 +1,4 @@
-"""Header fields to text: encoded words (RFC 2047), raw 8-bit text, lists of people, identifiers, dates. Never fails."""
+"""Parse header fields: encoded words (RFC 2047), raw 8-bit text, mailboxes, identifiers and dates. Never fails."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ADDRESS = re.compile(r"[^\s@\"(),:;<>\[\]]{1,200}@[^\s@\"(),:;<>]{1,260}")
 _IDENTIFIER = re.compile(r"<([^<>]{1,998})>")
 _BARE_IDENTIFIER = re.compile(r"[^\s<>\"(),;]{1,500}@[^\s<>\"(),;]{1,400}")
-# Written otherwise than RFC 5322 has it: `+01:00`, and `GMT+0100` as JavaScript writes a date; and a leap second.
+# Notations beyond RFC 5322: `+01:00`, `GMT+0100` (JavaScript), ISO 8601, and a leap second.
 _ZONE = re.compile(r"(\d\d:\d\d(?::\d\d)?)[ \t]*(?:GMT|UTC?)?[ \t]*([+-]\d\d):?(\d\d)(?!\d)", re.IGNORECASE)
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _ISO_SPACE = re.compile(r"(?<=\d)\s+(?=[+-]\d)")
 _LEAP_SECOND = re.compile(r"(\d\d:\d\d):60(?!\d)")
 _EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-# The days around a clock's zero, which programs write that know no time (Unix, classic Mac OS).
+# The days around the epochs of Unix and classic Mac OS, which programs without a clock write.
 _NO_TIME = (
     (datetime(1969, 12, 31, tzinfo=UTC), datetime(1970, 1, 3, tzinfo=UTC)),
     (datetime(1903, 12, 31, tzinfo=UTC), datetime(1904, 1, 3, tzinfo=UTC)),
 )
 
-# What senders call it is often less than what they write: the larger set reads both.
+# Senders often declare a subset of the charset they use; the superset decodes both.
 _LARGER = {
     "ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "iso8859-1": "cp1252", "latin1": "cp1252",
     "latin-1": "cp1252", "iso-8859-9": "cp1254", "iso-8859-11": "cp874", "tis-620": "cp874",
@@ -47,12 +47,12 @@ _LARGER = {
     "iso-2022-jp": "iso2022_jp_2", "big5": "big5hkscs", "iso-8859-8-i": "iso-8859-8", "x-mac-roman": "mac_roman",
     "x-gbk": "gb18030", "unicode-1-1-utf-7": "utf-7",
 }  # fmt: skip
-# Their letters can look like UTF-8 by chance, or are ASCII that means something else: the name goes first.
+# Text in these charsets may also be valid UTF-8 or ASCII, so the declared charset takes precedence.
 _TRUSTED = frozenset({"gb18030", "cp949", "cp932", "big5hkscs", "euc-jp", "iso2022_jp_2", "iso2022_kr", "utf-7"})
 
 
 def decoded(data: bytes, charset: str | None) -> str:
-    """Bytes as text in the encoding that mail says, or in the one that they are in."""
+    """Decode bytes in the declared charset or, if they are not valid in it, in a detected one."""
     name = (charset or "").strip().strip("\"'").lower()
     name = _LARGER.get(name, name)
     if name in _TRUSTED:
@@ -64,28 +64,28 @@ def decoded(data: bytes, charset: str | None) -> str:
 
 
 def as_bytes(text: str) -> bytes:
-    """The bytes that `raw` made this text of."""
+    """Return the bytes from which `raw` made this text."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def _line(value: bytes) -> str:
-    """A field's bytes as text, encoded words unread."""
+    """Decode the bytes of a field, leaving encoded words as they are."""
     return value.decode("ascii") if value.isascii() and b"\x1b" not in value else decoded(value, None)
 
 
 def raw(value: bytes) -> str:
-    """A field's bytes as text whose structure can be read; what is not UTF-8 can be had back by `as_bytes`."""
+    """Decode a field for structural parsing. `as_bytes` restores bytes that are not UTF-8."""
     return value.decode("utf-8", "surrogateescape")
 
 
 def text(value: bytes) -> str:
-    """A field of free text: encoded words and raw 8-bit letters read, on one line."""
+    """Decode a field of free text to one line, including encoded words and raw 8-bit text."""
     return _clean(_expanded(_line(value)))
 
 
-def file_name(said: str) -> str:
-    """The last part of a file's name, without what no file system takes, at most 200 characters."""
-    name = _clean(_expanded(decoded(as_bytes(said), None)))
+def file_name(value: str) -> str:
+    """Return the last component of a file name without control characters, at most 200 characters."""
+    name = _clean(_expanded(decoded(as_bytes(value), None)))
     name = re.split(r"[/\\]", name)[-1].strip(". ") if name.strip("./\\ ") else ""
     stem, dot, ending = name.rpartition(".")
     if len(name) > _MAX_NAME:
@@ -94,23 +94,23 @@ def file_name(said: str) -> str:
 
 
 def people(value: bytes) -> list[tuple[str, str]]:
-    """Names and addresses in a list of mailboxes, each "" where it is not said; at most 500."""
+    """Return name and address of at most 500 mailboxes in a list; a missing name or address is ""."""
     line, comments = _uncommented(_line(value))
-    found: list[tuple[str, str]] = []
-    said: list[str] = []
+    mailboxes: list[tuple[str, str]] = []
+    parts: list[str] = []
     comment, address = "", ""
 
     def finish() -> None:
         nonlocal comment, address
-        name = _clean(_expanded(_SPACE.sub(" ", "".join(said)).strip()))
+        name = _clean(_expanded(_SPACE.sub(" ", "".join(parts)).strip()))
         if not address and "@" in name and (bare := _ADDRESS.search(name)):
             address, name = bare[0], (name[: bare.start()] + name[bare.end() :]).strip()
         if address and not name:
             name = _clean(_expanded(comment))
         name = name.replace("<>", "").strip("\"'@<> ")
-        if (name or address) and len(found) < _MAX_PEOPLE:
-            found.append(("" if name.lower() == address.lower() else name, _clean(address).replace(" ", "")))
-        said.clear()
+        if (name or address) and len(mailboxes) < _MAX_PEOPLE:
+            mailboxes.append(("" if name.lower() == address.lower() else name, _clean(address).replace(" ", "")))
+        parts.clear()
         comment, address = "", ""
 
     for token in _PERSON.finditer(line):
@@ -119,55 +119,55 @@ def people(value: bytes) -> list[tuple[str, str]]:
             comment = comments.pop(0)[1]
         if divider:
             finish()
-        elif colon:  # the name of a group; its members follow
-            said.clear()
+        elif colon:  # the name of a group precedes its members
+            parts.clear()
             comment = ""
         elif angled is not None:
             address = angled.rpartition(":")[2].strip() or address
         elif remark is not None:
             comment = remark
         else:
-            said.append(_ESCAPED.sub(r"\1", quoted) if quoted is not None else other or "")
+            parts.append(_ESCAPED.sub(r"\1", quoted) if quoted is not None else other or "")
     comment = comments[-1][1] if comments else comment
     finish()
-    return found
+    return mailboxes
 
 
 def identifiers(value: bytes) -> list[str]:
-    """The message identifiers in a field, without their angle brackets, each once."""
-    said = _line(value)
-    found = [_SPACE.sub("", match) for match in _IDENTIFIER.findall(said)]
-    if not found:
-        found = _BARE_IDENTIFIER.findall(said)
-    return list(dict.fromkeys(_UNSEEN.sub("", name) for name in found if name))
+    """Return the distinct message identifiers in a field, without angle brackets."""
+    line = _line(value)
+    names = [_SPACE.sub("", match) for match in _IDENTIFIER.findall(line)]
+    if not names:
+        names = _BARE_IDENTIFIER.findall(line)
+    return list(dict.fromkeys(_UNSEEN.sub("", name) for name in names if name))
 
 
 def moment(value: str) -> datetime | None:
-    """A date of RFC 5322, or of ISO 8601, as an aware time in UTC; None for what is no date, or none that mail can have."""
+    """Parse a date of RFC 5322 or ISO 8601 into aware UTC; None for other text and implausible dates."""
     value = _LEAP_SECOND.sub(r"\1:59", _uncommented(value[:200])[0].strip())
     try:
         if _ISO.match(value):
-            said = datetime.fromisoformat(_ISO_SPACE.sub("", value))
+            date = datetime.fromisoformat(_ISO_SPACE.sub("", value))
         else:
-            said = parsedate_to_datetime(_ZONE.sub(r"\1 \2\3", value))
-        said = said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
+            date = parsedate_to_datetime(_ZONE.sub(r"\1 \2\3", value))
+        date = date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    is_zero = any(first <= said < last for first, last in _NO_TIME)
-    return said if _EARLIEST <= said < _LATEST and not is_zero else None
+    is_zero = any(first <= date < last for first, last in _NO_TIME)
+    return date if _EARLIEST <= date < _LATEST and not is_zero else None
 
 
-def _uncommented(said: str) -> tuple[str, list[tuple[int, str]]]:
-    """The text without its comments (RFC 5322, 3.2.2), which may nest, and each with its place in that text.
+def _uncommented(value: str) -> tuple[str, list[tuple[int, str]]]:
+    """Return the text without its comments (RFC 5322, 3.2.2), and the comments with their offsets in that text.
 
-    A parenthesis that has no partner stays.
+    Comments may nest. Unbalanced parentheses stay.
     """
-    if "(" not in said:
-        return said, []
+    if "(" not in value:
+        return value, []
     spans: list[tuple[int, int]] = []
     opened: list[int] = []
     is_quoted = False
-    for mark in _COMMENT_MARK.finditer(said):
+    for mark in _COMMENT_MARK.finditer(value):
         match mark[0]:
             case '"' if not opened:
                 is_quoted = not is_quoted
@@ -182,21 +182,21 @@ def _uncommented(said: str) -> tuple[str, list[tuple[int, str]]]:
     comments: list[tuple[int, str]] = []
     place, length = 0, 0
     for start, stop in spans:
-        out.append(said[place:start])
+        out.append(value[place:start])
         length += start - place
-        comments.append((length, _ESCAPED.sub(r"\1", said[start + 1 : stop - 1])))
+        comments.append((length, _ESCAPED.sub(r"\1", value[start + 1 : stop - 1])))
         place = stop
-    return "".join((*out, said[place:])), comments
+    return "".join((*out, value[place:])), comments
 
 
-def _expanded(said: str) -> str:
-    """The text with its encoded words read; words next to each other may share a letter between them."""
-    if "=?" not in said:
-        return said
+def _expanded(value: str) -> str:
+    """Decode the encoded words in a text. A character may be split between adjacent encoded words."""
+    if "=?" not in value:
+        return value
     out: list[str] = []
     charset, pending, place = "", b"", 0
-    for word in _WORD.finditer(said):
-        between = said[place : word.start()]
+    for word in _WORD.finditer(value):
+        between = value[place : word.start()]
         is_next = bool(pending) and (not between or between.isspace())
         if not is_next or word[1].lower() != charset:
             out.append(decoded(pending, charset))
@@ -205,11 +205,11 @@ def _expanded(said: str) -> str:
             out.append(between)
         charset, place = word[1].lower(), word.end()
         pending += _unencoded(word[2], word[3])
-    return "".join((*out, decoded(pending, charset), said[place:]))
+    return "".join((*out, decoded(pending, charset), value[place:]))
 
 
-def _unencoded(encoding: str, said: str) -> bytes:
-    data = said.encode("utf-8", "replace")
+def _unencoded(encoding: str, value: str) -> bytes:
+    data = value.encode("utf-8", "replace")
     if encoding in "qQ":
         return _HEX.sub(lambda digits: bytes([int(digits[1], 16)]), data.replace(b"_", b" "))
     data = data.rstrip(b"= ")
@@ -219,9 +219,9 @@ def _unencoded(encoding: str, said: str) -> bytes:
         return data
 
 
-def _clean(said: str) -> str:
-    return _SPACE.sub(" ", _UNSEEN.sub("", said)).strip()
+def _clean(value: str) -> str:
+    return _SPACE.sub(" ", _UNSEEN.sub("", value)).strip()
 
 
-def _without_carriage_returns(said: str) -> str:
-    return said.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
+def _without_carriage_returns(value: str) -> str:
+    return value.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
