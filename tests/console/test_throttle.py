@@ -90,7 +90,7 @@ def test_who_ruled_what_and_which_breakers_opened_is_in_the_history(asked: Path,
     cli("throttle", "reset-breaker", "notes")
     told = cli("throttle", "history", "--json").json
     assert [one["event"] for one in told] == ["breaker opened", "throttle set", "throttle cleared", "breaker reset"]
-    assert told[0]["reason"] == "source:notes: the login was refused"
+    assert told[0]["reason"] == "source:notes: login refused"
     assert "22:00-06:00" in told[1]["reason"] and told[1]["reason"].endswith("the line is slow at night")
     assert told[1]["actor"] == told[3]["actor"] != told[0]["actor"]
     assert [one["event"] for one in cli("throttle", "history", "--limit", "1", "--json").json] == ["breaker reset"]

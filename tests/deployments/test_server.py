@@ -225,7 +225,7 @@ def test_a_sync_is_started_followed_and_seen_to_its_end(server: Running, deploye
 def test_waiting_no_longer_leaves_the_run_alone(server: Running, deployed: Callable[..., None]) -> None:
     deployed("patient", seconds=1)
     run = runs.start_sync(server, "standin", "patient")
-    with pytest.raises(TryAgain, match="still going on"):
+    with pytest.raises(TryAgain, match="still running"):
         runs.wait(server, run, timeout=0)
     assert runs.wait(server, run, timeout=PATIENCE).state_type == "COMPLETED"
 

@@ -107,7 +107,7 @@ def test_a_sync_that_is_told_to_wait_yields_and_goes_on_when_it_may(home: Home, 
         pass
     assert refused.value.until is not None and back is not None
     assert abs(refused.value.until - back) < timedelta(seconds=30)
-    assert "the host asked to wait" in str(refused.value)
+    assert "requested by the host" in str(refused.value)
 
 
 def test_what_was_fetched_before_the_host_asked_to_wait_is_delivered(

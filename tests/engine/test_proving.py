@@ -104,7 +104,7 @@ def test_words_that_the_index_has_wrong_are_found_and_mended(papers: Papers) -> 
         "INSERT INTO chunk_index (rowid, heading, text) VALUES (1, '', 'other words')",
     )
     proven = papers.prove()
-    assert proven.index == ("The index of words differs from the texts",)
+    assert proven.index == ("The word index differs from the texts",)
     papers.repair(proven)
     assert papers.prove().holds
 

@@ -132,9 +132,7 @@ def _each_says_what_helps(commands: list[list[str]], came: list[Came]) -> bool:
             assert "restore" not in err, about
         elif code == 10:
             # A file whose header has a version of the format to come can be read and not be written, as far as SQLite knows.
-            assert (
-                err == "catchment: The ledger's file cannot be read or written; check the disk and the file's owner\n"
-            ), about
+            assert err == "catchment: ledger: file cannot be read or written; check its disk and owner\n", about
             told = True
         else:
             told = True

@@ -127,7 +127,7 @@ def test_a_ledger_beside_the_sources_of_another_home_refuses_what_it_knows_other
 ) -> None:
     papers = at(tmp_path / "first")
     papers.sync()
-    with pytest.raises(Refused, match="kind local_files; remove it first, or take another name"):
+    with pytest.raises(Refused, match="kind local_files; remove it first, or choose another name"):
         papers.ledger.sources.put("papers", "obsidian", Priority.NORMAL)
     elsewhere = tmp_path / "elsewhere"
     written(elsewhere, range(2))

@@ -20,34 +20,34 @@ from tests.ledger.world import PARSE_ERROR, World, note, notes
 BREACHES = {
     "UPDATE jobs SET token = NULL WHERE id = 3": "Job 3 is running and has no lease",
     "UPDATE jobs SET token = 9 WHERE id = 1": "Job 1 is not running and has a lease",
-    "UPDATE jobs SET finished_at = NULL WHERE id = 1": "Job 1 is finished without a time, or unfinished with one",
-    "UPDATE jobs SET attempt = 0 WHERE id = 2": "Job 2 was tried without an attempt",
+    "UPDATE jobs SET finished_at = NULL WHERE id = 1": "Job 1 is finished without a finish time, or unfinished with one",
+    "UPDATE jobs SET attempt = 0 WHERE id = 2": "Job 2 was started without an attempt",
     "UPDATE jobs SET current = 0 WHERE id = 2": "Item 2 has no current job",
     "UPDATE jobs SET current = 0 WHERE id = 5": "Job 5 is unfinished and was replaced by another",
-    "UPDATE items SET version = 'v9' WHERE id = 3": "Item 3 is of another version than its current job",
-    "UPDATE items SET state = 'missing' WHERE id = 3": "Job 3 waits for an item that is not at the source",
+    "UPDATE items SET version = 'v9' WHERE id = 3": "Item 3 differs in version from its current job",
+    "UPDATE items SET state = 'missing' WHERE id = 3": "Job 3 waits for an item that is missing at the source",
     "DELETE FROM documents WHERE id = 2": "Job 2 has succeeded and its item has no document",
-    "UPDATE jobs SET state = 'cancelled' WHERE id = 2": "Document 2 belongs to no job that has succeeded",
-    "UPDATE items SET state = 'deleted' WHERE id = 1": "Document 1 is in the library and its item is deleted",
-    "UPDATE items SET content_hash = 'x' WHERE id = 2": "Item 2 does not have the content that its document has",
-    "UPDATE documents SET content_id = 1": "Content 2 is in no document",
-    "UPDATE documents SET content_id = 1, properties = id": "Document 1 has other names than one with the same content",
+    "UPDATE jobs SET state = 'cancelled' WHERE id = 2": "Document 2 belongs to no successful job",
+    "UPDATE items SET state = 'deleted' WHERE id = 1": "Document 1 is in the library although its item is deleted",
+    "UPDATE items SET content_hash = 'x' WHERE id = 2": "Item 2 and its document differ in content",
+    "UPDATE documents SET content_id = 1": "Content 2 belongs to no document",
+    "UPDATE documents SET content_id = 1, properties = id": "Document 1 and another with the same content differ in names",
     "UPDATE documents SET aliases = 'x', content_id = 2 WHERE id = 1": (
-        "Document 1 has other names than one with the same content"
+        "Document 1 and another with the same content differ in names"
     ),
-    "UPDATE contents SET media_type = 'message/rfc822' WHERE id = 2": "Content 2 is a message of mail and has no thread",
-    "DELETE FROM quarantine": "Job 4 is quarantined and has no open entry",
+    "UPDATE contents SET media_type = 'message/rfc822' WHERE id = 2": "Content 2 is a mail message without a thread",
+    "DELETE FROM quarantine": "Job 4 is quarantined without an open entry",
     "UPDATE jobs SET state = 'skipped' WHERE id = 4": (
-        "The quarantine entry of job 4 is open and the job is not quarantined"
+        "The quarantine entry of job 4 is open, but the job is not quarantined"
     ),
-    "DELETE FROM chunks WHERE id = 2": "Passage 2 is in the index and not in the library",
-    "INSERT INTO chunks VALUES (77, 1, 0, 3, '')": "Passage 77 is in the library and not in the index",
+    "DELETE FROM chunks WHERE id = 2": "Passage 2 is in the index, but not in the library",
+    "INSERT INTO chunks VALUES (77, 1, 0, 3, '')": "Passage 77 is in the library, but not in the index",
     "INSERT INTO chunk_pairs (rowid, pairs) VALUES (78, '水')": (
-        "Passage 78 is in the index of letters and not in the library"
+        "Passage 78 is in the bigram index, but not in the library"
     ),
-    "UPDATE counters SET value = 4 WHERE name = 'jobs'": "The counter of jobs is behind what it has counted",
-    "DELETE FROM counters WHERE name = 'token'": "The counter of token is behind what it has counted",
-    "UPDATE documents SET removed_at = 5 WHERE id = 1": "The name of document 1 is in the index and not in the library",
+    "UPDATE counters SET value = 4 WHERE name = 'jobs'": "The counter of jobs is too low",
+    "DELETE FROM counters WHERE name = 'token'": "The counter of token is too low",
+    "UPDATE documents SET removed_at = 5 WHERE id = 1": "The name of document 1 is in the index, but not in the library",
 }
 
 
@@ -75,17 +75,17 @@ def test_the_deep_check_reads_every_word_and_every_attempt(sqlite_world: World, 
         connection.execute(guard)
         connection.execute("INSERT INTO links VALUES (99, 0, 'url', 'x', '', '', 0, 0, 'x')")
     findings = sqlite_world.ledger.check(deep=True)
-    assert "The index of words differs from the texts" in findings
-    assert "Job 1 was counted fewer attempts later than earlier" in findings
-    assert "A row refers to another that is not there" in findings
+    assert "The word index differs from the texts" in findings
+    assert "The attempts of job 1 decreased" in findings
+    assert "A row refers to a missing row" in findings
 
 
 UNSEEN = {
-    "DROP TRIGGER history_no_update": "The tables are not those of this program",
-    "DROP INDEX links_by_name": "The tables are not those of this program",
-    "UPDATE contents SET title = CAST(x'ff41' AS TEXT)": "The table contents holds what is no text",
-    "UPDATE items SET attributes = '{}}'": "The table items holds what is no text",
-    "DELETE FROM chunk_index_idx": "The index of words has words that a search does not come to",
+    "DROP TRIGGER history_no_update": "The tables do not match this version of Catchment",
+    "DROP INDEX links_by_name": "The tables do not match this version of Catchment",
+    "UPDATE contents SET title = CAST(x'ff41' AS TEXT)": "The table contents contains invalid text",
+    "UPDATE items SET attributes = '{}}'": "The table items contains invalid text",
+    "DELETE FROM chunk_index_idx": "The word index contains unreachable words",
 }
 
 
@@ -126,7 +126,7 @@ def test_a_text_of_megabytes_is_compared_in_one_pass(sqlite_world: World, monkey
     with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
         before = connection.execute("SELECT * FROM sqlite_master").fetchall()
         connection.execute("UPDATE contents SET text = replace(text, 'large', 'small')")
-    assert sqlite_world.ledger.check(deep=True) == ["The index of words differs from the texts"]
+    assert sqlite_world.ledger.check(deep=True) == ["The word index differs from the texts"]
     with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection:
         assert connection.execute("SELECT * FROM sqlite_master").fetchall() == before
 
@@ -140,8 +140,8 @@ def test_the_deep_check_finds_letters_that_are_not_indexed_and_those_that_are_no
         connection.execute("UPDATE contents SET text = ?", (other,))
         connection.execute("UPDATE documents SET title = '', path = 'b.md' WHERE id = 2")
     findings = sqlite_world.ledger.check(deep=True)
-    assert "Passage 1 is not in the index of letters as its text is" in findings
-    assert "The name of document 2 is not in the index of letters as its text is" in findings
+    assert "Passage 1 differs from the bigram index" in findings
+    assert "The name of document 2 differs from the bigram index" in findings
 
 
 @pytest.mark.parametrize("old", JobState)

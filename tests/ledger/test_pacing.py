@@ -136,7 +136,7 @@ def test_one_budget_serves_all_sources_of_a_login_up_to_nine_tenths(pacing: Paci
     got = [pacing.take(Ask(limits, source, ME, 10, False), Report(), None).charge for source in ("notes", "mail") * 60]
     assert sum(charge.number for charge in got if charge) == 900
     found = pacing.not_before("notes", limits, ME)
-    assert found is not None and found[1] == "what the host allows in an hour is used up"
+    assert found is not None and found[1] == "hourly quota of the host used up"
     uptime.seconds += 3_600
     assert pacing.not_before("notes", limits, ME) is None
     pacing.report(limits, Report(rates=[RateReport(limit=1_000, remaining=101, resets_in=60)]))

@@ -180,7 +180,7 @@ def test_what_is_missed_at_the_source_is_not_retried_before_it_is_back(world: Wo
     world.ledger.queue.fail(batch.token, job, PARSE_ERROR, retry_at=None)
     world.lose(*(item.locator for item in notes(20)))
     world.settle()
-    with pytest.raises(IllegalTransition, match="missed at its source"):
+    with pytest.raises(IllegalTransition, match="missing at its source"):
         world.ledger.quarantine.retry([job], "anna")
     assert world.ledger.quarantine.retry(None, "anna") == 0
     assert world.ledger.check() == []

@@ -151,7 +151,7 @@ def test_a_lease_that_has_ended_is_named_by_the_check(world: World) -> None:
     world.see(note("a.md"))
     world.claim()
     world.clock.forward(minutes=6)
-    assert world.ledger.check() == ["Job 1 is running and its lease has ended; the next sync takes it back"]
+    assert world.ledger.check() == ["Job 1 is running and its lease has expired; the next sync claims it again"]
     world.ledger.queue.recover(None, lambda _: True, 3)
 
 
@@ -166,9 +166,9 @@ def test_a_cancelled_job_stays_cancelled_until_the_item_changes(world: World) ->
 
 
 def test_a_job_that_is_not_there_is_said_to_be_not_there(world: World) -> None:
-    with pytest.raises(NotFound, match="no job 7"):
+    with pytest.raises(NotFound, match="job 7: not found"):
         world.ledger.queue.job(7)
-    with pytest.raises(NotFound, match="no job 7"):
+    with pytest.raises(NotFound, match="job 7: not found"):
         world.ledger.queue.cancel(7, "anna", "because")
 
 

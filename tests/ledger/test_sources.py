@@ -18,7 +18,7 @@ def test_a_source_is_made_once_and_changed_afterwards(world: World) -> None:
     assert (again.id, again.priority, again.state) == (world.source.id, Priority.HIGH, "active")
     sources.put("mail", "imap", Priority.LOW)
     assert [source.name for source in sources.all()] == ["mail", "notes"]
-    with pytest.raises(Refused, match="is a source of kind obsidian"):
+    with pytest.raises(Refused, match="exists as a source of kind obsidian"):
         sources.put("notes", "imap", Priority.HIGH)
 
 

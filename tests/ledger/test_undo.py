@@ -255,7 +255,7 @@ def test_what_is_let_go_of_in_the_middle_of_an_undo_is_told(world: World, monkey
             purged.append(world.ledger.undo.purge(timedelta(days=30), FOREVER))
 
     monkeypatch.setattr(Store, "let_others_write", let_others_write)
-    with pytest.raises(NotFound, match="too long ago"):
+    with pytest.raises(NotFound, match="its undo data expired"):
         world.ledger.undo.undo(sync_id, "anna", "", process.alive)
     assert purged == [0, 2], "not what the undo itself keeps"
     assert world.ledger.check(deep=True) == []
@@ -269,7 +269,7 @@ def test_what_is_kept_for_undoing_is_bounded_in_time(world: World) -> None:
     world.ledger.intake.purge(timedelta(days=30))
     assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 2
     assert world.ledger.check(deep=True) == []
-    with pytest.raises(NotFound, match="too long ago"):
+    with pytest.raises(NotFound, match="its undo data expired"):
         world.ledger.undo.preview(sync_id)
 
 
@@ -304,7 +304,7 @@ def test_what_is_kept_goes_in_parts_and_a_sync_of_which_some_is_gone_is_not_undo
     world.clock.set(hours=5)
     with world.ledger._store.write() as writing:
         world.ledger._timeline.now(writing)
-    with pytest.raises(NotFound, match="too long ago"):
+    with pytest.raises(NotFound, match="its undo data expired"):
         world.ledger.undo.preview(sync_id)
     assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 1
     assert kept(world) == set()

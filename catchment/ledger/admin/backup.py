@@ -43,9 +43,7 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
     exists, LedgerCorrupt if the ledger cannot be copied, and HomeUnavailable or LedgerUnavailable on disk errors.
     """
     if store.file is None:
-        raise Refused(
-            "The ledger is on a PostgreSQL server, which is backed up by its own means; use pg_dump, and copy sources.yaml"
-        )
+        raise Refused("backup: the ledger is on a PostgreSQL server; use pg_dump, and copy sources.yaml")
     _require_free(target)
     made = None
     try:
@@ -72,7 +70,7 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
 
 def _require_free(target: Path) -> None:
     if target.exists():
-        raise BadInput(f"There is a file {target.name} already; name another, or a folder")
+        raise BadInput(f"{target.name}: file exists; name another file, or a folder")
 
 
 def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restored:
@@ -85,7 +83,7 @@ def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restor
     is damaged, TryAgain if another process uses the ledger, and HomeUnavailable or LedgerUnavailable on disk errors.
     """
     if not backup.is_file():
-        raise NotFound(f"There is no file {backup.name}; name a file that `catchment backup` wrote")
+        raise NotFound(f"{backup.name}: no such file; name a file written by `catchment backup`")
     with atomic_files.explained(), temporary_copy(target) as fresh:
         files = _copied(backup, fresh)
         broken = _proved(fresh)
@@ -104,7 +102,7 @@ def _proved(file: Path) -> list[str]:
     try:
         with store.translated(), store.read() as reading:
             if reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() != "ok":
-                raise LedgerCorrupt("The copy of the ledger is damaged and was not kept; check the disk")
+                raise LedgerCorrupt("backup: the copy is damaged and was deleted; check the disk")
         return check(store, deep=True)
     finally:
         store.close()
@@ -112,8 +110,8 @@ def _proved(file: Path) -> list[str]:
 
 def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
     """Copy a backup to `fresh`, migrate it to this program's revision, and return the files in it."""
-    strange = BadInput(f"{backup.name} is no backup of Catchment; name a file that `catchment backup` wrote")
-    damaged = LedgerCorrupt(f"The backup {backup.name} is damaged, and nothing was changed; take an older one")
+    strange = BadInput(f"{backup.name}: not a backup of Catchment; name a file written by `catchment backup`")
+    damaged = LedgerCorrupt(f"{backup.name}: damaged backup, nothing was changed; use an older one")
     store = Store(URL.create("sqlite", database=str(fresh)), lambda: 0.0)
     try:
         with (
@@ -175,7 +173,7 @@ def _alone(file: Path) -> Iterator[None]:
             database.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise TryAgain("Another process uses the ledger; wait until it has ended, and try again") from error
+                raise TryAgain("ledger: in use by another process; wait for it to exit, then try again") from error
             # A damaged ledger is replaced in any case.
         yield
 

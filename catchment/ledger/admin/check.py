@@ -17,7 +17,7 @@ from catchment.ledger.jobs.queue import RUNNER_LOST
 from catchment.ledger.library import word_index
 from catchment.ledger.library.threads import MAIL
 
-_RESTORE = "bring a backup back with `catchment restore FILE`"
+_RESTORE = "restore a backup with `catchment restore FILE`"
 _JSON = {
     "contents": ("properties", "warnings"),
     "documents": ("metadata",),
@@ -36,16 +36,16 @@ _INVARIANTS = (
         "SELECT id FROM jobs WHERE state = 'running' AND (token IS NULL OR owner IS NULL OR lease_until IS NULL)",
     ),
     (
-        "Job {} is running and its lease has ended; the next sync takes it back",
+        "Job {} is running and its lease has expired; the next sync claims it again",
         "SELECT id FROM jobs WHERE state = 'running' AND lease_until <= :now",
     ),
     ("Job {} is not running and has a lease", "SELECT id FROM jobs WHERE state <> 'running' AND token IS NOT NULL"),
     (
-        "Job {} is finished without a time, or unfinished with one",
+        "Job {} is finished without a finish time, or unfinished with one",
         f"SELECT id FROM jobs WHERE (state IN {_FINISHED}) <> (finished_at IS NOT NULL)",
     ),
     (
-        "Job {} was tried without an attempt",
+        "Job {} was started without an attempt",
         "SELECT id FROM jobs WHERE attempt = 0 AND state IN ('running', 'succeeded')",
     ),
     (
@@ -53,7 +53,7 @@ _INVARIANTS = (
         "SELECT id FROM items WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE item_id = items.id AND current)",
     ),
     (
-        "Item {} is of another version than its current job",
+        "Item {} differs in version from its current job",
         "SELECT items.id FROM items JOIN jobs ON jobs.item_id = items.id AND jobs.current"
         " WHERE items.state = 'present' AND items.version <> '' AND jobs.version <> items.version"
         " AND jobs.state NOT IN ('succeeded', 'skipped')",
@@ -63,7 +63,7 @@ _INVARIANTS = (
         "SELECT id FROM jobs WHERE NOT current AND state IN ('pending', 'running', 'retrying', 'quarantined')",
     ),
     (
-        "Job {} waits for an item that is not at the source",
+        "Job {} waits for an item that is missing at the source",
         "SELECT jobs.id FROM jobs JOIN items ON items.id = jobs.item_id"
         " WHERE jobs.state IN ('pending', 'running', 'retrying') AND items.state <> 'present'",
     ),
@@ -74,51 +74,51 @@ _INVARIANTS = (
         " (SELECT 1 FROM documents WHERE documents.item_id = items.id AND documents.removed_at IS NULL)",
     ),
     (
-        "Document {} belongs to no job that has succeeded",
+        "Document {} belongs to no successful job",
         "SELECT id FROM documents WHERE NOT EXISTS"
         " (SELECT 1 FROM jobs WHERE jobs.item_id = documents.item_id AND jobs.state = 'succeeded')",
     ),
     (
-        "Document {} is in the library and its item is deleted",
+        "Document {} is in the library although its item is deleted",
         "SELECT documents.id FROM documents JOIN items ON items.id = documents.item_id"
         " WHERE documents.removed_at IS NULL AND items.state = 'deleted'",
     ),
     (
-        "Item {} does not have the content that its document has",
+        "Item {} and its document differ in content",
         "SELECT items.id FROM items LEFT JOIN documents ON documents.item_id = items.id AND documents.removed_at IS NULL"
         " LEFT JOIN contents ON contents.id = documents.content_id"
         " WHERE coalesce(items.content_hash, '') <> coalesce(contents.hash, '')",
     ),
     (
-        "Content {} is in no document",
+        "Content {} belongs to no document",
         "SELECT id FROM contents WHERE NOT EXISTS (SELECT 1 FROM documents WHERE content_id = contents.id)"
         " AND NOT EXISTS (SELECT 1 FROM formers WHERE content_id = contents.id)",
     ),
     (
-        "Content {} is a message of mail and has no thread",
+        "Content {} is a mail message without a thread",
         f"SELECT id FROM contents WHERE media_type = '{MAIL}' AND NOT EXISTS"
         " (SELECT 1 FROM mails JOIN mail_names ON mail_names.content_id = mails.content_id AND mail_names.name = mails.name"
         " WHERE mails.content_id = contents.id)",
     ),
     (
-        "Document {} has other names than one with the same content",
+        "Document {} and another with the same content differ in names",
         "SELECT min(id) AS id FROM documents GROUP BY content_id"
         " HAVING min(aliases) <> max(aliases) OR min(properties) <> max(properties)",
     ),
     (
-        "Job {} is quarantined and has no open entry",
+        "Job {} is quarantined without an open entry",
         "SELECT id FROM jobs WHERE state = 'quarantined' AND NOT EXISTS"
         " (SELECT 1 FROM quarantine WHERE job_id = jobs.id AND resolved_at IS NULL)",
     ),
     (
-        "The quarantine entry of job {} is open and the job is not quarantined",
+        "The quarantine entry of job {} is open, but the job is not quarantined",
         "SELECT job_id FROM quarantine JOIN jobs ON jobs.id = quarantine.job_id"
         " WHERE resolved_at IS NULL AND jobs.state <> 'quarantined'",
     ),
 )
 
 _ATTEMPTS_FALL = (
-    "Job {} was counted fewer attempts later than earlier",
+    "The attempts of job {} decreased",
     "SELECT job_id AS id FROM (SELECT job_id, attempt, lag(attempt) OVER (PARTITION BY job_id ORDER BY id) AS earlier,"
     f" CASE WHEN reason = '{RUNNER_LOST}' THEN 1 ELSE 0 END AS given_back"
     " FROM history WHERE attempt IS NOT NULL) AS steps WHERE attempt < earlier - given_back",
@@ -160,14 +160,14 @@ def _counters(reading: Reading) -> list[str]:
         table = metadata.tables.get(name)
         highest = None if table is None else reading.execute(select(func.max(table.c.id))).scalar()
         if values.get(name, -1) < (highest or 0):
-            return [f"The counter of {name} is behind what it has counted"]
+            return [f"The counter of {name} is too low"]
     return []
 
 
 def _references(store: Store) -> list[str]:
     with store.read() as reading:
         if reading.sqlite and reading.connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
-            return ["A row refers to another that is not there"]
+            return ["A row refers to a missing row"]
     return []
 
 
@@ -178,7 +178,7 @@ def _texts(store: Store) -> list[str]:
             try:
                 _read_texts(reading, table)
             except LedgerCorrupt:
-                return [f"The table {table.name} holds what is no text; {_RESTORE}"]
+                return [f"The table {table.name} contains invalid text; {_RESTORE}"]
         return [*word_index.check_letters(reading), *word_index.check_ways(reading)]
 
 
@@ -203,7 +203,7 @@ def pages(store: Store) -> list[str]:
     # Only now, because a ledger on a full disk permits no second connection.
     if not is_well or is_cut(store):
         return [f"The file is damaged; {_RESTORE}"]
-    return [] if is_ours else [f"The tables are not those of this program; {_RESTORE}"]
+    return [] if is_ours else [f"The tables do not match this version of Catchment; {_RESTORE}"]
 
 
 def check_words(store: Store) -> list[str]:
@@ -216,5 +216,5 @@ def check_words(store: Store) -> list[str]:
     except LedgerUnavailable:
         raise
     except LedgerError:
-        return ["The index of words differs from the texts"]
+        return ["The word index differs from the texts"]
     return []

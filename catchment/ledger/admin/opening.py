@@ -54,11 +54,11 @@ def require_current(store: Store) -> None:
         with store.read() as reading:
             found = revision_of(reading)
     if found is None:
-        raise NotFound("There is no ledger yet; add a source with `catchment sources add` first")
+        raise NotFound("ledger: none yet; add a source with `catchment sources add` first")
     if is_older(found):
         raise SchemaMismatch(
-            f"The ledger is of revision {found}, the program of {schema.REVISION}; to lead the ledger forward: "
-            "`catchment down`, then `catchment up --detach`"
+            f"ledger: revision {found} is older than revision {schema.REVISION} of the program; "
+            "migrate it with `catchment down && catchment up --detach`"
         )
 
 
@@ -66,8 +66,8 @@ def is_older(found: str) -> bool:
     """Return whether a ledger of this revision needs a migration. Raises SchemaMismatch if it is newer than the program."""
     if found > schema.REVISION:
         raise SchemaMismatch(
-            f"The ledger is of revision {found}, which this program does not know; install a newer one, "
-            "or bring a copy from before back with `catchment restore FILE`"
+            f"ledger: unknown revision {found}; install a newer version of Catchment, "
+            "or restore an older copy with `catchment restore FILE`"
         )
     return found < schema.REVISION
 

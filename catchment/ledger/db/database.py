@@ -54,7 +54,7 @@ _SQLITE_BUSY = (5, 6)
 _SQLITE_DAMAGED = (11, 26)
 _SQLITE_FULL = 13
 _SQLITE_UNWRITABLE = (8, 10, 14)
-DAMAGED = "The ledger's file is damaged; it was left as it is: bring a backup back with `catchment restore FILE`"
+DAMAGED = "ledger: the file is damaged; restore a backup with `catchment restore FILE`"
 _ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
 _POSTGRES_LOCK = 7_221_836
 """Advisory lock for writing; an arbitrary number, equal in all processes."""
@@ -327,7 +327,7 @@ class Store:
         except sqlite3.Error as error:
             raise _sqlite_meaning(error) from error
         except SQLAlchemyError as error:
-            raise LedgerError(f"The ledger could not do this ({type(error).__name__}); see the traceback") from error
+            raise LedgerError(f"ledger: operation failed ({type(error).__name__}); see the traceback") from error
 
 
 def sqlite_file(url: str | URL) -> Path | None:
@@ -347,7 +347,7 @@ def _address(url: str | URL) -> URL:
         return make_url(url)
     except (ArgumentError, ValueError):
         # An invalid port raises ValueError. The message is not repeated, because it may contain part of the password.
-        raise BadInput(f"The ledger's address is not a database URL; use {_ADDRESSES}") from None
+        raise BadInput(f"CATCHMENT_DATABASE_URL: not a database URL; use {_ADDRESSES}") from None
 
 
 def _parse(url: str | URL) -> URL:
@@ -356,10 +356,10 @@ def _parse(url: str | URL) -> URL:
         # Accept the common spelling without the driver name.
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise BadInput(f"A ledger cannot be kept in {parsed.get_backend_name()}; use {_ADDRESSES}")
+        raise BadInput(f"CATCHMENT_DATABASE_URL: {parsed.get_backend_name()} is not supported; use {_ADDRESSES}")
     if parsed.get_backend_name() == "sqlite" and not Path(parsed.database or "").is_absolute():
         # Processes have different working directories, so a relative path would lead to several ledgers.
-        raise BadInput("The ledger needs the full path of a file; write sqlite:/// and the path, which begins with a /")
+        raise BadInput("CATCHMENT_DATABASE_URL: not a full path; write sqlite:/// and a path that starts with /")
     return parsed
 
 
@@ -369,7 +369,7 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
             return create_engine(url, pool_pre_ping=True)
         except ImportError as error:
             raise BadInput(
-                "A ledger on PostgreSQL needs psycopg, which is not installed; pip install 'psycopg[binary]'"
+                "psycopg: not installed, but needed for PostgreSQL; pip install 'psycopg[binary]'"
             ) from error
     file = Path(str(url.database))
     patience = 0 if alone else LOCK_WAIT_SECONDS
@@ -430,7 +430,7 @@ def make_file(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise LedgerUnavailable(
-            f"The ledger {path.name} cannot be made ({error.strerror}); check the folder's owner and free space"
+            f"{path.name}: cannot be created ({error.strerror}); check the owner and free space of its folder"
         ) from error
 
 
@@ -443,22 +443,20 @@ def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
     unread = _SQLITE_DAMAGED[0] if isinstance(error, sqlite3.OperationalError) else 1
     kind = getattr(error, "sqlite_errorcode", unread) & 0xFF
     if kind in _SQLITE_BUSY:
-        return LedgerUnavailable("The ledger is locked by another process; try again, or stop that process")
+        return LedgerUnavailable("ledger: locked by another process; try again, or stop that process")
     if kind == _SQLITE_FULL:
-        return LedgerUnavailable("The disk is full, so nothing was written; free some space and try again")
+        return LedgerUnavailable("ledger: the disk is full; make room and try again")
     if kind in _SQLITE_UNWRITABLE:
-        return LedgerUnavailable("The ledger's file cannot be read or written; check the disk and the file's owner")
+        return LedgerUnavailable("ledger: file cannot be read or written; check its disk and owner")
     if kind in _SQLITE_DAMAGED:
         return LedgerCorrupt(DAMAGED)
-    return LedgerError(f"The ledger refused this ({getattr(error, 'sqlite_errorname', 'unknown')}); see the traceback")
+    return LedgerError(f"ledger: operation failed ({getattr(error, 'sqlite_errorname', 'unknown')}); see the traceback")
 
 
 def _postgres_meaning(error: DBAPIError) -> CatchmentError:
     state = getattr(error.orig, "sqlstate", None) or ""
     if state.startswith("53"):
-        return LedgerUnavailable("The ledger's database server is out of space or connections; free some and try again")
+        return LedgerUnavailable("database server: out of space or connections; free some and try again")
     if error.connection_invalidated or not state or state.startswith(("08", "57")):
-        return LedgerUnavailable(
-            "The ledger's database server does not answer; start it, or check CATCHMENT_DATABASE_URL"
-        )
-    return LedgerError(f"The ledger refused this (SQLSTATE {state}); see the traceback")
+        return LedgerUnavailable("database server: no response; start it, or check CATCHMENT_DATABASE_URL")
+    return LedgerError(f"ledger: operation failed (SQLSTATE {state}); see the traceback")

@@ -115,5 +115,5 @@ def refuse(reading: Reading, job_id: int, wanted: str) -> Exception:
     """Return the reason that a job did not move: it does not exist or is in another state."""
     state = reading.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar()
     if state is None:
-        return NotFound(f"There is no job {job_id}; `catchment jobs list` shows those there are")
+        return NotFound(f"job {job_id}: not found; see `catchment jobs list`")
     return IllegalTransition(f"Job {job_id} is {state} and cannot be {wanted}; nothing was changed")

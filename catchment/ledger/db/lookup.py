@@ -85,5 +85,5 @@ def find_source(reading: Reading, name: str) -> AnyRow:
         return row
     names = reading.execute(select(sources.c.name).where(sources.c.state != "removed")).scalars().all()
     close = get_close_matches(name, names, n=3)
-    remedy = f"did you mean {' or '.join(close)}?" if close else "`catchment sources list` shows those there are"
-    raise NotFound(f"There is no source {name}; {remedy}")
+    remedy = f"did you mean {' or '.join(close)}?" if close else "see `catchment sources list`"
+    raise NotFound(f"{name!r}: no such source; {remedy}")

@@ -30,7 +30,7 @@ def vacuum(store: Store, alive: Callable[[str], bool]) -> tuple[int, int]:
     with store.read() as reading:
         owners = reading.execute(select(syncs.c.owner).where(syncs.c.outcome.is_(None))).scalars()
         if any(map(alive, owners)):
-            raise TryAgain("A sync is running; try again when it has ended")
+            raise TryAgain("a sync is running; try again later")
     before = _size(store)
     rewrite(store)
     return before, _size(store)
@@ -79,7 +79,7 @@ def _write_anew(file: Path) -> None:
         deadline = time.monotonic() + _LOG_SECONDS
         while database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             if time.monotonic() > deadline:
-                raise LedgerUnavailable("Somebody reads the ledger, so its log cannot be emptied; try again soon")
+                raise LedgerUnavailable("ledger: another process is reading, so the log cannot be emptied; try again")
             time.sleep(0.1)
 
 

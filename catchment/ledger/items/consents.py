@@ -96,9 +96,7 @@ class Consents:
         with self._store.write() as writing:
             mine = (_columns.source_id == source_id) & _columns.scope.in_(scopes)
             if any(row.state is ConsentState.PURGING for row in _of(writing, mine)):
-                raise Refused(
-                    "What came from there is not all deleted yet; finish with `catchment consent revoke` first"
-                )
+                raise Refused("deletion of revoked data is incomplete; finish it with `catchment consent revoke` first")
             held = set(writing.execute(select(_columns.scope).where(mine, _holds(writing.now))).scalars())
             _make(writing, source_id, scopes)
             writing.execute(

@@ -171,7 +171,7 @@ def _held(reading: Reading, source_id: int) -> int:
     mine = _is_open(source_id)
     sync_id = reading.execute(select(holds.c.sync_id).where(mine)).scalar()
     if sync_id is None:
-        raise NotFound("No deletions of this source are held; `catchment deletions list` shows those that are")
+        raise NotFound("no held deletions; see `catchment deletions list`")
     return int(sync_id)
 
 

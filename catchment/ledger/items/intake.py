@@ -65,7 +65,7 @@ class Intake:
             if sync is None:
                 raise NotFound(f"There is no sync {sync_id}; begin one first")
             if sync.state == "removed":
-                raise Refused("This source was removed; add it again to ingest it")
+                raise Refused("source removed; add it again to sync it")
             recording = Recording(writing, sync.source_id, sync_id, sync.owner, sync.priority)
             counts = recording.take(changes)
             _keep_marks(writing, sync.source_id, marks)

@@ -31,7 +31,7 @@ from catchment.ledger.library import withdraw
 from catchment.ledger.limits import breakers
 from catchment.model import Priority
 
-_BEING_REMOVED = "it is being removed; where that was broken off, `catchment sources remove` goes on"
+_BEING_REMOVED = "being removed; finish an interrupted removal with `catchment sources remove`"
 
 _JOBS_AT_ONCE = 5_000
 
@@ -56,7 +56,7 @@ class Sources:
                 )
                 writing.record("added", actor="configuration", source_id=number)
             elif old.state != "removed" and old.kind != kind:
-                raise Refused(f"{name} is a source of kind {old.kind}; remove it first, or take another name")
+                raise Refused(f"{name}: exists as a source of kind {old.kind}; remove it first, or choose another name")
             else:
                 self._renew(writing, old, kind, priority)
         return self.get(name)

@@ -42,12 +42,12 @@ class Syncs:
             open_sync = syncs.c.outcome.is_(None) & (syncs.c.source_id == source_id)
             old = reading.execute(select(syncs.c.id, syncs.c.owner).where(open_sync)).first()
         if old is not None and alive(old.owner):
-            raise TryAgain("A sync of this source is already running; try again when it has ended")
+            raise TryAgain("a sync of this source is already running; try again later")
         with self._store.write() as writing:
             now_open = writing.execute(select(syncs.c.id, syncs.c.owner).where(open_sync)).first()
             if now_open is not None:
                 if old is None or now_open.id != old.id:
-                    raise TryAgain("A sync of this source has just begun; try again when it has ended")
+                    raise TryAgain("a sync of this source has just started; try again later")
                 self._close_crashed(writing, source_id, old.id, old.owner)
             number = writing.ids("syncs")[0]
             writing.execute(

@@ -151,11 +151,11 @@ def _found(reading: Reading, sync_id: int, paths: Sequence[str] | None = None) -
         .where(syncs.c.id == sync_id, sources.c.state != "removed")
     ).first()
     if source is None:
-        raise NotFound(f"There is no sync {sync_id}; `catchment sources show NAME` lists the syncs of a source")
+        raise NotFound(f"sync {sync_id}: not found; see `catchment sources show NAME`")
     before = before_images.of_syncs(reading, source.id, _parts(reading, source.id, sync_id), paths)
     if not before or (paths is not None and len(before) < len(paths)):
         raise NotFound(
-            f"Nothing is kept that sync {sync_id} of {source.name} changed: it changed nothing, or too long ago"
+            f"sync {sync_id} of {source.name}: cannot be undone; it changed nothing, or its undo data expired"
         )
     return source, before
 
@@ -181,7 +181,7 @@ def _close_open(writing: Writing, source: AnyRow, alive: Callable[[str], bool]) 
     is_open = (syncs.c.source_id == source.id) & syncs.c.outcome.is_(None)
     owner = writing.execute(select(syncs.c.owner).where(is_open)).scalar()
     if owner is not None and alive(owner):
-        raise TryAgain(f"A sync of {source.name} is running; try again when it has ended")
+        raise TryAgain(f"{source.name}: a sync is running; try again later")
     writing.execute(update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now))
 
 

@@ -52,7 +52,7 @@ class Quarantine:
         with self._store.read() as reading:
             row = reading.execute(_entries().where(quarantine.c.job_id == job_id)).first()
         if row is None:
-            raise NotFound(f"Job {job_id} is not in quarantine; `catchment quarantine list` shows what is")
+            raise NotFound(f"job {job_id}: not in quarantine; see `catchment quarantine list`")
         return _entry(row)
 
     def retry(self, job_ids: Sequence[int] | None, actor: str, reason: str | None = None) -> int:
@@ -95,7 +95,7 @@ class Quarantine:
             mine = quarantine.c.job_id == job_id
             row = writing.execute(select(quarantine.c.notes).where(mine)).first()
             if row is None:
-                raise NotFound(f"Job {job_id} is not in quarantine; `catchment quarantine list` shows what is")
+                raise NotFound(f"job {job_id}: not in quarantine; see `catchment quarantine list`")
             notes = [*from_json(row.notes), text]
             writing.execute(update(quarantine).where(mine).values(notes=to_json(notes)))
             self._tell(writing, job_id, "noted", actor)
@@ -169,8 +169,7 @@ def _refused(reading: Reading, job_id: int) -> Exception:
     if reading.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar() != QUARANTINED.value:
         return refuse(reading, job_id, "retried")
     return IllegalTransition(
-        f"The item of job {job_id} is missed at its source, so there is nothing to read; retry it when it is back, or see "
-        "`catchment deletions list`"
+        f"job {job_id}: the item is missing at its source; retry it when it is back, or see `catchment deletions list`"
     )
 
 

@@ -63,7 +63,7 @@ _KILLED = FailureInfo(
     Reason.PROCESS_KILLED,
     FailureClass.TRANSIENT,
     "ProcessKilled",
-    "The process that worked on the item died, every time",
+    "the process died at every attempt at the item",
     retry_helps=True,
 )
 

@@ -106,9 +106,7 @@ class Library:
         with self._store.read() as reading:
             row = reading.execute(_documents().where(documents.c.id == document_id)).first()
             if row is None:
-                raise NotFound(
-                    f"There is no document {document_id}; `catchment search` shows the ids of those there are"
-                )
+                raise NotFound(f"document {document_id}: not found; `catchment search` shows document IDs")
             return _shown(reading, row)
 
     def names(self, source_id: int) -> list[Named]:
@@ -183,7 +181,7 @@ def _find(reading: Reading, wanted: str) -> AnyRow:
             return row
     number = _called(reading, wanted)
     if number is None:
-        raise NotFound("There is no such document in the library; `catchment why` tells what became of a file")
+        raise NotFound("document: not found; `catchment why` explains what happened to a file")
     return reading.execute(_documents().where(documents.c.id == number)).one()
 
 

@@ -368,9 +368,9 @@ def check(reading: Reading) -> list[str]:
     ):
         indexed = bigrams.indexed(reading, index)
         for difference, how in (
-            (f"{kept} EXCEPT {indexed}", "is in the library and not in the index"),
-            (f"{indexed} EXCEPT {kept}", "is in the index and not in the library"),
-            (f"{bigrams.indexed(reading, letters)} EXCEPT {kept}", "is in the index of letters and not in the library"),
+            (f"{kept} EXCEPT {indexed}", "is in the library, but not in the index"),
+            (f"{indexed} EXCEPT {kept}", "is in the index, but not in the library"),
+            (f"{bigrams.indexed(reading, letters)} EXCEPT {kept}", "is in the bigram index, but not in the library"),
         ):
             number = reading.execute(text(f"SELECT min(id) FROM ({difference}) AS difference")).scalar()
             if number is not None:
@@ -391,7 +391,7 @@ def check_letters(reading: Reading) -> list[str]:
         wrong = next((pair for pair in zip_longest(wanted, there) if pair[0] != pair[1]), None)
         if wrong is not None:
             first = min(number for number in wrong if number is not None)
-            findings.append(f"{what} {first} is not in the index of letters as its text is")
+            findings.append(f"{what} {first} differs from the bigram index")
     return findings
 
 
@@ -429,7 +429,7 @@ def check_ways(reading: Reading) -> list[str]:
         ):
             is_leaf, has_words = not number >> 31 & 0x3F, size > int.from_bytes(words)
             if is_leaf and has_words and (number >> 37, number & 0x7FFFFFFF) not in ways:
-                return ["The index of words has words that a search does not come to"]
+                return ["The word index contains unreachable words"]
     return []
 
 

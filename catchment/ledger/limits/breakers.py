@@ -62,7 +62,7 @@ def failed(writing: Writing, now: int, key: str, *, login: bool = False) -> None
     after = before.failed(now, login=login)
     _save(writing, key, after)
     if after.opened is not None and after.opened != before.opened:
-        _tell(writing, "breaker opened", key, "the login was refused" if login else f"{after.failures} failures")
+        _tell(writing, "breaker opened", key, "login refused" if login else f"{after.failures} failures")
 
 
 def succeeded(writing: Writing, now: int, key: str) -> None:
@@ -71,7 +71,7 @@ def succeeded(writing: Writing, now: int, key: str) -> None:
     if before is not None and before.succeeded(now) != before:
         writing.execute(delete(breakers).where(breakers.c.key == key))
         if before.opened is not None:
-            _tell(writing, "breaker closed", key, "it answers again")
+            _tell(writing, "breaker closed", key, "requests succeed again")
 
 
 def reset(writing: Writing, key: str, actor: str) -> bool:

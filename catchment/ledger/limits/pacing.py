@@ -190,7 +190,7 @@ class Pacing:
         _, grant = bucket.take(1, TOKEN, 1, limits.profile.burst)
         if grant.number or grant.of_rate or grant.until is None:
             return None
-        why = "the host asked to wait" if bucket.not_before > now else "what the host allows in an hour is used up"
+        why = "requested by the host" if bucket.not_before > now else "hourly quota of the host used up"
         return from_micros(self._timeline.wall(grant.until, reading)), why
 
     def _row(self, reading: Reading, row: AnyRow, now: int) -> BucketRow:

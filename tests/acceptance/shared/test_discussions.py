@@ -133,7 +133,7 @@ def test_a_host_that_wants_a_pause_gets_it_and_the_sync_has_not_failed(
     finally:
         proxy.harm = None
     # Another sync, that the webhook asked for, may be the one that is told to wait.
-    assert said.code == 0 or "because the host asked to wait" in said.err
+    assert said.code == 0 or "requested by the host" in said.err
     assert person.source("weir")["state"] == "active"
     assert "FAILED" not in person.states_of("weir")
     assert until(lambda: items(person, "moss"), bool), "it goes on by itself when the time has come"
