@@ -187,25 +187,25 @@ def watcher(wanted: int, alive: bool) -> Finding:
     return Finding("watcher", Verdict.OK, f"watches {wanted} source" + ("" if wanted == 1 else "s"))
 
 
-def source(standing: SourceHealth, now: datetime) -> Finding:
+def source(health: SourceHealth, now: datetime) -> Finding:
     """Check that a source can be read, is synced, and is watched as configured."""
-    probe = f"source {standing.name}"
-    good = "never synced" if standing.last_good is None else f"last good sync {_span(now - standing.last_good)} ago"
-    again = f"catchment sources resume {standing.name}"
-    if standing.state == "paused":
+    probe = f"source {health.name}"
+    good = "never synced" if health.last_good is None else f"last good sync {_span(now - health.last_good)} ago"
+    again = f"catchment sources resume {health.name}"
+    if health.state == "paused":
         return Finding(probe, Verdict.OK, f"paused; {good}", again)
-    if standing.trouble is not None:
-        said, _, remedy = str(standing.trouble).partition("; ")
-        return Finding(probe, Verdict.FAIL, f"{said}; {good}", remedy or f"catchment sources test {standing.name}")
-    if standing.state == "held":
-        return Finding(probe, Verdict.FAIL, f"held: {standing.reason or 'repeated failures'}; {good}", again)
-    if standing.failed:
-        remedy = f"catchment sync {standing.name} --wait"
-        return Finding(probe, Verdict.WARN, f"last sync failed ({standing.failed}); {good}", remedy)
-    if standing.watch:
-        return Finding(probe, Verdict.WARN, f"{good}; {standing.watch}", standing.remedy)
+    if health.trouble is not None:
+        said, _, remedy = str(health.trouble).partition("; ")
+        return Finding(probe, Verdict.FAIL, f"{said}; {good}", remedy or f"catchment sources test {health.name}")
+    if health.state == "held":
+        return Finding(probe, Verdict.FAIL, f"held: {health.reason or 'repeated failures'}; {good}", again)
+    if health.failed:
+        remedy = f"catchment sync {health.name} --wait"
+        return Finding(probe, Verdict.WARN, f"last sync failed ({health.failed}); {good}", remedy)
+    if health.watch:
+        return Finding(probe, Verdict.WARN, f"{good}; {health.watch}", health.remedy)
     # The source's own syncs report whether the variable is set where they run.
-    result = f"not tested, because {standing.unset} is not set here" if standing.unset else "can be read"
+    result = f"not tested, because {health.unset} is not set here" if health.unset else "can be read"
     return Finding(probe, Verdict.OK, f"{result}; {good}")
 
 

@@ -160,7 +160,7 @@ async def _failing_items(opened: Session) -> None:
     if sync.permit.ended:
         jobs = [job for job, trouble in sync.troubles.items() if trouble.retry_at is None][:ITEMS_SHOWN]
     else:
-        jobs = [*sync.troubles, *await opened.call(sync.tried_before, ITEMS_SHOWN)][:ITEMS_SHOWN]
+        jobs = [*sync.troubles, *await opened.call(sync.jobs_to_process_alone, ITEMS_SHOWN)][:ITEMS_SHOWN]
     item = process_item.with_options(retries=sync.policy.retry.attempts - 1)
     at_once = asyncio.Semaphore(_ITEMS_AT_ONCE)
     reported: list[Reported] = []

@@ -62,7 +62,7 @@ async def described(opened: Session) -> str:
     """The description of a sync in progress: its source, and its ETA if there is an estimate."""
     sync = opened.sync
     with suppress(Reported):  # The ledger is busy. The next update tries again.
-        if (moment := await opened.call(sync.foretell)) is not None:
+        if (moment := await opened.call(sync.update_eta)) is not None:
             return f"{sync.source.name}: done about {moment.astimezone():%H:%M}"
     return sync.source.name
 

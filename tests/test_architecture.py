@@ -57,7 +57,7 @@ ROOMS = {
         "sync": _BELOW_SYNC,
         "places": _BASICS | {"runtime"},
         "search": _BASICS | {"ledger"},
-        "resting": _BELOW_SYNC,
+        "pauses": _BELOW_SYNC,
         "status": _BELOW_SYNC | {"places"},
     },
     "catchment.ledger": {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
 from catchment.ledger.db.database import Store, from_micros
-from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
     Batch,
@@ -56,7 +56,7 @@ from catchment.ledger.library.documents import Library
 from catchment.ledger.library.vocabulary import Vocabulary
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
-from catchment.pacing.steady import Steady, steady
+from catchment.pacing.boot_clock import ClockReading, boot_clock
 
 if TYPE_CHECKING:
     from catchment.ledger.admin.migrations import Migrated
@@ -68,35 +68,39 @@ if TYPE_CHECKING:
 class Ledger:
     """A ledger, shared by all threads of a process. Create it with `open` or `inspect`, after any fork."""
 
-    def __init__(self, store: Store, steady: Callable[[], Steady] = steady, migrated: Migrated | None = None) -> None:
+    def __init__(
+        self, store: Store, monotonic: Callable[[], ClockReading] = boot_clock, migrated: Migrated | None = None
+    ) -> None:
         self._store = store
         self.migrated = migrated
         """The migration performed when opening, or None."""
-        timeline = self._timeline = Timeline(steady)
+        clock = self._monotonic = MonotonicClock(monotonic)
         self.sources = Sources(store)
         self.syncs = Syncs(store)
-        self.intake = Intake(store, timeline)
-        self.queue = Queue(store, timeline)
+        self.intake = Intake(store, clock)
+        self.queue = Queue(store, clock)
         self.library = Library(store)
         self.vocabulary = Vocabulary(store)
         self.quarantine = Quarantine(store)
         self.history = History(store)
         self.consents = Consents(store)
         self.purging = Purging(store)
-        self.pacing = Pacing(store, timeline)
-        self.throttles = Throttles(store, timeline)
+        self.pacing = Pacing(store, clock)
+        self.throttles = Throttles(store, clock)
 
     @classmethod
-    def open(cls, url: str, *, clock: Callable[[], float] = time.time, steady: Callable[[], Steady] = steady) -> Ledger:
+    def open(
+        cls, url: str, *, clock: Callable[[], float] = time.time, monotonic: Callable[[], ClockReading] = boot_clock
+    ) -> Ledger:
         """Open a ledger for use: created if missing, migrated (after a backup) if older than the program.
 
         Args:
             clock: Returns seconds since 1970.
-            steady: Returns the monotonic clock.
+            monotonic: Returns the monotonic clock.
 
         Raises LedgerCorrupt (the file is left unchanged), SchemaMismatch (the ledger is newer), LedgerUnavailable or BadInput.
         """
-        return cls._opened(url, clock, opening.prepare, steady)
+        return cls._opened(url, clock, opening.prepare, monotonic)
 
     @classmethod
     def inspect(cls, url: str, *, clock: Callable[[], float] = time.time, fixed: bool = False) -> Ledger:
@@ -112,7 +116,7 @@ class Ledger:
         url: str,
         clock: Callable[[], float],
         make_sure: Callable[[Store], Migrated | None],
-        steady: Callable[[], Steady] = steady,
+        monotonic: Callable[[], ClockReading] = boot_clock,
         fixed: bool = False,
     ) -> Ledger:
         store = Store(url, clock, fixed=fixed)
@@ -121,7 +125,7 @@ class Ledger:
         except BaseException:
             store.close()
             raise
-        return cls(store, steady, migrated)
+        return cls(store, monotonic, migrated)
 
     def close(self) -> None:
         """Close all connections. Idempotent."""
@@ -165,7 +169,7 @@ class Ledger:
         """Undo of syncs."""
         from catchment.ledger.items.undo import Undo
 
-        return Undo(self._store, self._timeline)
+        return Undo(self._store, self._monotonic)
 
     @property
     def proof(self) -> Proof:

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Pulse:
+class ProgressDeadline:
     """A deadline that every beat moves forward. Thread-safe.
 
     Args:
-        patience: Seconds allowed between two beats.
+        timeout: Seconds allowed between two beats.
     """
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
         self._lock = threading.Lock()
         self._extensions: list[float] = []
         self._deadline = math.inf
@@ -29,10 +29,10 @@ class Pulse:
     def beat(self) -> None:
         """Record progress and move the deadline."""
         with self._lock:
-            self._deadline = time.monotonic() + max(self._patience, *self._extensions, 0.0)
+            self._deadline = time.monotonic() + max(self._timeout, *self._extensions, 0.0)
 
     @contextmanager
-    def patient(self, seconds: float) -> Iterator[None]:
+    def allow(self, seconds: float) -> Iterator[None]:
         """Allow at least `seconds` between two beats for the duration of the block."""
         with self._lock:
             self._extensions.append(seconds)

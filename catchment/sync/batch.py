@@ -24,7 +24,7 @@ from catchment.errors import CatchmentError, ItemError, LedgerError, Skipped, So
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
 from catchment.model import FailureClass, SkipReason
 from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
-from catchment.runtime.heartbeat import Pulse
+from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.runtime.redaction import redact
 from catchment.settings import Policy
 from catchment.sync import backoff
@@ -67,14 +67,14 @@ class Bench:
         self.permit = permit
         self.progress = Progress()
         self.troubles: dict[int, Trouble] = {}
-        self.pulse = Pulse(
+        self.deadline = ProgressDeadline(
             _PATIENCE * policy.limits.stall_seconds if connector.fetch_in_parser else _PATIENCE_WITH_HOSTS
         )
         self._counting = threading.Lock()
 
     def add(self, **figures: int) -> None:
         """Increase the named figures. Counts as a heartbeat."""
-        self.pulse.beat()
+        self.deadline.beat()
         with self._counting:
             for name, n in figures.items():
                 setattr(self.progress, name, getattr(self.progress, name) + n)
@@ -82,8 +82,8 @@ class Bench:
     def parsed(self, function: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[tuple[int, bytes | Failed]]:
         """Yield the parser pool's outcome for each task. The pool stops stalled tasks, so long silence means a stuck run."""
         limits = self.policy.limits
-        with self.pulse.patient(_PATIENCE * limits.stall_seconds + STARTING_SECONDS):
-            for outcome in self.pool.run(function, tasks, limits, self.pulse.beat):
+        with self.deadline.allow(_PATIENCE * limits.stall_seconds + STARTING_SECONDS):
+            for outcome in self.pool.run(function, tasks, limits, self.deadline.beat):
                 yield outcome
                 self.permit.check()
 

@@ -57,7 +57,7 @@ class Discovery:
         late: list[Change] = []
         late_marks: dict[str, str | None] = {}
         for change in self._changes(known, deep):
-            self._bench.pulse.beat()
+            self._bench.deadline.beat()
             self._permit.check()
             match change:
                 case Root(identity=identity):
@@ -110,7 +110,7 @@ class Discovery:
         """Record changes in parts. New marks are stored with the last part; invalidated marks are removed with the first."""
         parts = list(recordable(changes))
         for number, part in enumerate(parts, 1):
-            with self._share.step(self._bench.pulse):
+            with self._share.step(self._bench.deadline):
                 now = marks if number == len(parts) else removed_marks(marks)
                 counts = self._intake.record(self._sync.id, part, now)
             self._bench.add(listed=len(part), jobs=counts.enqueued, moved=counts.moved, skipped=counts.skipped)

@@ -39,7 +39,7 @@ class MeasuredPace:
         return MeasuredPace(seconds, (self.requests * self.jobs + earlier.requests * weight) / jobs, jobs)
 
 
-def learned(ledger: Ledger, source: Source) -> MeasuredPace | None:
+def mean_pace(ledger: Ledger, source: Source) -> MeasuredPace | None:
     """Return the mean pace of a source's recent syncs, or None if they processed nothing."""
     jobs, seconds, requests = 0, 0.0, 0
     for one in ledger.syncs.recent(source.id, _LEARNED_FROM):
@@ -56,7 +56,7 @@ def budget_of(ledger: Ledger, limits: HostLimits | None) -> BucketRow | None:
     return next((row for row in ledger.pacing.buckets() if limits and row.key == limits.key), None)
 
 
-def done_at(now: datetime, jobs: int, pace: MeasuredPace, budget: BucketRow | None) -> datetime:
+def completion_time(now: datetime, jobs: int, pace: MeasuredPace, budget: BucketRow | None) -> datetime:
     """Return the completion time of `jobs` jobs at this pace, within the host's hourly budget."""
     moment = now + timedelta(seconds=jobs * pace.seconds)
     if budget is None:
@@ -72,7 +72,7 @@ def done_at(now: datetime, jobs: int, pace: MeasuredPace, budget: BucketRow | No
     return max(moment, begins + timedelta(seconds=(in_the_last + 1) / max(pace.requests, 1e-9) * pace.seconds))
 
 
-def forecast(
+def estimate(
     ledger: Ledger,
     source: Source,
     limits: HostLimits | None,
@@ -88,8 +88,8 @@ def forecast(
         at_work: Number of jobs it is processing.
     """
     jobs = ledger.queue.waiting(source.id).ready + at_work
-    earlier = learned(ledger, source)
+    earlier = mean_pace(ledger, source)
     pace = so_far.after(earlier) if so_far else earlier
     if pace is None or not jobs:
         return None
-    return done_at(now, jobs, pace, budget_of(ledger, limits))
+    return completion_time(now, jobs, pace, budget_of(ledger, limits))

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 
 from catchment.errors import StaleLease
 from catchment.model import Priority
-from catchment.runtime.heartbeat import Pulse
+from catchment.runtime.heartbeat import ProgressDeadline
 
 SLOTS = min(8, os.cpu_count() or 1)
 """How many syncs work at once."""
@@ -53,9 +53,9 @@ class Share:
         self._queue = queue
 
     @contextmanager
-    def step(self, pulse: Pulse | None = None) -> Iterator[None]:
+    def step(self, deadline: ProgressDeadline | None = None) -> Iterator[None]:
         """Do one step of work; waits for a slot. Raises StaleLease when the share is closed."""
-        with nullcontext() if pulse is None else pulse.patient(_PATIENCE_SECONDS):
+        with nullcontext() if deadline is None else deadline.allow(_PATIENCE_SECONDS):
             self._queue.wait(self)
         try:
             yield

@@ -1,6 +1,6 @@
 """Fingerprints of the conditions of a sync: program, source settings and login.
 
-`catchment.ledger.jobs.circumstances` defines which of them affect which failures. Secrets are reduced to 16 bits: enough to
+`catchment.ledger.jobs.auto_retry` defines which of them affect which failures. Secrets are reduced to 16 bits: enough to
 detect a change, too few to recover the secret.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from catchment import __version__
 from catchment.errors import LoginFailed
-from catchment.ledger.jobs.circumstances import Circumstances
+from catchment.ledger.jobs.auto_retry import Fingerprints
 
 if TYPE_CHECKING:
     from catchment.settings import SourceSettings
@@ -24,16 +24,16 @@ _PARSERS = ("xberg", "selectolax", "chardet")
 """Parsing libraries. A different version may read files that this one cannot."""
 
 
-def circumstances(settings: SourceSettings) -> Circumstances:
+def fingerprints(settings: SourceSettings) -> Fingerprints:
     """Return the fingerprints for these settings. Reads the secrets that they refer to."""
     # Imported here so that inspecting the quarantine does not load the parsers.
     from catchment.content.extract import EXTRACTOR
     from catchment.content.normalize import NORMALIZER
 
-    said = settings.model_dump_json(exclude={"priority"})
+    text = settings.model_dump_json(exclude={"priority"})
     return {
         "program": " ".join([__version__, f"{NORMALIZER}.{EXTRACTOR}", *_versions(_PARSERS)]),
-        "settings": hashlib.sha256(said.encode()).hexdigest()[:12],
+        "settings": hashlib.sha256(text.encode()).hexdigest()[:12],
         "login": " ".join(map(_fingerprint, _references(settings))),
     }
 

@@ -29,7 +29,7 @@ from catchment.runtime import atomic_files, process
 from catchment.settings import Home, Policy
 from catchment.sync.batch import Bench
 from catchment.sync.discovery import removed_marks
-from catchment.sync.eta import budget_of, done_at, learned
+from catchment.sync.eta import budget_of, completion_time, mean_pace
 from catchment.sync.preflight import Permit, admitted, consented, limits_of, paced
 from catchment.sync.progress import Progress
 from catchment.sync.session import SourceSync
@@ -83,7 +83,7 @@ class Plan:
             "source": self.source,
             "made": self.made.isoformat(),
             "deep": self.deep,
-            "totals": {deed: {"items": n, "bytes": size} for deed, (n, size) in self.totals.items()},
+            "totals": {action: {"items": n, "bytes": size} for action, (n, size) in self.totals.items()},
             "waiting": self.waiting,
             "seconds": self.seconds,
             "requests": self.requests,
@@ -163,12 +163,12 @@ def make_plan(
     admitted(home, ledger, source, connector)
     with paced(connector, ledger, source):
         plan = _rehearsed(home, ledger, source, connector, policy, permit, deep)
-    pace = learned(ledger, source)
+    pace = mean_pace(ledger, source)
     jobs = plan.reads + plan.waiting
     if pace is None or not jobs:
         return plan
     now, limits = ledger.now(), limits_of(connector)
-    done = done_at(now, jobs, pace, budget_of(ledger, limits))
+    done = completion_time(now, jobs, pace, budget_of(ledger, limits))
     requests = math.ceil(jobs * pace.requests) if limits else None
     return replace(plan, seconds=(done - now) / timedelta(seconds=1), requests=requests, done=done)
 
@@ -254,7 +254,7 @@ def _report(change: Change) -> ReportedChange | None:
 
 
 def _step_json(step: Step) -> dict[str, Any]:
-    known = {"do": step.deed, "item": step.item, "was": step.was, "why": step.why}
+    known = {"do": step.action, "item": step.item, "was": step.was, "why": step.why}
     return {key: value for key, value in known.items() if value is not None} | (
         {"bytes": step.size} if step.reads else {}
     )

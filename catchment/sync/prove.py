@@ -140,23 +140,23 @@ def prove(
     as_given_up = {
         item for _, item, version in plan.said if item in given_up and fingerprint(version) == given_up[item]
     }
-    steps = [step for step in plan.steps if step.deed is not PlannedAction.CHANGE or step.item not in as_given_up]
+    steps = [step for step in plan.steps if step.action is not PlannedAction.CHANGE or step.item not in as_given_up]
     different = {step.item: step for step in steps} | {step.was: step for step in steps if step.was is not None}
-    waiting = {item.locator for item in stored if item.standing is ItemStatus.WAITING}
+    waiting = {item.locator for item in stored if item.status is ItemStatus.WAITING}
     findings = [_different(step, waiting) for step in steps]
-    whole = [item.id for item in stored if item.standing is ItemStatus.STORED and item.locator not in different]
+    whole = [item.id for item in stored if item.status is ItemStatus.STORED and item.locator not in different]
     sample = random.sample(whole, min(_SAMPLE, len(whole))) if deep else []
     texts, altered = _parsed_afresh(ledger, source, connector, policy, sample)
     unsound = set()
     for item in stored:
         if item.locator in different:
             continue
-        if item.standing is ItemStatus.LOST or item.content_id in damaged | altered:
+        if item.status is ItemStatus.LOST or item.content_id in damaged | altered:
             unsound.add(item.id)
-            lost = item.standing is ItemStatus.LOST
+            lost = item.status is ItemStatus.LOST
             why = _WHY_LOST if lost else _WHY_ALTERED if item.content_id in altered else _WHY_DAMAGED
             findings.append(ProofFinding(Flaw.LOST if lost else Flaw.DAMAGED, item.locator, why))
-        elif item.standing is ItemStatus.WAITING:
+        elif item.status is ItemStatus.WAITING:
             findings.append(ProofFinding(Flaw.WAITING, item.locator, _QUEUED))
     folders = tuple(_folders(stored, plan.steps, findings))
     index = tuple(ledger.proof.index(source.id))
@@ -193,9 +193,9 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
 
 
 def _different(step: Step, waiting: Collection[str]) -> ProofFinding:
-    if step.deed is PlannedAction.CHANGE and step.item in waiting:
+    if step.action is PlannedAction.CHANGE and step.item in waiting:
         return ProofFinding(Flaw.WAITING, step.item, _QUEUED)
-    flaw, why = _FLAWS[step.deed]
+    flaw, why = _FLAWS[step.action]
     return ProofFinding(flaw, step.item, f"{why} ({step.why or step.was})" if step.why or step.was else why)
 
 
@@ -268,7 +268,7 @@ def _folders(
             source=at_source.get(name, 0),
             ledger=sum(item.at_source for item in mine),
             library=sum(item.found is not None for item in mine),
-            set_apart=sum(item.standing in _APART for item in mine),
+            set_apart=sum(item.status in _APART for item in mine),
             flaws=dict(flaws[name]),
             digest=said if said == found else None,
         )
@@ -283,7 +283,7 @@ def _at_source(stored: Sequence[Stored], steps: Iterable[Step]) -> dict[str, int
     for step in steps:
         if step.was is not None:
             there.pop(step.was, None)
-        if step.deed in (PlannedAction.DELETE, PlannedAction.HOLD):
+        if step.action in (PlannedAction.DELETE, PlannedAction.HOLD):
             there.pop(step.item, None)
         else:
             there[step.item] = step.container

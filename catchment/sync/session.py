@@ -18,7 +18,7 @@ from catchment.content.cache import Cache
 from catchment.contracts import Connector, Paced
 from catchment.errors import CatchmentError, IllegalTransition, LedgerUnavailable, LoginFailed, RateLimited
 from catchment.ledger import Ledger, Outcome, Source, Sync, SyncRow
-from catchment.ledger.jobs.circumstances import Circumstances
+from catchment.ledger.jobs.auto_retry import Fingerprints
 from catchment.model import Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
@@ -27,7 +27,7 @@ from catchment.settings import Home, Policy
 from catchment.sync import fair_share
 from catchment.sync.batch import Bench, OpenBatch
 from catchment.sync.discovery import Discovery
-from catchment.sync.eta import MeasuredPace, forecast
+from catchment.sync.eta import MeasuredPace, estimate
 from catchment.sync.opening import begin
 from catchment.sync.preflight import limits_of, paced
 from catchment.sync.progress import Progress, Trouble
@@ -113,13 +113,13 @@ class SourceSync:
 
     def normalize(self, token: int) -> dict[str, int]:
         """Fetch and parse a batch."""
-        with self._share.step(self._bench.pulse):
+        with self._share.step(self._bench.deadline):
             return self._open[token].normalize()
 
     def process(self, token: int) -> dict[str, int]:
         """Run the remaining steps of a batch, including its delivery, and close it."""
         batch = self._open[token]
-        with self._share.step(self._bench.pulse):
+        with self._share.step(self._bench.deadline):
             done = batch.deliver()
         del self._open[token]
         if len(batch.jobs) > 1 and batch.seconds_each:
@@ -146,17 +146,17 @@ class SourceSync:
         """Return whether a later sync may work on the job."""
         return bool(self._ledger.queue.unfinished([job_id]))
 
-    def tried_before(self, limit: int) -> list[int]:
+    def jobs_to_process_alone(self, limit: int) -> list[int]:
         """Return jobs to be processed separately: due retries, and jobs that several runs did not survive."""
-        return self._ledger.queue.apart(self.source.id, limit, self.policy.retry.attempts)
+        return self._ledger.queue.to_process_alone(self.source.id, limit, self.policy.retry.attempts)
 
-    def foretell(self) -> datetime | None:
+    def update_eta(self) -> datetime | None:
         """Estimate the completion time of the waiting jobs and record it in the ledger. None if unknown."""
         so_far = MeasuredPace.of(
             self.progress.done(), time.monotonic() - (self._working_since or self._begun), self._requests()
         )
         at_work = sum(len(opened.jobs) for opened in list(self._open.values()))
-        moment = forecast(self._ledger, self.source, self._limits, self._ledger.now(), so_far, at_work)
+        moment = estimate(self._ledger, self.source, self._limits, self._ledger.now(), so_far, at_work)
         self._ledger.syncs.expect(self.sync.id, moment)
         return moment
 
@@ -178,7 +178,7 @@ class SourceSync:
         quota = self._ledger.throttles.next_allowed(self.source.id) if waiting.ready else None
         left, room = self._ledger.pacing.room(self._limits) if waiting.ready and self._limits else (None, None)
         forbidden = left == 0 or any((quota, room, self._asked_back))
-        now = self._ledger.now() if waiting.ready and not forbidden and self.tried_before(1) else None
+        now = self._ledger.now() if waiting.ready and not forbidden and self.jobs_to_process_alone(1) else None
         return min(filter(None, (now, waiting.next_at, quota, room, self._asked_back)), default=None)
 
     # Internals
@@ -236,7 +236,7 @@ class SourceSync:
         later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
         self.progress.retrying, self.progress.quarantined = later[True], later[False]
         if outcome == "yielded":
-            self.foretell()
+            self.update_eta()
         self.progress.requests = self._requests()
         self.progress.caches_thrown_away = self._bench.cache.thrown_away
         summary = self.progress.summary()
@@ -273,7 +273,7 @@ class SourceSync:
     @property
     def is_overdue(self) -> bool:
         """True if the sync has made no progress within its time limit."""
-        return self._bench.pulse.is_overdue()
+        return self._bench.deadline.is_overdue()
 
     def renew(self) -> None:
         """Renew the leases of the open batches, unless the sync is overdue."""
@@ -292,7 +292,7 @@ def open_sync(
     priority: Priority,
     *,
     run: str | None = None,
-    now: Circumstances | None = None,
+    now: Fingerprints | None = None,
     ledger: Ledger | None = None,
     pool: ParserPool | None = None,
 ) -> Iterator[SourceSync]:

@@ -73,7 +73,7 @@ def _show(preview: Plan) -> None:
     render.say()
     shown = preview.steps[:_SHOWN]
     if shown:
-        words = [(s.deed, s.item, f"from {s.was}" if s.was else (s.why or "")) for s in shown]
+        words = [(s.action, s.item, f"from {s.was}" if s.was else (s.why or "")) for s in shown]
         render.show_table(("ACTION", "ITEM", "DETAIL"), words)
     if len(preview.steps) > len(shown):
         render.say(f"… and {len(preview.steps) - len(shown)} more; --json lists all")

@@ -10,15 +10,15 @@ from console import render
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
-    from catchment.resting import QuotaStatus, Rest
+    from catchment.pauses import Pause, QuotaStatus
 
 
 def of_sources(ledger: Ledger) -> dict[str, dict[str, Any]]:
     """Return the rule, the reason for a wait and the hourly quota of each source that has one, by name."""
-    from catchment.resting import quotas, resting, rules
+    from catchment.pauses import paused_sources, quotas, rules
 
     throttling: dict[str, dict[str, Any]] = {name: {"rule": rule} for name, rule in rules(ledger).items()}
-    for name, rest in resting(ledger).items():
+    for name, rest in paused_sources(ledger).items():
         throttling.setdefault(name, {})["rests"] = _rest(rest)
     for name, quota in quotas(ledger).items():
         throttling.setdefault(name, {})["quota"] = _quota(quota)
@@ -27,10 +27,10 @@ def of_sources(ledger: Ledger) -> dict[str, dict[str, Any]]:
 
 def of_hosts(ledger: Ledger) -> list[dict[str, Any]]:
     """Return the hosts that are backed off or report a quota, in the form of `status --json`."""
-    from catchment.resting import hosts
+    from catchment.pauses import hosts
 
     return [
-        {"host": host.name, "rests": host.rest and _rest(host.rest), "quota": host.quota and _quota(host.quota)}
+        {"host": host.name, "rests": host.pause and _rest(host.pause), "quota": host.quota and _quota(host.quota)}
         for host in hosts(ledger)
     ]
 
@@ -50,8 +50,8 @@ def lines(sources: Iterable[Mapping[str, Any]], hosts: Iterable[Mapping[str, Any
             yield f"{name}: {left} of {allowed} {unit} left{_until(row['quota']['until']) or ' this hour'}"
 
 
-def _rest(rest: Rest) -> dict[str, Any]:
-    return {"why": rest.why, "until": rest.until}
+def _rest(rest: Pause) -> dict[str, Any]:
+    return {"why": rest.reason, "until": rest.until}
 
 
 def _quota(quota: QuotaStatus) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def undo(
         with session.writing() as ledger:
             done = ledger.undo.undo(sync, session.operator(), reason, alive)
     if as_json:
-        actions = [{"do": action, "item": path} for path, action in done.deeds.items()]
+        actions = [{"do": action, "item": path} for path, action in done.actions.items()]
         render.show_json({"source": done.source, "sync": sync, "undo": done.number, "deeds": actions})
     else:
         _show(done)
@@ -53,13 +53,13 @@ def undo(
 def _show(done: Undone) -> None:
     from catchment.ledger.items.undo import UndoAction
 
-    if not done.deeds:
+    if not done.actions:
         render.say(f"{done.source}: sync {done.sync_id} changed nothing that could be undone")
         return
-    shown = list(done.deeds.items())[:_SHOWN]
+    shown = list(done.actions.items())[:_SHOWN]
     render.show_table(("ACTION", "ITEM"), [(_ACTIONS[action.value], path) for path, action in shown])
-    if len(done.deeds) > len(shown):
-        render.say(f"… and {len(done.deeds) - len(shown)} more; --json lists all")
+    if len(done.actions) > len(shown):
+        render.say(f"… and {len(done.actions) - len(shown)} more; --json lists all")
     words = {
         UndoAction.BRING_BACK: "restored",
         UndoAction.SET_BACK: "reverted",

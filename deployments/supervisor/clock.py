@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from catchment.pacing.steady import steady
+from catchment.pacing.boot_clock import boot_clock
 
 _SET_SECONDS = 10.0
 """Larger than any difference that gradual correction (NTP) makes between two checks."""
@@ -24,4 +24,4 @@ class WallClock:
 
 
 def _ahead() -> float:
-    return time.time() - steady().micros / 1e6
+    return time.time() - boot_clock().micros / 1e6

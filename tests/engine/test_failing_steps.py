@@ -46,7 +46,7 @@ def sync(papers: Papers, connector: LocalFiles | None = None) -> dict[str, int]:
         opened.discover()
         while (token := opened.claim(250)) is not None:
             opened.process(token)
-        for job in [*opened.troubles, *opened.tried_before(10)]:
+        for job in [*opened.troubles, *opened.jobs_to_process_alone(10)]:
             while (trouble := opened.process_alone(job)) and trouble.retry_at is not None:
                 pass
         return opened.finish("completed")

@@ -8,11 +8,11 @@ import pytest
 
 from catchment.errors import LoginFailed, NotNow
 from catchment.ledger import Ledger
-from catchment.ledger.jobs.circumstances import MATTERS, changed
+from catchment.ledger.jobs.auto_retry import RELEVANT, first_change
 from catchment.model import Priority, Reason
 from catchment.settings import Home, Policy
 from catchment.sync import fingerprints as here
-from catchment.sync.fingerprints import circumstances
+from catchment.sync.fingerprints import fingerprints
 from catchment.sync.session import open_sync
 from connectors.imap.settings import ImapSettings
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 def sync(home: Home, settings: LocalFilesSettings, login: str = "") -> dict[str, int]:
     """A sync as a run does it; `login` stands in for that of a source that has one."""
-    now = {**circumstances(settings), "login": login}
+    now = {**fingerprints(settings), "login": login}
     with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=now) as opened:
         opened.discover()
         while (token := opened.claim(250)) is not None:
@@ -75,17 +75,17 @@ def test_a_setting_that_changed_counts_and_a_priority_or_a_login_does_not(home: 
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_says_what_has_to_change(reason: Reason) -> None:
-    assert MATTERS[reason]
+    assert RELEVANT[reason]
     before = {"program": "1", "settings": "1", "login": "1"}
     for what in before:
-        assert changed(reason, before, {**before, what: "2"}) == (what if what in MATTERS[reason] else None)
-    assert changed(reason, before, before) is None
-    assert changed(reason, {}, before) is None, "of what was not known then nothing has changed"
+        assert first_change(reason, before, {**before, what: "2"}) == (what if what in RELEVANT[reason] else None)
+    assert first_change(reason, before, before) is None
+    assert first_change(reason, {}, before) is None, "of what was not known then nothing has changed"
 
 
 def test_a_source_whose_login_failed_goes_on_with_another_login_and_not_with_the_same(home: Home, folder: Path) -> None:
     settings = LocalFilesSettings(root=folder)
-    first = {**circumstances(settings), "login": "old"}
+    first = {**fingerprints(settings), "login": "old"}
     with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=first) as opened:
         opened.finish("failed", LoginFailed("refused"))
         assert opened.outcome == "quarantined"
@@ -104,13 +104,13 @@ def test_a_secret_is_known_again_and_cannot_be_told_from_its_fingerprint(
     file.write_text("correct horse battery staple")
     file.chmod(0o600)
     settings = ImapSettings(user="anna", host="localhost", password=f"file:{file}")
-    first = circumstances(settings)
-    assert circumstances(settings) == first
+    first = fingerprints(settings)
+    assert fingerprints(settings) == first
     assert len(first["login"]) == 4 and "horse" not in str(first)
     file.write_text("correct horse battery stable")
-    assert circumstances(settings)["login"] != first["login"]
+    assert fingerprints(settings)["login"] != first["login"]
     file.unlink()
-    assert circumstances(settings)["login"] == "none"
-    assert {key: value for key, value in circumstances(settings).items() if key != "login"} == {
+    assert fingerprints(settings)["login"] == "none"
+    assert {key: value for key, value in fingerprints(settings).items() if key != "login"} == {
         key: value for key, value in first.items() if key != "login"
     }

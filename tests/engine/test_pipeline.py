@@ -163,7 +163,7 @@ def test_a_long_wait_is_left_to_a_later_sync(home: Home, folder: Path, reads: Ca
         (trouble,) = sync.troubles.values()
         assert trouble.waits(at_most=5) is None
         assert sync.next_retry() is not None
-        assert sync.tried_before(10) == []
+        assert sync.jobs_to_process_alone(10) == []
         assert sync.finish("completed")["retrying"] == 1
 
 
@@ -199,11 +199,11 @@ def test_what_one_sync_has_no_room_to_try_again_is_asked_for_by_it(
         work(sync)
         sync.finish("completed")
     with syncing(home, folder, at_once) as sync:
-        (job,) = sync.tried_before(1)
+        (job,) = sync.jobs_to_process_alone(1)
         assert sync.process_alone(job) is None
         left = sync.next_retry()
         assert left is not None and left <= datetime.now(UTC)
-        for job in sync.tried_before(10):
+        for job in sync.jobs_to_process_alone(10):
             assert sync.process_alone(job) is None
         assert sync.next_retry() is None
 

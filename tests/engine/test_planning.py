@@ -25,7 +25,7 @@ def papers(home: Home, tmp_path: Path) -> Papers:
 
 
 def done(plan: Plan) -> dict[str, str]:
-    return {step.item: step.deed.value for step in plan.steps}
+    return {step.item: step.action.value for step in plan.steps}
 
 
 def change_much(papers: Papers) -> None:
@@ -47,7 +47,7 @@ def test_a_plan_tells_each_item_once_and_changes_nothing(papers: Papers) -> None
     size = file.stat().st_size
     plan = papers.plan()
     assert done(plan) == EXPECTED
-    assert [(s.was, s.reads) for s in plan.steps if s.deed is PlannedAction.MOVE] == [("3.md", False)]
+    assert [(s.was, s.reads) for s in plan.steps if s.action is PlannedAction.MOVE] == [("3.md", False)]
     assert plan.totals[PlannedAction.CHANGE] == (1, len("Paper one, changed"))
     assert (plan.reads, plan.seconds is not None, plan.requests) == (2, True, None)
     assert (papers.documents(), papers.ledger.history.of_item(1)) == (before, events)
@@ -77,11 +77,11 @@ def test_deletions_that_would_be_held_are_told_as_held(papers: Papers) -> None:
         papers.write(f"many/{n}.md", f"One of many: {n}")
     papers.sync()
     shutil.rmtree(papers.folder / "many")
-    held = [step for step in papers.plan().steps if step.deed is PlannedAction.HOLD]
+    held = [step for step in papers.plan().steps if step.action is PlannedAction.HOLD]
     assert (len(held), {step.why for step in held}) == (20, {"20 of 25 items are gone"})
     assert papers.ledger.intake.holds() == []
     assert papers.sync()["held"] == 20
-    assert {step.deed for step in papers.plan().steps} == {PlannedAction.HOLD}, "and so they are while they are held"
+    assert {step.action for step in papers.plan().steps} == {PlannedAction.HOLD}, "and so they are while they are held"
 
 
 def test_a_sync_by_a_plan_leaves_what_changed_since_to_the_next_one(papers: Papers) -> None:

@@ -15,10 +15,10 @@ from catchment.ledger import BucketRow, Ledger
 from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.pacing.rules import Rule
-from catchment.resting import Rest, resting
+from catchment.pauses import Pause, paused_sources
 from catchment.settings import Home, Policy
 from catchment.sync.eta import MeasuredPace as Measured
-from catchment.sync.eta import done_at, forecast
+from catchment.sync.eta import completion_time, estimate
 from catchment.sync.preflight import WHOLE
 from catchment.sync.session import SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -222,15 +222,18 @@ def test_a_blackout_says_when_a_sync_may_begin(home: Home, remote: Remote, ledge
 
 def test_what_holds_sources_back_is_told_by_their_names(home: Home, remote: Remote, ledger: Ledger) -> None:
     ledger.sources.put("other", "obsidian", Priority.NORMAL)
-    assert resting(ledger) == {}
+    assert paused_sources(ledger) == {}
     ledger.pacing.failed(remote.limits(), "papers", login=True)
     ledger.throttles.put("kind:obsidian", Rule(paused=True), "operator", "")
-    assert resting(ledger) == {"papers": Rest("login refused", None), "other": Rest("paused by an operator", None)}
+    assert paused_sources(ledger) == {
+        "papers": Pause("login refused", None),
+        "other": Pause("paused by an operator", None),
+    }
     ledger.sources.resume("papers", "operator")
     for _ in range(5):
         ledger.pacing.failed(remote.limits(), "papers", login=False)
-    found = resting(ledger)["papers"]
-    assert found.why == "repeated failures"
+    found = paused_sources(ledger)["papers"]
+    assert found.reason == "repeated failures"
     assert found.until is not None and found.until > datetime.now(UTC)
 
 
@@ -249,17 +252,17 @@ def test_what_waits_is_forecast_from_what_was_measured(
     home: Home, remote: Remote, ledger: Ledger, tmp_path: Path
 ) -> None:
     source = ledger.sources.get("papers")
-    assert forecast(ledger, source, remote.limits(), NOW) is None
+    assert estimate(ledger, source, remote.limits(), NOW) is None
     full_sync(home, remote)
     (tmp_path / "folder" / "new.md").write_text("New")
     with syncing(home, remote) as sync:
         sync.discover()
-        assert forecast(ledger, source, remote.limits(), NOW) is not None
-        assert sync.foretell() is not None
+        assert estimate(ledger, source, remote.limits(), NOW) is not None
+        assert sync.update_eta() is not None
         token = sync.claim(5)
         assert token is not None
         sync.process(token)
-        assert sync.foretell() is None
+        assert sync.update_eta() is None
 
 
 def test_a_forecast_counts_what_is_at_work_and_is_told_to_whoever_asks_the_ledger(
@@ -269,9 +272,9 @@ def test_a_forecast_counts_what_is_at_work_and_is_told_to_whoever_asks_the_ledge
         sync.discover()
         first, second = sync.claim(5), sync.claim(250)
         assert first is not None and second is not None
-        assert sync.foretell() is None, "nothing was measured yet"
+        assert sync.update_eta() is None, "nothing was measured yet"
         sync.process(first)
-        moment = sync.foretell()
+        moment = sync.update_eta()
         running = ledger.syncs.last(sync.source.id)
         assert moment is not None and running is not None
         assert (running.outcome, running.expected) == (None, moment)
@@ -296,7 +299,7 @@ def test_the_first_items_of_a_sync_are_judged_by_what_earlier_ones_taught() -> N
 )
 def test_a_forecast_keeps_to_the_hours_of_the_host(jobs: int, left: int, expected: timedelta) -> None:
     budget = BucketRow("h", 10, 50, 50, 1.0, None, 5_000, left, NOW + timedelta(minutes=30))
-    found = done_at(NOW, jobs, Measured(seconds=0.1, requests=1.0), budget) - NOW
+    found = completion_time(NOW, jobs, Measured(seconds=0.1, requests=1.0), budget) - NOW
     assert abs(found - expected) < timedelta(seconds=1)
 
 

@@ -256,7 +256,7 @@ def finish(sync: SourceSync) -> dict[str, int]:
     """Work to the end as a run does: batches, then what is in trouble, each alone."""
     while (token := sync.claim(250)) is not None:
         sync.process(token)
-    for job in sync.tried_before(100):
+    for job in sync.jobs_to_process_alone(100):
         sync.process_alone(job)
     return sync.finish("completed")
 

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from catchment.content.cache import Cache
 from catchment.ledger import Ledger, Source
 from catchment.ledger.db.schema import history
-from catchment.ledger.jobs.circumstances import Circumstances
+from catchment.ledger.jobs.auto_retry import Fingerprints
 from catchment.model import JobState, Priority
 from catchment.runtime import atomic_files
 from catchment.runtime.process import alive
@@ -82,7 +82,7 @@ class Desk:
         return Hostile(Hostile.settings(root=self.papers))
 
     @property
-    def circumstances(self) -> Circumstances:
+    def circumstances(self) -> Fingerprints:
         """Those of a sync now; a scene may change the settings."""
         file = self.aside / "settings"
         return {"program": "1", "settings": file.read_text() if file.exists() else "1", "login": ""}
@@ -111,7 +111,7 @@ class Desk:
             while (token := sync.claim(BATCH)) is not None:
                 sync.normalize(token)
                 sync.process(token)
-            alone = [*sync.tried_before(100), *sync.troubles]
+            alone = [*sync.jobs_to_process_alone(100), *sync.troubles]
             for job in dict.fromkeys(alone):
                 while (trouble := sync.process_alone(job)) and (trouble.waits(at_most=1) is not None):
                     pass

@@ -426,7 +426,7 @@ def stopped(desk: Desk) -> None:
         opened.discover()
         if (token := opened.claim(2)) is not None:
             opened.process(token)
-        opened.foretell()
+        opened.update_eta()
         opened.stop("an operator asked to stop it")
         opened.finish("cancelled")
 
@@ -447,7 +447,7 @@ def host_asked(desk: Desk) -> None:
         pacing.take(Ask(_HOST, SOURCE, me, 5, False), Report(), None)
         pacing.report(_HOST, Report(answers=1, rates=[RateReport(remaining=50)]))
         dead: set[str] = set()
-        places = Pacing(ledger._store, pacing._timeline, lambda who: who not in dead and (who == "gone" or alive(who)))
+        places = Pacing(ledger._store, pacing._monotonic, lambda who: who not in dead and (who == "gone" or alive(who)))
         places.ask(_HOST, SOURCE, "gone")
         mine, _ = places.ask(_HOST, SOURCE, me)
         dead.add("gone")

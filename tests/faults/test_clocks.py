@@ -41,7 +41,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     """A source and an open sync; every invariant must hold at the end."""
     clock = Clock()
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    made = World(url, clock, Ledger.open(url, clock=clock, steady=clock.steady))
+    made = World(url, clock, Ledger.open(url, clock=clock, monotonic=clock.steady))
     made.claim()
     yield made
     assert made.ledger.check(deep=True) == []
@@ -258,4 +258,4 @@ def begin(world: World, **circumstances: str) -> int:
     world.sync = world.ledger.syncs.begin(
         world.source.id, run=None, owner="w", code_version="1", alive=lambda _: False, circumstances=circumstances
     )
-    return world.ledger.quarantine.heal(world.source.id, circumstances)
+    return world.ledger.quarantine.auto_retry(world.source.id, circumstances)

@@ -119,7 +119,7 @@ async def test_what_is_on_its_way_to_the_server_is_not_shown_after_the_end(monke
     source = SimpleNamespace(name="papers")
     progress = SimpleNamespace(share=lambda: 0.5)
     async with report.showing_progress(
-        _session(SimpleNamespace(source=source, progress=progress, foretell=lambda: None))
+        _session(SimpleNamespace(source=source, progress=progress, update_eta=lambda: None))
     ):
         await begun.wait()
     await asyncio.sleep(0.4)
@@ -152,10 +152,10 @@ async def test_the_forecast_is_told_with_the_progress_where_there_is_one() -> No
     source = SimpleNamespace(name="papers")
     told: list[Any] = [noon, None, LedgerUnavailable("locked")]
 
-    def foretell() -> Any:
+    def update_eta() -> Any:
         if isinstance(said := told.pop(0), Exception):
             raise said
         return said
 
-    opened = _session(SimpleNamespace(source=source, foretell=foretell))
+    opened = _session(SimpleNamespace(source=source, update_eta=update_eta))
     assert [await report.described(opened) for _ in range(3)] == ["papers: done about 12:05", "papers", "papers"]

@@ -131,13 +131,13 @@ def test_an_item_that_may_not_be_begun_now_is_not_said_to_be_done(
     with closing(Ledger.open(home.database_url)) as ledger:
         (job,) = ledger.queue.jobs()
     # As where it is due, and the host's pace is used up: what is not due cannot be claimed either.
-    monkeypatch.setattr(SourceSync, "tried_before", lambda *_: [job.id])
+    monkeypatch.setattr(SourceSync, "jobs_to_process_alone", lambda *_: [job.id])
     assert sync("used-up", folder, retry=retry).is_completed()
     (item,) = [task for task in window.tasks(window.run_of("used-up")["id"], 2) if task["name"].startswith("item of")]
     assert (item["state"]["name"], item["state"]["type"], item["run_count"]) == ("Retrying later", "FAILED", 1)
 
 
-@pytest.mark.parametrize("step", ["tried_before", "finish"])
+@pytest.mark.parametrize("step", ["jobs_to_process_alone", "finish"])
 def test_a_ledger_that_is_busy_between_two_steps_is_why_the_sync_ended(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -129,7 +129,7 @@ def world(request: pytest.FixtureRequest, clock: Clock) -> Iterator[World]:
     url = request.getfixturevalue("empty_postgres")
     ledger: Ledger = request.getfixturevalue("postgres_ledger")
     ledger._store._clock = clock
-    ledger._timeline.__init__(clock.steady)  # type: ignore[misc]
+    ledger._monotonic.__init__(clock.steady)  # type: ignore[misc]
     made = World(url, clock, ledger)
     yield made
     assert made.ledger.check() == []
@@ -140,6 +140,6 @@ def world(request: pytest.FixtureRequest, clock: Clock) -> Iterator[World]:
 @pytest.fixture
 def sqlite_world(sqlite_url: str, clock: Clock) -> Iterator[World]:
     """A source and an open sync, on SQLite."""
-    made = World(sqlite_url, clock, Ledger.open(sqlite_url, clock=clock, steady=clock.steady))
+    made = World(sqlite_url, clock, Ledger.open(sqlite_url, clock=clock, monotonic=clock.steady))
     yield made
     made.ledger.close()

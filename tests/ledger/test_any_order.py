@@ -71,7 +71,7 @@ class Model(RuleBasedStateMachine):
         shutil.copy2(self.template, file)
         self.clock = Clock()
         url = f"sqlite:///{file}"
-        self.world = World(url, self.clock, Ledger.open(url, clock=self.clock, steady=self.clock.steady))
+        self.world = World(url, self.clock, Ledger.open(url, clock=self.clock, monotonic=self.clock.steady))
         self.jobs: dict[int, Job] = {}
         self.items: dict[str, Thing] = {}
 

@@ -87,7 +87,7 @@ def test_any_sync_is_undone_and_done_again(sqlite_template: Path, before: list[l
     with tempfile.TemporaryDirectory() as name:
         file = shutil.copy2(sqlite_template, Path(name) / "ledger.db")
         clock = Clock()
-        world = World(f"sqlite:///{file}", clock, Ledger.open(f"sqlite:///{file}", clock=clock, steady=clock.steady))
+        world = World(f"sqlite:///{file}", clock, Ledger.open(f"sqlite:///{file}", clock=clock, monotonic=clock.steady))
         folder = Folder()
         earlier: list[tuple[int, dict[str, tuple[str, str]]]] = []
         for deeds in before:

@@ -15,15 +15,15 @@ import pytest
 
 from catchment.errors import BadInput, LoginFailed, RateLimited, SourceUnavailable
 from catchment.ledger import Ledger
-from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.jobs.queue import Queue
 from catchment.ledger.limits.pacing import Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.model import Priority
 from catchment.pacing import HostLimits, RateProfile, RateReport
+from catchment.pacing.boot_clock import ClockReading
 from catchment.pacing.metered import Answer, Ask, Metered, Report
 from catchment.pacing.rules import Rule
-from catchment.pacing.steady import Steady
 from catchment.runtime import process
 from tests.ledger.world import START, Clock, World, jobs_of, notes
 from tests.waiting import PATIENCE
@@ -41,8 +41,8 @@ class Uptime:
     def __init__(self) -> None:
         self.boot, self.seconds = "first", 1_000.0
 
-    def __call__(self) -> Steady:
-        return Steady(self.boot, int(self.seconds * 1_000_000))
+    def __call__(self) -> ClockReading:
+        return ClockReading(self.boot, int(self.seconds * 1_000_000))
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def uptime() -> Uptime:
 
 @pytest.fixture
 def pacing(world: World, uptime: Uptime) -> Pacing:
-    return Pacing(world.ledger._store, Timeline(uptime))
+    return Pacing(world.ledger._store, MonotonicClock(uptime))
 
 
 def take(pacing: Pacing, number: int = 1, limits: HostLimits = LIMITS, *, intake: bool = False) -> Answer:
@@ -68,10 +68,10 @@ def drained(pacing: Pacing, limits: HostLimits = LIMITS) -> int:
 
 
 def test_a_bucket_is_shared_and_outlives_its_processes(world: World, uptime: Uptime) -> None:
-    assert drained(Pacing(world.ledger._store, Timeline(uptime))) == 50
+    assert drained(Pacing(world.ledger._store, MonotonicClock(uptime))) == 50
     if world.url.startswith("sqlite"):
         world.reopen()
-    again = Pacing(world.ledger._store, Timeline(uptime))
+    again = Pacing(world.ledger._store, MonotonicClock(uptime))
     assert take(again) == Answer(None, pytest.approx(0.1, abs=1e-5), "rate")
     uptime.seconds += 0.5
     assert drained(again) == 5
@@ -89,7 +89,7 @@ def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) 
         "with pace.transfer(cost=40): os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     assert subprocess.run([sys.executable, "-c", code, sqlite_url], cwd=ROOT, check=False).returncode == -9
-    with closing(Ledger.open(sqlite_url, steady=lambda: Steady("after", 0))) as ledger:
+    with closing(Ledger.open(sqlite_url, monotonic=lambda: ClockReading("after", 0))) as ledger:
         # The machine has booted since, as far as this ledger knows: the time of the kill is where it goes on.
         [bucket] = ledger.pacing.buckets()
         assert bucket.left == 50
@@ -118,7 +118,7 @@ def test_time_goes_on_over_a_reboot_even_when_the_clock_was_set_before(
     take(pacing)
     uptime.boot, uptime.seconds = "second", 20.0
     clock.forward(seconds=100)
-    after = Pacing(world.ledger._store, Timeline(uptime))
+    after = Pacing(world.ledger._store, MonotonicClock(uptime))
     assert take(after).wait == pytest.approx(200, abs=2)
 
 
@@ -128,7 +128,7 @@ def test_after_a_reboot_at_least_the_time_since_it_has_passed(
     pacing.report(LIMITS, Report(rates=[RateReport(retry_after=300)]))
     uptime.boot, uptime.seconds = "second", 120.0
     clock.now -= 86_400
-    assert take(Pacing(world.ledger._store, Timeline(uptime))).wait == pytest.approx(180, abs=0.01)
+    assert take(Pacing(world.ledger._store, MonotonicClock(uptime))).wait == pytest.approx(180, abs=0.01)
 
 
 def test_one_budget_serves_all_sources_of_a_login_up_to_nine_tenths(pacing: Pacing, uptime: Uptime) -> None:
@@ -358,7 +358,7 @@ def test_the_trouble_of_one_item_says_nothing_of_the_host(pacing: Pacing, pace: 
 
 @pytest.fixture
 def throttles(world: World, uptime: Uptime) -> Throttles:
-    return Throttles(world.ledger._store, Timeline(uptime))
+    return Throttles(world.ledger._store, MonotonicClock(uptime))
 
 
 def test_a_pause_or_a_window_of_any_scope_blocks_a_source(throttles: Throttles, pacing: Pacing, clock: Clock) -> None:
@@ -399,7 +399,7 @@ def test_a_rule_bounds_the_rate_and_the_places_of_a_host(throttles: Throttles, p
 
 
 def test_quotas_bound_what_is_begun_and_what_is_at_work(world: World, throttles: Throttles, uptime: Uptime) -> None:
-    queue = Queue(world.ledger._store, Timeline(uptime))
+    queue = Queue(world.ledger._store, MonotonicClock(uptime))
     world.see(*notes(20))
     throttles.put("all", Rule(per_hour=8), "operator", "")
     throttles.put("kind:obsidian", Rule(active=5), "operator", "")

@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from catchment.ledger import Ledger
 from catchment.ledger.db import schema
-from catchment.pacing.steady import Steady
+from catchment.pacing.boot_clock import ClockReading
 from tests.ledger.mailbox import arrive
 from tests.ledger.world import Clock, World, note, notes
 from tests.normalize.conversations import corpus
@@ -32,7 +32,7 @@ GROWING = (
 @pytest.fixture
 def world(sqlite_url: str, clock: Clock) -> Iterator[World]:
     """A source and an open sync; however long the test takes, no time passes that its clock does not show."""
-    ledger = Ledger.open(sqlite_url, clock=clock, steady=lambda: Steady("boot", int(clock() * 1_000_000)))
+    ledger = Ledger.open(sqlite_url, clock=clock, monotonic=lambda: ClockReading("boot", int(clock() * 1_000_000)))
     with closing(ledger):
         yield World(sqlite_url, clock, ledger)
 
@@ -79,7 +79,7 @@ def test_what_is_asked_of_one_thing_reads_neither_a_whole_table_nor_a_whole_sour
         ledger.queue.left(world.source.id)
         ledger.library.document(ledger.library.search("copy")[0].document)
         undone = ledger.undo.undo(ended, "anna", "", lambda _: False)
-        assert undone.deeds
+        assert undone.actions
     through = {"SCAN jobs", *(f"SCAN {table.name}" for table in GROWING)}
     for statement, way in ways(world, said):
         assert not way & through, statement

@@ -23,7 +23,7 @@ def harm(world: World, *statements: str) -> None:
 
 
 def standings(world: World) -> dict[str, ItemStatus]:
-    return {item.locator: item.standing for item in world.ledger.proof.items(world.source.id)}
+    return {item.locator: item.status for item in world.ledger.proof.items(world.source.id)}
 
 
 def test_every_item_has_a_standing(world: World) -> None:

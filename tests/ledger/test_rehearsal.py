@@ -24,7 +24,7 @@ def test_a_listing_is_told_item_by_item_and_the_real_ledger_stays_as_it_was(worl
         changes = [Tombstone("n/0.md"), Tombstone("n/2.md"), big, *map(Upsert, seen)]
         scratch.intake.record(sync.id, changes, {})
         scratch.intake.settle(sync.id, root_changed=False)
-        told = {step.item: (step.deed, step.reads, step.was) for step in scratch.steps(sync.id)}
+        told = {step.item: (step.action, step.reads, step.was) for step in scratch.steps(sync.id)}
     finally:
         scratch.close()
     assert told == {

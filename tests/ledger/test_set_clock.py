@@ -29,7 +29,7 @@ def test_a_clock_that_is_set_back_keeps_no_job_waiting(world: World) -> None:
 def test_every_process_follows_a_clock_that_was_set_once(sqlite_world: World) -> None:
     world = sqlite_world
     world.see(*notes(2))
-    with closing(Ledger.open(world.url, clock=world.clock, steady=world.clock.steady)) as another:
+    with closing(Ledger.open(world.url, clock=world.clock, monotonic=world.clock.steady)) as another:
         batch = world.claim(1)
         another.queue.claim(world.source.id, 0, owner="another")
         world.clock.set(hours=-2)

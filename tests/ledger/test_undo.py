@@ -57,7 +57,7 @@ def much_happened(world: World) -> tuple[int, dict[str, str]]:
 @pytest.mark.databases
 def test_an_undo_brings_back_what_a_sync_added_changed_deleted_and_moved(world: World) -> None:
     sync_id, before = much_happened(world)
-    assert world.ledger.undo.preview(sync_id).deeds == {
+    assert world.ledger.undo.preview(sync_id).actions == {
         "moved.md": UndoAction.TAKE_OUT,
         "n/0.md": UndoAction.BRING_BACK,
         "n/1.md": UndoAction.BRING_BACK,
@@ -80,7 +80,7 @@ def test_an_undo_is_undone_by_its_own_number(world: World) -> None:
     assert number is not None
     again = undo(world, number)
     assert library(world) == after
-    assert {item.standing for item in world.ledger.proof.items(world.source.id)} == {ItemStatus.STORED}
+    assert {item.status for item in world.ledger.proof.items(world.source.id)} == {ItemStatus.STORED}
     assert again.number is not None
     undo(world, again.number)
     assert library(world) == before
@@ -120,7 +120,7 @@ def test_what_a_later_sync_changed_again_is_left_and_told(world: World) -> None:
     world.ingest(note("n/2.md", "v3", "n2"))
     next_sync(world)
     done = undo(world, sync_id)
-    assert done.deeds["n/2.md"] is UndoAction.LEFT
+    assert done.actions["n/2.md"] is UndoAction.LEFT
     assert library(world) == {**before, "n/2.md": "What 2 says in v3"}
 
 
@@ -160,7 +160,7 @@ def test_an_addition_is_taken_out_though_its_file_was_touched_since(world: World
     next_sync(world)
     undo(world, first)
     assert library(world) == {}
-    assert [item.standing for item in world.ledger.proof.items(world.source.id)] == [ItemStatus.SET_ASIDE]
+    assert [item.status for item in world.ledger.proof.items(world.source.id)] == [ItemStatus.SET_ASIDE]
 
 
 def test_places_that_were_swapped_are_swapped_back(world: World) -> None:
@@ -202,7 +202,7 @@ def test_text_that_came_back_to_what_it_said_is_kept_once(world: World) -> None:
     next_sync(world)
     with pytest.raises(NotFound):
         world.ledger.undo.preview(99)
-    assert world.ledger.undo.preview(second).deeds == {}, "it is what it was before"
+    assert world.ledger.undo.preview(second).actions == {}, "it is what it was before"
 
 
 def test_no_undo_while_a_sync_runs_and_none_of_nothing(world: World) -> None:
@@ -303,7 +303,7 @@ def test_what_is_kept_goes_in_parts_and_a_sync_of_which_some_is_gone_is_not_undo
     assert kept(world) == {sync_id}
     world.clock.set(hours=5)
     with world.ledger._store.write() as writing:
-        world.ledger._timeline.now(writing)
+        world.ledger._monotonic.now(writing)
     with pytest.raises(NotFound, match="its undo data expired"):
         world.ledger.undo.preview(sync_id)
     assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 1

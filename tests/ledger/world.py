@@ -38,7 +38,7 @@ from catchment.model import (
     Tombstone,
     Upsert,
 )
-from catchment.pacing.steady import Steady
+from catchment.pacing.boot_clock import ClockReading
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 NORMALIZER = "1"
@@ -65,9 +65,9 @@ class Clock:
         """The machine is started anew, and nobody can say how long it was off."""
         self.boot, self.up = f"after {self.boot}", 10.0
 
-    def steady(self) -> Steady:
+    def steady(self) -> ClockReading:
         """The clock that nobody can set."""
-        return Steady(self.boot, int(self.up * 1_000_000))
+        return ClockReading(self.boot, int(self.up * 1_000_000))
 
     @property
     def moment(self) -> datetime:
@@ -145,7 +145,7 @@ class World:
     def reopen(self) -> None:
         """As after a crash: nothing of the process is left but the file."""
         self.ledger.close()
-        self.ledger = Ledger.open(self.url, clock=self.clock, steady=self.clock.steady)
+        self.ledger = Ledger.open(self.url, clock=self.clock, monotonic=self.clock.steady)
 
     def record(self, *changes: Upsert | Tombstone | Skip | Failure, **marks: str | None) -> IntakeCounts:
         return self.ledger.intake.record(self.sync.id, changes, marks)

@@ -47,7 +47,7 @@ class Step:
         why: Reason for a skip, a failure or a hold.
     """
 
-    deed: PlannedAction
+    action: PlannedAction
     item: str
     container: str
     reads: bool = False
@@ -126,6 +126,6 @@ def total(found: Iterable[Step]) -> dict[PlannedAction, tuple[int, int]]:
     """Return the number of items and of bytes to read, by action."""
     sums: dict[PlannedAction, tuple[int, int]] = {}
     for step in found:
-        number, size = sums.get(step.deed, (0, 0))
-        sums[step.deed] = number + 1, size + (step.size or 0 if step.reads else 0)
-    return {deed: sums[deed] for deed in PlannedAction if deed in sums}
+        number, size = sums.get(step.action, (0, 0))
+        sums[step.action] = number + 1, size + (step.size or 0 if step.reads else 0)
+    return {action: sums[action] for action in PlannedAction if action in sums}

@@ -50,7 +50,7 @@ class Stored:
     id: int
     locator: str
     container: str
-    standing: ItemStatus
+    status: ItemStatus
     at_source: bool
     expected: str | None
     found: str | None
@@ -192,17 +192,17 @@ def _items(source_id: int) -> Select[Any]:
 
 
 def _stored(row: AnyRow) -> Stored:
-    standing = _standing(row)
+    status = _status(row)
     return Stored(
         row.id,
         row.locator,
         row.container,
-        standing,
+        status,
         row.state == "present",
         row.content_hash,
         row.hash,
         row.content_id,
-        row.version if standing in (ItemStatus.QUARANTINED, ItemStatus.SET_ASIDE) else None,
+        row.version if status in (ItemStatus.QUARANTINED, ItemStatus.SET_ASIDE) else None,
     )
 
 
@@ -212,7 +212,7 @@ def _sample(row: AnyRow) -> Sample:
     return Sample(number, item, *content)
 
 
-def _standing(row: AnyRow) -> ItemStatus:
+def _status(row: AnyRow) -> ItemStatus:
     state = None if row.job_state is None else JobState(row.job_state)
     whole = row.hash is not None and row.hash == row.content_hash
     stored = state is JobState.SUCCEEDED or (state is JobState.SKIPPED and row.reason == SkipReason.UNCHANGED)

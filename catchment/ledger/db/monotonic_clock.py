@@ -26,7 +26,7 @@ from catchment.ledger.db.schema import (
     timeline,
     turns,
 )
-from catchment.pacing.steady import Steady, steady
+from catchment.pacing.boot_clock import ClockReading, boot_clock
 
 _SECOND = 1_000_000
 _CORRECTED = _SECOND
@@ -36,10 +36,10 @@ _CORRECTED = _SECOND
 _row = select(timeline.c.boot, timeline.c.ahead, timeline.c.wall_ahead)
 
 
-class Timeline:
+class MonotonicClock:
     """The clock of one ledger. Stateless, because a transaction that writes the row may be rolled back."""
 
-    def __init__(self, clock: Callable[[], Steady] = steady) -> None:
+    def __init__(self, clock: Callable[[], ClockReading] = boot_clock) -> None:
         self._clock = clock
 
     def now(self, reading: Reading) -> int:
@@ -59,7 +59,7 @@ class Timeline:
         return reading.now + ticks - self.now(reading)
 
 
-def _begin(reading: Reading, wall_ahead: int | None, said: Steady) -> int:
+def _begin(reading: Reading, wall_ahead: int | None, said: ClockReading) -> int:
     """Return the time at the first call after a boot. `wall_ahead` is the offset of the previous boot, or None."""
     ticks, written = reading.now, _last_written(reading)
     if wall_ahead is not None:

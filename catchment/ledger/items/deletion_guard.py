@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, delete, func, insert, literal_column, sele
 from catchment.errors import NotFound
 from catchment.ledger.db.database import Reading, Store, Writing, among, from_micros
 from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
-from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, Settled
 from catchment.ledger.db.schema import DELETED, MISSING, holds, items, jobs, marks, sources, syncs
 from catchment.ledger.jobs.failures import resolve
@@ -26,9 +26,9 @@ _DELETED_AT_ONCE = 5_000
 class Deletions:
     """The guard against mass deletion, and the deletion itself."""
 
-    def __init__(self, store: Store, timeline: Timeline) -> None:
+    def __init__(self, store: Store, monotonic: MonotonicClock) -> None:
         self._store = store
-        self._timeline = timeline
+        self._monotonic = monotonic
 
     def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
         """Implement `Intake.settle`."""
@@ -52,13 +52,13 @@ class Deletions:
         """Delete the items that are still missing. Return their number."""
         return self._in_parts(gone, source_id, lambda w, ids: _delete(w, ids, source_id, actor, sync_id, reason))
 
-    def _in_parts(self, gone: Sequence[int], source_id: int, deed: Callable[[Writing, Sequence[int]], None]) -> int:
-        """Apply `deed` to the items that are still missing. Return their number. May be repeated after a kill."""
+    def _in_parts(self, gone: Sequence[int], source_id: int, action: Callable[[Writing, Sequence[int]], None]) -> int:
+        """Apply `action` to the items that are still missing. Return their number. May be repeated after a kill."""
         count = 0
         for part in in_parts(gone, _DELETED_AT_ONCE):
             with self._store.write() as writing:
                 still = _missing(writing, source_id, part)
-                deed(writing, still)
+                action(writing, still)
                 count += len(still)
             if len(part) == _DELETED_AT_ONCE:
                 self._store.let_others_write()
@@ -106,7 +106,7 @@ class Deletions:
     def purge(self, older_than: timedelta) -> int:
         """Implement `Intake.purge`."""
         with self._store.write() as writing:
-            self._timeline.now(writing)
+            self._monotonic.now(writing)
             # Times recorded while the clock was ahead: the true age is unknown, so count from now.
             ahead = literal_column(DELETED) & (items.c.gone_at > writing.now)
             writing.execute(update(items).where(ahead).values(gone_at=writing.now))

@@ -11,7 +11,7 @@ from catchment.errors import NotFound, Refused
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, from_micros, maybe_time
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, IntakeCounts, ItemRow, Settled
 from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import marks as marks_table
@@ -27,9 +27,9 @@ _MOST_FOUND = 50
 class Intake:
     """The ledger's record of the items at each source."""
 
-    def __init__(self, store: Store, timeline: Timeline) -> None:
+    def __init__(self, store: Store, monotonic: MonotonicClock) -> None:
         self._store = store
-        self._deletions = Deletions(store, timeline)
+        self._deletions = Deletions(store, monotonic)
 
     def known(self, source_id: int) -> KnownSource:
         """Return the connector's view of the records of a source."""

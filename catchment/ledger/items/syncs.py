@@ -34,7 +34,7 @@ class Syncs:
 
         Args:
             alive: Returns whether an owner is still running.
-            circumstances: Stored with the sync and with the items that it quarantines (see `Quarantine.heal`).
+            circumstances: Stored with the sync and with the items that it quarantines (see `Quarantine.auto_retry`).
 
         Raises TryAgain if another sync of the source is running.
         """

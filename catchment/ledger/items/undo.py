@@ -21,7 +21,7 @@ from catchment import __version__
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, to_json
 from catchment.ledger.db.job_states import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
-from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import formers as formers_table
 from catchment.ledger.jobs.delivery import set_hashes
@@ -52,11 +52,11 @@ class Undone:
     source: str
     sync_id: int
     number: int | None
-    deeds: Mapping[str, UndoAction]
+    actions: Mapping[str, UndoAction]
 
-    def count(self, deed: UndoAction) -> int:
+    def count(self, action: UndoAction) -> int:
         """Return the number of paths with this action."""
-        return sum(one is deed for one in self.deeds.values())
+        return sum(one is action for one in self.actions.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +65,22 @@ class _Place:
 
     before: AnyRow
     item: AnyRow | None
-    deed: UndoAction
+    action: UndoAction
 
 
 class Undo:
     """Undo of syncs."""
 
-    def __init__(self, store: Store, timeline: Timeline) -> None:
+    def __init__(self, store: Store, monotonic: MonotonicClock) -> None:
         self._store = store
-        self._timeline = timeline
+        self._monotonic = monotonic
 
     def preview(self, sync_id: int) -> Undone:
         """Return the effects of undoing a sync. Raises NotFound without before-images."""
         with self._store.read() as reading:
             source, before = _found(reading, sync_id)
             places = _places(reading, source.id, sync_id, before)
-            return Undone(source.name, sync_id, None, {place.before.path: place.deed for place in places})
+            return Undone(source.name, sync_id, None, {place.before.path: place.action for place in places})
 
     def undo(self, sync_id: int, actor: str, reason: str, alive: Callable[[str], bool]) -> Undone:
         """Undo a sync, except at paths that have changed since. Includes the preceding yielded syncs that it continued.
@@ -97,20 +97,20 @@ class Undo:
             if number is None:
                 return Undone(source.name, sync_id, None, {})
             _Undoing(writing, source.id, number, actor, reason).tell("undone")
-        deeds: dict[str, UndoAction] = {}
+        actions: dict[str, UndoAction] = {}
         for part in in_parts([row.path for row in before], _ROWS_AT_ONCE):
             with self._store.write() as writing:
                 # Some paths may have changed, or their before-images may have expired.
                 places = _places(writing, source.id, sync_id, _found(writing, sync_id, part)[1])
                 done = _Undoing(writing, source.id, number, actor, reason)
-                done.take_out([p for p in places if p.deed is UndoAction.TAKE_OUT])
-                done.put_back([p for p in places if p.deed in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
-            deeds |= {place.before.path: place.deed for place in places}
+                done.take_out([p for p in places if p.action is UndoAction.TAKE_OUT])
+                done.put_back([p for p in places if p.action in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
+            actions |= {place.before.path: place.action for place in places}
             self._store.let_others_write()
         with self._store.write() as writing:
             values = {"outcome": "completed", "ended_at": writing.now}
             writing.execute(update(syncs).where(syncs.c.id == number).values(values))
-        return Undone(source.name, sync_id, number, deeds)
+        return Undone(source.name, sync_id, number, actions)
 
     def purge(self, older_than: timedelta, most: int) -> int:
         """Delete the undo data of old syncs, and beyond `most` characters in total. Return the number of syncs.
@@ -118,7 +118,7 @@ class Undo:
         May be repeated after a kill; the affected syncs can no longer be undone.
         """
         with self._store.write() as writing:
-            self._timeline.now(writing)
+            self._monotonic.now(writing)
             before_images.clamp_future_times(writing)
         with self._store.read() as reading:
             numbers = before_images.expired_syncs(reading, older_than, most)
@@ -168,11 +168,11 @@ def _places(reading: Reading, source_id: int, sync_id: int, before: Sequence[Any
     places = []
     for row in before:
         item = now.get(row.path)
-        deed = _deed(row, item)
-        if deed is not None:
+        action = _action(row, item)
+        if action is not None:
             # If later changes were undone, the path is again as this sync left it.
-            changed = row.path in after and _deed(after[row.path], item) is not None
-            places.append(_Place(row, item, UndoAction.LEFT if changed else deed))
+            changed = row.path in after and _action(after[row.path], item) is not None
+            places.append(_Place(row, item, UndoAction.LEFT if changed else action))
     return places
 
 
@@ -242,7 +242,7 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
     return found
 
 
-def _deed(before: AnyRow, item: AnyRow | None) -> UndoAction | None:
+def _action(before: AnyRow, item: AnyRow | None) -> UndoAction | None:
     """Return the action that restores a path, or None if it matches its before-image."""
     live = _live(item)
     if before.content_id is None:

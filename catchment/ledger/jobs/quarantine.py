@@ -15,7 +15,7 @@ from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_j
 from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.ledger.db.records import Cluster, QuarantineEntry
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
-from catchment.ledger.jobs.circumstances import CHANGED, Circumstances, changed
+from catchment.ledger.jobs.auto_retry import CHANGED, Fingerprints, first_change
 from catchment.ledger.jobs.failures import resolve
 from catchment.model import FailureClass, Reason
 
@@ -65,7 +65,7 @@ class Quarantine:
                 raise _refused(writing, job_ids[0])
             return moved
 
-    def heal(self, source_id: int, now: Circumstances) -> int:
+    def auto_retry(self, source_id: int, now: Fingerprints) -> int:
         """Requeue a source's quarantined items if a condition relevant to their failure has changed. Return their number.
 
         Each item is requeued once per change. A changed login counts at most once a day, because some services rotate
@@ -79,7 +79,7 @@ class Quarantine:
         found: defaultdict[str, builtins.list[int]] = defaultdict(list)
         with self._store.read() as reading:
             for job_id, reason, then, failed_at in reading.execute(mine):
-                what = changed(Reason(reason), from_json(then), now)
+                what = first_change(Reason(reason), from_json(then), now)
                 # Failure times in the future date from before the clock was set back.
                 recent = reading.now - _LOGIN_AGAIN < failed_at <= reading.now
                 if what is not None and (what != "login" or not recent):

@@ -34,7 +34,7 @@ from catchment.ledger.db.job_states import (
     refuse,
     states,
 )
-from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
     Batch,
@@ -71,9 +71,9 @@ _KILLED = FailureInfo(
 class Queue:
     """The jobs of all sources."""
 
-    def __init__(self, store: Store, timeline: Timeline) -> None:
+    def __init__(self, store: Store, monotonic: MonotonicClock) -> None:
         self._store = store
-        self._timeline = timeline
+        self._monotonic = monotonic
 
     def claim(
         self,
@@ -99,8 +99,8 @@ class Queue:
         """
         with self._store.write() as writing:
             # Adjusts waiting times if the clock was set back.
-            self._timeline.now(writing)
-            quota = Quota(writing, self._timeline, source_id)
+            self._monotonic.now(writing)
+            quota = Quota(writing, self._monotonic, source_id)
             limit = quota.left(limit)
             token = writing.ids("token")[0]
             until = writing.now + lease // timedelta(microseconds=1)
@@ -119,7 +119,7 @@ class Queue:
             quota.spend(len(batch.jobs))
             return batch
 
-    def apart(self, source_id: int, limit: int, attempts: int) -> list[int]:
+    def to_process_alone(self, source_id: int, limit: int, attempts: int) -> list[int]:
         """Return the ready jobs to be processed separately: failed ones, then those claimed `attempts` times."""
         with self._store.read() as reading:
             failed = _ready_in(TRIED, source_id, reading.now, None)

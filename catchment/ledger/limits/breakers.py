@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select
 
 from catchment.ledger.db.database import Reading, Writing, from_micros
-from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import breakers, sources
 from catchment.pacing.breaker import REST, Breaker, Position
 
@@ -82,16 +82,16 @@ def reset(writing: Writing, key: str, actor: str) -> bool:
     return there
 
 
-def every(reading: Reading, now: int, timeline: Timeline) -> list[BreakerRow]:
+def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[BreakerRow]:
     """Return all breakers with failures, by key."""
     return [
         BreakerRow(
             key,
             one.position(now),
             one.failures,
-            from_micros(timeline.wall(one.opened, reading)) if one.opened is not None else None,
+            from_micros(monotonic.wall(one.opened, reading)) if one.opened is not None else None,
             one.locked,
-            from_micros(timeline.wall(one.opened + REST, reading))
+            from_micros(monotonic.wall(one.opened + REST, reading))
             if one.opened is not None and not one.locked
             else None,
         )

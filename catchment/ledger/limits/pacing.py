@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import insert, select, update
 
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_micros
-from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import buckets
 from catchment.ledger.limits import breakers, host_slots, throttles
 from catchment.pacing.adaptive import EVERY, Adaptive
@@ -37,9 +37,9 @@ class BucketRow:
 class Pacing:
     """Implements `catchment.pacing.metered.Meter`. `alive` returns whether a process is still running."""
 
-    def __init__(self, store: Store, timeline: Timeline, alive: Callable[[str], bool] = process.alive) -> None:
+    def __init__(self, store: Store, monotonic: MonotonicClock, alive: Callable[[str], bool] = process.alive) -> None:
         self._store = store
-        self._timeline = timeline
+        self._monotonic = monotonic
         self._alive = alive
 
     # Requests
@@ -47,7 +47,7 @@ class Pacing:
     def take(self, ask: Ask, report: Report, fill: Callable[[], float] | None) -> Answer:
         """Apply the report, then grant the requests if tokens are available. One transaction."""
         with self._store.write() as writing:
-            now = self._timeline.now(writing)
+            now = self._monotonic.now(writing)
             rule = throttles.rule_of(writing, ask.source)
             if (until := throttles.blocked_until(rule, writing.now)) is not None:
                 self._apply(writing, ask.limits, report, now)
@@ -70,7 +70,7 @@ class Pacing:
     def report(self, limits: HostLimits, report: Report) -> None:
         """Apply the report."""
         with self._store.write() as writing:
-            _save(writing, limits, *self._apply(writing, limits, report, self._timeline.now(writing)))
+            _save(writing, limits, *self._apply(writing, limits, report, self._monotonic.now(writing)))
 
     def _apply(self, writing: Writing, limits: HostLimits, report: Report, now: int) -> tuple[Bucket, Adaptive]:
         bucket, adaptive = _load(writing, limits, now)
@@ -84,9 +84,9 @@ class Pacing:
     def room(self, limits: HostLimits) -> tuple[int | None, datetime | None]:
         """Return the host's remaining requests in this hour (None: unlimited), and the end of the wait if there are none."""
         with self._store.read() as reading:
-            bucket, _ = _load(reading, limits, self._timeline.now(reading))
+            bucket, _ = _load(reading, limits, self._monotonic.now(reading))
             wait = self._bucket_wait(reading, limits)
-            left = bucket.settled(self._timeline.now(reading), 0, limits.profile.burst).budget
+            left = bucket.settled(self._monotonic.now(reading), 0, limits.profile.burst).budget
             return (0, wait[0]) if wait else (left.left if left else None, None)
 
     # Host slots
@@ -121,7 +121,7 @@ class Pacing:
     def failed(self, limits: HostLimits, source: str, *, login: bool) -> None:
         """Record a failure of the host. A refused login counts as a failure of the source only."""
         with self._store.write() as writing:
-            now = self._timeline.now(writing)
+            now = self._monotonic.now(writing)
             breakers.failed(writing, now, breakers.of_source(source), login=login)
             if login:
                 breakers.succeeded(writing, now, breakers.of_host(limits.host))
@@ -131,7 +131,7 @@ class Pacing:
     def succeeded(self, limits: HostLimits, source: str) -> None:
         """Record a successful response after failures."""
         with self._store.write() as writing:
-            now = self._timeline.now(writing)
+            now = self._monotonic.now(writing)
             for key in (breakers.of_source(source), breakers.of_host(limits.host)):
                 breakers.succeeded(writing, now, key)
 
@@ -152,7 +152,7 @@ class Pacing:
             if not found:
                 return self._bucket_wait(reading, limits)
         with self._store.write() as writing:
-            now = self._timeline.now(writing)
+            now = self._monotonic.now(writing)
             names = (source, limits.host if limits else None)
             wait, _ = breakers.ask(writing, now, names, owner, self._alive)
             if wait is None:
@@ -163,7 +163,7 @@ class Pacing:
     def breakers(self) -> list[breakers.BreakerRow]:
         """Return all circuit breakers with failures."""
         with self._store.read() as reading:
-            return breakers.every(reading, self._timeline.now(reading), self._timeline)
+            return breakers.every(reading, self._monotonic.now(reading), self._monotonic)
 
     def places(self) -> list[host_slots.SlotEntry]:
         """Return all transfers that hold or await a slot."""
@@ -173,25 +173,25 @@ class Pacing:
     def buckets(self) -> list[BucketRow]:
         """Return the buckets of all hosts requested so far."""
         with self._store.read() as reading:
-            now = self._timeline.now(reading)
+            now = self._monotonic.now(reading)
             return [self._row(reading, row, now) for row in reading.execute(select(buckets).order_by(buckets.c.key))]
 
     def _open_breakers(self, reading: Reading, source: str, limits: HostLimits | None) -> list[str]:
         mine = {breakers.of_source(source), breakers.of_host(limits.host) if limits else None}
-        rows = breakers.every(reading, self._timeline.now(reading), self._timeline)
+        rows = breakers.every(reading, self._monotonic.now(reading), self._monotonic)
         return [row.key for row in rows if row.key in mine and row.opened]
 
     def _bucket_wait(self, reading: Reading, limits: HostLimits | None) -> tuple[datetime, str] | None:
         if limits is None:
             return None
-        now = self._timeline.now(reading)
+        now = self._monotonic.now(reading)
         bucket, _ = _load(reading, limits, now)
         bucket = bucket.settled(now, 0, limits.profile.burst)
         _, grant = bucket.take(1, TOKEN, 1, limits.profile.burst)
         if grant.number or grant.of_rate or grant.until is None:
             return None
         why = "requested by the host" if bucket.not_before > now else "hourly quota of the host used up"
-        return from_micros(self._timeline.wall(grant.until, reading)), why
+        return from_micros(self._monotonic.wall(grant.until, reading)), why
 
     def _row(self, reading: Reading, row: AnyRow, now: int) -> BucketRow:
         bucket, adaptive = _of_row(row)
@@ -204,10 +204,10 @@ class Pacing:
             row.burst,
             bucket.tokens / TOKEN,
             adaptive.multiplier,
-            from_micros(self._timeline.wall(bucket.not_before, reading)) if bucket.not_before > now else None,
+            from_micros(self._monotonic.wall(bucket.not_before, reading)) if bucket.not_before > now else None,
             budget.limit if budget else None,
             budget.left if budget else None,
-            from_micros(self._timeline.wall(until, reading)) if until else None,
+            from_micros(self._monotonic.wall(until, reading)) if until else None,
         )
 
 

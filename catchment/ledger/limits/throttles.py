@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from catchment.ledger.db.database import Reading, Store, Writing, from_json, from_micros, to_json, to_micros
 from catchment.ledger.db.job_states import RUNNING
-from catchment.ledger.db.monotonic_clock import Timeline
+from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import jobs, sources, throttles
 from catchment.pacing.bucket import HOUR
 from catchment.pacing.rules import ALL, Rule, scope, strictest, windows_of
@@ -35,19 +35,19 @@ class RuleRow:
 class Throttles:
     """The operator's rules. A scope is "all", "kind:KIND" or "source:NAME"."""
 
-    def __init__(self, store: Store, timeline: Timeline) -> None:
+    def __init__(self, store: Store, monotonic: MonotonicClock) -> None:
         self._store = store
-        self._timeline = timeline
+        self._monotonic = monotonic
 
     def all(self) -> list[RuleRow]:
         """Return all rules, by scope."""
         with self._store.read() as reading:
-            now = self._timeline.now(reading)
+            now = self._monotonic.now(reading)
             rows = reading.execute(select(throttles).order_by(throttles.c.scope)).all()
             result = []
             for row in rows:
                 runs = row.hour is not None and row.hour > now
-                until = from_micros(self._timeline.wall(row.hour, reading)) if runs else None
+                until = from_micros(self._monotonic.wall(row.hour, reading)) if runs else None
                 rule, changed = Rule.of_json(from_json(row.rule)), from_micros(row.changed_at)
                 result.append(RuleRow(row.scope, rule, changed, row.began if runs else 0, until))
             return result
@@ -90,13 +90,13 @@ class Throttles:
     def next_allowed(self, source_id: int) -> datetime | None:
         """Return when the quotas permit another job of this source; None if they do now."""
         with self._store.read() as reading:
-            now = self._timeline.now(reading)
+            now = self._monotonic.now(reading)
             waits = [
                 count.hour if count.over else now + _SOON
-                for count in _counts(reading, source_id, self._timeline)
+                for count in _counts(reading, source_id, self._monotonic)
                 if count.left <= 0
             ]
-            return from_micros(self._timeline.wall(max(waits), reading)) if waits else None
+            return from_micros(self._monotonic.wall(max(waits), reading)) if waits else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ class _Count:
 class Quota:
     """The quotas of one source, enforced within the transaction that claims jobs."""
 
-    def __init__(self, writing: Writing, timeline: Timeline, source_id: int) -> None:
+    def __init__(self, writing: Writing, monotonic: MonotonicClock, source_id: int) -> None:
         self._writing = writing
-        self._counts = _counts(writing, source_id, timeline) if _any(writing) else []
+        self._counts = _counts(writing, source_id, monotonic) if _any(writing) else []
 
     def left(self, limit: int) -> int:
         """Return how many of `limit` jobs may start."""
@@ -157,8 +157,8 @@ def _rules(reading: Reading, scopes: Iterable[str]) -> dict[str, Rule]:
     return {where: Rule.of_json(from_json(rule)) for where, rule in rows}
 
 
-def _counts(reading: Reading, source_id: int, timeline: Timeline) -> list[_Count]:
-    now = timeline.now(reading)
+def _counts(reading: Reading, source_id: int, monotonic: MonotonicClock) -> list[_Count]:
+    now = monotonic.now(reading)
     source = reading.execute(select(sources.c.name, sources.c.kind).where(sources.c.id == source_id)).one()
     mine = throttles.c.scope.in_(_scopes(source.kind, source.name))
     counts = []

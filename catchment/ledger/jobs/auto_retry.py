@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from catchment.model import Reason
 
-Circumstances = Mapping[str, str]
+Fingerprints = Mapping[str, str]
 """Fingerprints of `program`, `settings` and `login`."""
 
 CHANGED = {
@@ -19,7 +19,7 @@ CHANGED = {
 _ABOUT_CONTENT = ("program", "settings")
 _ABOUT_ACCESS = ("settings", "login")
 _ANY = ("program", "settings", "login")
-MATTERS: Mapping[Reason, tuple[str, ...]] = {
+RELEVANT: Mapping[Reason, tuple[str, ...]] = {
     Reason.PARSE_ERROR: _ABOUT_CONTENT,
     Reason.RESOURCE_EXHAUSTED: _ABOUT_CONTENT,
     Reason.TIMEOUT: _ABOUT_CONTENT,
@@ -33,6 +33,6 @@ MATTERS: Mapping[Reason, tuple[str, ...]] = {
 """The changes that justify a retry, by reason of failure."""
 
 
-def changed(reason: Reason, before: Circumstances, now: Circumstances) -> str | None:
+def first_change(reason: Reason, before: Fingerprints, now: Fingerprints) -> str | None:
     """Return the first relevant fingerprint that has changed since the failure, or None."""
-    return next((what for what in MATTERS[reason] if what in before and before[what] != now.get(what)), None)
+    return next((what for what in RELEVANT[reason] if what in before and before[what] != now.get(what)), None)

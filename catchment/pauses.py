@@ -11,10 +11,10 @@ from catchment.pacing.rules import ALL, scope
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Pause:
     """Reason for a pause and its end (aware UTC); None if it lasts until an operator lifts it."""
 
-    why: str
+    reason: str
     until: datetime | None
 
 
@@ -32,67 +32,71 @@ class HostStatus:
     """Pause and quota of a host. `name` includes a hash of the login, if there is one."""
 
     name: str
-    rest: Rest | None
+    pause: Pause | None
     quota: QuotaStatus | None
 
 
-def resting(ledger: Ledger) -> dict[str, Rest]:
+def paused_sources(ledger: Ledger) -> dict[str, Pause]:
     """Return every source that a rule or its own circuit breaker currently pauses, by name."""
-    opened = _opened(ledger)
-    found = {}
+    breakers = _open_breakers(ledger)
+    pauses = {}
     for source in ledger.sources.all():
-        if (rest := opened.get(f"source:{source.name}")) is not None:
-            found[source.name] = rest
-        if (ruled := ledger.throttles.blocked(source.name)) is not None:
-            found[source.name] = Rest(ruled[1], ruled[0])
-    return found
+        if (pause := breakers.get(f"source:{source.name}")) is not None:
+            pauses[source.name] = pause
+        if (blocked := ledger.throttles.blocked(source.name)) is not None:
+            pauses[source.name] = Pause(blocked[1], blocked[0])
+    return pauses
 
 
 def rules(ledger: Ledger) -> dict[str, str]:
     """Return the combined rules of each source as text, by name. Sources without rules are omitted."""
     if not ledger.throttles.all():
         return {}
-    ruled = {source.name: ledger.throttles.of(source.name) for source in ledger.sources.all()}
-    return {name: str(rule) for name, rule in ruled.items() if rule.as_json()}
+    combined = {source.name: ledger.throttles.of(source.name) for source in ledger.sources.all()}
+    return {name: str(rule) for name, rule in combined.items() if rule.as_json()}
 
 
 def quotas(ledger: Ledger) -> dict[str, QuotaStatus]:
     """Return the hourly job quota of each source: of all applicable rules, the one with the smallest remainder."""
-    ruled = {
+    by_scope = {
         row.scope: QuotaStatus(row.rule.per_hour, max(0, row.rule.per_hour - row.begun), row.until)
         for row in ledger.throttles.all()
         if row.rule.per_hour is not None
     }
-    if not ruled:
+    if not by_scope:
         return {}
-    found = {}
+    result = {}
     for source in ledger.sources.all():
-        mine = [ruled[name] for name in (ALL, scope(kind=source.kind), scope(source=source.name)) if name in ruled]
-        if mine:
-            found[source.name] = min(mine, key=lambda quota: quota.left)
-    return found
+        applicable = [
+            by_scope[name] for name in (ALL, scope(kind=source.kind), scope(source=source.name)) if name in by_scope
+        ]
+        if applicable:
+            result[source.name] = min(applicable, key=lambda quota: quota.left)
+    return result
 
 
 def hosts(ledger: Ledger) -> list[HostStatus]:
     """Return the hosts that are paused or have an hourly quota."""
-    opened = {key.removeprefix("host:"): rest for key, rest in _opened(ledger).items() if key.startswith("host:")}
-    found = []
+    breakers = {
+        key.removeprefix("host:"): pause for key, pause in _open_breakers(ledger).items() if key.startswith("host:")
+    }
+    result = []
     for row in ledger.pacing.buckets():
-        rest = opened.pop(row.key.partition("#")[0], None)
+        pause = breakers.pop(row.key.partition("#")[0], None)
         if row.not_before is not None:
-            rest = Rest("requested by the host", row.not_before)
+            pause = Pause("requested by the host", row.not_before)
         quota = None
         if row.allowed is not None and row.left is not None:
             quota = QuotaStatus(row.allowed, row.left, row.until)
-        if rest or quota:
-            found.append(HostStatus(row.key, rest, quota))
-    return [*found, *(HostStatus(name, rest, None) for name, rest in opened.items())]
+        if pause or quota:
+            result.append(HostStatus(row.key, pause, quota))
+    return [*result, *(HostStatus(name, pause, None) for name, pause in breakers.items())]
 
 
-def _opened(ledger: Ledger) -> dict[str, Rest]:
+def _open_breakers(ledger: Ledger) -> dict[str, Pause]:
     """Return the reasons of all open circuit breakers, by key."""
     return {
-        row.key: Rest("login refused" if row.locked else "repeated failures", row.until)
+        row.key: Pause("login refused" if row.locked else "repeated failures", row.until)
         for row in ledger.pacing.breakers()
         if row.position is Position.OPEN
     }

@@ -13,7 +13,7 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.parser_pool import ParserPool
-from catchment.runtime.heartbeat import Pulse
+from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.settings import Home, Limits
 from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -21,13 +21,13 @@ from tests.waiting import until
 
 
 def test_longest_patience_of_all_open_blocks_counts() -> None:
-    pulse = Pulse(0.0)
-    assert not pulse.is_overdue(), "it has not begun"
-    with pulse.patient(60):
-        with pulse.patient(1):
-            pulse.beat()
-        assert not pulse.is_overdue()
-    assert pulse.is_overdue()
+    deadline = ProgressDeadline(0.0)
+    assert not deadline.is_overdue(), "it has not begun"
+    with deadline.allow(60):
+        with deadline.allow(1):
+            deadline.beat()
+        assert not deadline.is_overdue()
+    assert deadline.is_overdue()
 
 
 def test_leases_of_a_sync_without_progress_are_not_renewed(home: Home, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_run_that_hears_nothing_of_its_parsers_is_stuck_and_not_for_as_long_as
         for seconds in (100.0, 600.0):
             with monkeypatch.context() as later:
                 later.setattr(time, "monotonic", lambda seconds=seconds: clock() + seconds)
-                stuck[seconds] = sync._bench.pulse.is_overdue()
+                stuck[seconds] = sync._bench.deadline.is_overdue()
         return iter(())
 
     monkeypatch.setattr(ParserPool, "run", silent)

@@ -8,15 +8,15 @@ from typing import NamedTuple
 from catchment.runtime import process
 
 
-class Steady(NamedTuple):
+class ClockReading(NamedTuple):
     """A reading: the boot that it belongs to, and the microseconds since then."""
 
     boot: str
     micros: int
 
 
-def steady() -> Steady:
+def boot_clock() -> ClockReading:
     """Return the current reading. Readings of all processes since the same boot are comparable."""
     boot = process.identity().partition(":")[0]
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return Steady(boot, time.clock_gettime_ns(clock) // 1_000)
+    return ClockReading(boot, time.clock_gettime_ns(clock) // 1_000)
