@@ -90,7 +90,7 @@ class ImapSettings(SourceSettings):
                 "set exactly one of password, token and refresh_token, as in --secret password=env:VARIABLE"
             )
         if self.refresh_token and not (self.client_id and self.token_url):
-            raise ValueError("refresh_token requires client_id and token_url; see docs/imap.md")
+            raise ValueError("refresh_token requires client_id and token_url; see docs/mail.md")
         if self.token_url and not self.token_url.startswith("https://") and not _on_loopback(self.token_url):
             raise ValueError("token_url must start with https://")
         return self
