@@ -15,6 +15,7 @@ from console.library import message, vault
 
 if TYPE_CHECKING:
     from catchment.ledger import Hit, Named, Shown
+    from catchment.search.search import Results
 
 Document = Annotated[str, typer.Argument(metavar="DOCUMENT|LOCATOR", help="A document's number, or an item's path.")]
 
@@ -73,15 +74,12 @@ def search(
         found = find(
             ledger, query, datetime.now().astimezone(), limit=limit, offset=(page - 1) * limit, by_thread=threads
         )
-    for correction in found.corrections:
-        render.note(f"{correction.word} occurs nowhere; searched for {' or '.join(correction.instead)} as well")
-    if found.is_partial and found.hits:
-        render.note("no document has all the words; these have some of them")
+    show_understanding(found)
     if as_json:
         render.show_json([_hit(hit) for hit in found.hits])
         return
     for hit in found.hits:
-        _print_hit(hit)
+        show_hit(hit)
     first, last = (page - 1) * limit + 1, (page - 1) * limit + len(found.hits)
     if not found.hits:
         render.note("nothing found")
@@ -89,6 +87,14 @@ def search(
         render.note(f"{first} to {last} of {found.total} hits; the next: --page {page + 1}")
     elif page > 1:
         render.note(f"{first} to {last} of {found.total} hits")
+
+
+def show_understanding(found: Results) -> None:
+    """Say which words were corrected, and that no document has all of them."""
+    for correction in found.corrections:
+        render.note(f"{correction.word} occurs nowhere; searched for {' or '.join(correction.instead)} as well")
+    if found.is_partial and found.hits:
+        render.note("no document has all the words; these have some of them")
 
 
 def show(
@@ -197,7 +203,8 @@ def _hit(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _print_hit(hit: Hit) -> None:
+def show_hit(hit: Hit) -> None:
+    """Show one hit in three lines: its title and number, where it is, and the passage."""
     # Of a message in a mailbox, the folder says more than its number in it.
     place, is_message, _ = hit.item.partition(";UIDVALIDITY=")
     facts = [f"{hit.source}: {place}"]

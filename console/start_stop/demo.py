@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.model import JobState
 from catchment.runtime.home import Home, expanded
 from console import render, session
+from console.library.search import show_hit, show_understanding
 from console.sources import consent, source_lifecycle
 from console.sources.source_lifecycle import Timing
 
@@ -41,7 +43,14 @@ _EXAMPLES = (
     _Source("vault", "obsidian", _PROJECT / "examples" / "vault"),
     _Source("project", "local_files", _PROJECT, exclude=("/examples/vault/",)),
 )
-_SEARCHES = ("scouts quorum retire", "turbidity warranty", "味噌")
+_SEARCHES = (
+    "scouts qorum retire source:vault",
+    "wheelchairs ramps source:vault",
+    "type:mail pressure switch source:vault",
+    "tag:daily swarm source:vault",
+    "味噌 source:vault",
+)
+"""A misspelled word, other forms of words, a type, a tag, and a script without spaces."""
 
 
 def demo(
@@ -133,6 +142,7 @@ def _progress(name: str, run: RunView) -> str:
 
 
 def _show(names: Sequence[str], searches: Sequence[str]) -> None:
+    from catchment.search.search import search
     from console.start_stop.status import overview
 
     with session.reading() as ledger:
@@ -161,9 +171,10 @@ def _show(names: Sequence[str], searches: Sequence[str]) -> None:
             )
         for words in searches:
             render.say(f"\ncatchment search {words}")
-            for hit in ledger.library.search(words, limit=3):
-                render.say(f"  {render.clean(hit.title)} — {render.clean(hit.item)} ({hit.source})")
-                render.show_paragraph(hit.snippet, indent=4)
+            found = search(ledger, words, datetime.now().astimezone(), limit=2)
+            show_understanding(found)
+            for hit in found.hits:
+                show_hit(hit)
 
 
 def _show_address(server: Running) -> None:
