@@ -23,7 +23,7 @@ from deployments.server.running import Running, running, starting
 from deployments.sources.deploy import deploy
 from deployments.supervisor.supervisor import down
 from tests.prefect_tables import lay_tables
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, gone, until
 
 pytestmark = pytest.mark.server
 
@@ -82,7 +82,7 @@ def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
     below = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE) == 0
-    assert psutil.wait_procs(below, timeout=0)[1] == []
+    assert gone(*below)
     overdue = _overdue(home)
 
     start()
