@@ -1,7 +1,7 @@
 """`python -m benchmarks.presets [--quick]`: what parsers at once and the size of a batch are worth, each with each, in turn.
 
 For every pair: notes a second of a first ingest, CPU seconds and peak memory of all its processes, and how long a small source
-takes to bring in one saved note beside it. Prints a table for docs/benchmarks.md, and writes build/presets.json.
+takes to bring in one saved note beside it. Prints a table for docs/measurements.md, and writes build/presets.json.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What was seen is kept in build/hazards.json. Ends with 1 when Catchment got something wrong. `--beside` installs other
 libraries, each into an environment of its own below build/, and lets the mishaps of a folder happen to them too.
-`--write` writes docs/hazards.md from all that was seen.
+`--write` writes tests/hazards/RESULTS.md from all that was seen.
 """
 
 from __future__ import annotations
