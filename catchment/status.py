@@ -15,9 +15,9 @@ from pathlib import Path
 
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import Consent, Ledger
-from catchment.places import Places
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.worker_status import WorkerStatus
 
 _LITTLE = 5_000_000_000
 _FULL = 100_000_000
@@ -163,17 +163,19 @@ def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
     return Finding("scheduler", Verdict.OK, f"on time; next run in {_span(plan.next - now)}")
 
 
-def worker(heard: datetime | None, places: Places | None, now: datetime) -> Finding:
+def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetime) -> Finding:
     """Check that a worker is online, and report its load."""
-    if heard is None or now - heard > _SILENT:
-        said = "no worker is online" if heard is None else f"last heartbeat of the worker {_span(now - heard)} ago"
+    if last_seen is None or now - last_seen > _SILENT:
+        said = (
+            "no worker is online" if last_seen is None else f"last heartbeat of the worker {_span(now - last_seen)} ago"
+        )
         remedy = f"it restarts automatically; if this persists, see `catchment logs worker`, then: {_RESTART}"
         return Finding("worker", Verdict.FAIL, said, remedy)
-    if places is None:
+    if status is None:
         return Finding("worker", Verdict.OK, "online")
-    said = f"online; {places.running} running, {places.waiting} waiting, at most {places.limit} at once"
-    if places.limit < places.cap:
-        said += f" (reduced from {places.cap}: processor {places.cpu:.0%}, memory {places.memory:.0%} in use)"
+    said = f"online; {status.running} running, {status.waiting} waiting, at most {status.limit} at once"
+    if status.limit < status.cap:
+        said += f" (reduced from {status.cap}: processor {status.cpu:.0%}, memory {status.memory:.0%} in use)"
     return Finding("worker", Verdict.OK, said)
 
 

@@ -55,10 +55,10 @@ ROOMS = {
         "content": _BASICS | {"runtime", "contracts"},
         "ledger": _BASICS | {"runtime", "pacing"},
         "sync": _BELOW_SYNC,
-        "places": _BASICS | {"runtime"},
+        "worker_status": _BASICS | {"runtime"},
         "search": _BASICS | {"ledger"},
         "pauses": _BELOW_SYNC,
-        "status": _BELOW_SYNC | {"places"},
+        "status": _BELOW_SYNC | {"worker_status"},
     },
     "catchment.ledger": {
         "db": set(),

@@ -17,7 +17,7 @@ from console.start_stop import held
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
-    from catchment.places import Places
+    from catchment.worker_status import WorkerStatus
     from deployments.server.planned import PlannedRun
     from deployments.server.running import Running
     from deployments.watch.status import WatchState
@@ -60,12 +60,12 @@ def _show_status(as_json: bool) -> None:
         except NotFound:
             sources = []
     runs = planned.result() if planned else None
-    places = _add_activity(sources, runs or {}) if server else None
+    worker = _add_activity(sources, runs or {}) if server else None
     state = _server(server, runs is not None)
     if as_json:
-        render.show_json({"server": state, "worker": _worker(places), "sources": sources, "hosts": hosts})
+        render.show_json({"server": state, "worker": _worker(worker), "sources": sources, "hosts": hosts})
     else:
-        _print(state, places, sources, hosts)
+        _print(state, worker, sources, hosts)
 
 
 def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
@@ -74,9 +74,9 @@ def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
     return next_runs(server)
 
 
-def _add_activity(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRun]) -> Places | None:
+def _add_activity(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRun]) -> WorkerStatus | None:
     """Add the watch state and the next run to each source. Return the worker's run slots."""
-    from catchment.places import Places
+    from catchment.worker_status import WorkerStatus
     from deployments.watch import status as watch_status
 
     home = session.home()
@@ -85,7 +85,7 @@ def _add_activity(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRu
         source["watch"] = _watch(watched.get(source["name"]))
         run = planned.get(source["name"])
         source["next_run"] = run.told() if run else None
-    return Places.read(home)
+    return WorkerStatus.read(home)
 
 
 def overview(ledger: Ledger) -> list[dict[str, Any]]:
@@ -147,16 +147,16 @@ def _server(server: Running | None, answers: bool) -> dict[str, Any]:
     return {"running": server is not None, "answers": answers, "url": server.url if server else None}
 
 
-def _worker(places: Places | None) -> dict[str, Any] | None:
-    if places is None:
+def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:
+    if worker is None:
         return None
     return {
-        "running": places.running,
-        "waiting": places.waiting,
-        "limit": places.limit,
-        "cap": places.cap,
-        "cpu": places.cpu,
-        "memory": places.memory,
+        "running": worker.running,
+        "waiting": worker.waiting,
+        "limit": worker.limit,
+        "cap": worker.cap,
+        "cpu": worker.cpu,
+        "memory": worker.memory,
     }
 
 
@@ -167,7 +167,7 @@ def _watch(state: WatchState | None) -> dict[str, Any] | None:
 
 
 def _print(
-    server: Mapping[str, Any], places: Places | None, sources: list[dict[str, Any]], hosts: list[dict[str, Any]]
+    server: Mapping[str, Any], worker: WorkerStatus | None, sources: list[dict[str, Any]], hosts: list[dict[str, Any]]
 ) -> None:
     if changes := session.transition():
         render.say(f"Catchment is {changes}; check again in a minute")
@@ -179,10 +179,10 @@ def _print(
         )
     else:
         render.say("Catchment is not running; start it with `catchment up --detach`")
-    if places:
-        line = f"Worker: {places.running} running, {places.waiting} waiting, at most {places.limit} at once"
-        if places.limit < places.cap:
-            line += f" (reduced from {places.cap}: processor {places.cpu:.0%}, memory {places.memory:.0%} in use)"
+    if worker:
+        line = f"Worker: {worker.running} running, {worker.waiting} waiting, at most {worker.limit} at once"
+        if worker.limit < worker.cap:
+            line += f" (reduced from {worker.cap}: processor {worker.cpu:.0%}, memory {worker.memory:.0%} in use)"
         render.say(line)
     if not sources:
         render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")

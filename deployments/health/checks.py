@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from catchment import status
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
-from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.status import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.sync.preflight import scopes_of
+from catchment.worker_status import WorkerStatus
 from deployments.server.blocks import read_blocks_of
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
@@ -95,7 +95,7 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
             plan, heard = _plan(client, now), _heard(client)
     except TryAgain:
         return [status.server(True, False)]
-    return [status.server(True, True), status.scheduler(plan, now), status.worker(heard, Places.read(home), now)]
+    return [status.server(True, True), status.scheduler(plan, now), status.worker(heard, WorkerStatus.read(home), now)]
 
 
 def _plan(client: Client, now: datetime) -> SchedulePlan:

@@ -13,9 +13,9 @@ from typing import Any
 
 import psutil
 
-from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.status import Finding, Verdict
+from catchment.worker_status import WorkerStatus
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, starting, state_file
@@ -60,7 +60,7 @@ def _stale(home: Home) -> list[Path]:
     recorded = {
         state_file(home): running(home),
         status.report_file(home): status.read(home),
-        home.run / "worker.json": Places.read(home),
+        home.run / "worker.json": WorkerStatus.read(home),
     }
     return [path for path, state in recorded.items() if state is None and path.exists()]
 
@@ -92,7 +92,7 @@ def in_prefect(home: Home, state: Running) -> list[Finding]:
     """Whether the server counts runs without a process, or slots without a run. Raises TryAgain."""
     with api(state) as client:
         active, leaks = _active(client), _leaks(client)
-    found = [_runs(Places.read(home), active)]
+    found = [_runs(WorkerStatus.read(home), active)]
     if leaks:
         slots = "slot is" if len(leaks) == 1 else "slots are"
         problem = f"{len(leaks)} concurrency {slots} held by no run; runs that need them never start"
@@ -109,13 +109,13 @@ def release_slots(state: Running) -> None:
             client.patch(f"/v2/concurrency_limits/{leak.id}", json={"active_slots": leak.used}).raise_for_status()
 
 
-def _runs(places: Places | None, active: list[dict[str, Any]]) -> Finding:
+def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Finding:
     """Whether the worker executes every run that the server has counted as active for a minute."""
     now = datetime.now(UTC)
-    if places is not None and not places.is_current(now):
+    if worker is not None and not worker.is_current(now):
         problem = "the worker cannot record which runs it executes, so dead runs are not detected"
         return Finding("runs", Verdict.WARN, problem, "make room on the disk of the home folder")
-    executing = places.runs if places is not None else ()
+    executing = worker.runs if worker is not None else ()
     lost = Counter(
         run["state_name"]
         for run in active

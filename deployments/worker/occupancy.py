@@ -22,9 +22,9 @@ from prefect.client.schemas.objects import FlowRun, StateType, WorkPool
 from prefect.client.schemas.responses import WorkerFlowRunResponse
 from prefect.exceptions import ObjectNotFound
 
-from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
+from catchment.worker_status import WorkerStatus
 from deployments.runs.profile import Profile, profile
 from deployments.worker.admission import Limit, MachineReading, WaitingRun, admit
 from deployments.worker.machine import RUNS_AT_ONCE, Gauge
@@ -38,7 +38,7 @@ _SUSPECTS = "suspects"
 
 
 class Occupancy:
-    """The run slots of one worker. `home`: where to write the status file (`catchment.places`); None writes none.
+    """The run slots of one worker. `home`: where to write the status file (`catchment.worker_status`); None writes none.
 
     `most` is what the worker was started with; else the limit of its pool counts, else `RUNS_AT_ONCE`. Runs of sources for
     which `is_suspect` start one at a time.
@@ -62,7 +62,7 @@ class Occupancy:
         self._live: frozenset[str] = frozenset()
         self._runner: str | None = None
         self._waiting = 0
-        self._told: Places | None = None
+        self._told: WorkerStatus | None = None
 
     async def choose(
         self,
@@ -138,7 +138,7 @@ class Occupancy:
     def _tell(self) -> None:
         if self._home is None:
             return
-        places = Places(
+        status = WorkerStatus(
             self._worker,
             datetime.now(UTC),
             self._limit.now,
@@ -149,11 +149,11 @@ class Occupancy:
             self._runner,
             tuple(sorted(self._live)),
         )
-        if self._told is None or _differ(places, self._told):
+        if self._told is None or _differ(status, self._told):
             # The disk may be full; the next reading, two seconds later, tries again.
             with suppress(OSError):
-                places.write(self._home)
-                self._told = places
+                status.write(self._home)
+                self._told = status
 
 
 def source_of(run: FlowRun) -> str | None:
@@ -188,6 +188,6 @@ def _defaults(pool: WorkPool) -> dict[str, Any]:
     return {name: field["default"] for name, field in declared.items() if field.get("default") is not None}
 
 
-def _differ(now: Places, told: Places) -> bool:
+def _differ(now: WorkerStatus, told: WorkerStatus) -> bool:
     is_old = (now.at - told.at).total_seconds() > _TELL_SECONDS
     return is_old or replace(now, at=told.at, cpu=told.cpu, memory=told.memory) != told

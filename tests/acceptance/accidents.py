@@ -14,9 +14,9 @@ import psutil
 
 from catchment.ledger import Ledger
 from catchment.model import JobState
-from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity, pid_of
+from catchment.worker_status import WorkerStatus
 from deployments.supervisor.processes import descendants
 from tests.acceptance.person import PROJECT, Person
 from tests.waiting import until
@@ -53,7 +53,7 @@ def executing(person: Person, name: str) -> list[psutil.Process]:
     """The runner that executes the run of a source, and the processes below it."""
     (run,) = [run for run in person.runs_of(name) if run["state_type"] == "RUNNING"]
     home = Home(person.home)
-    places = until(lambda: Places.read(home), lambda found: found is not None and run["id"] in found.runs)
+    places = until(lambda: WorkerStatus.read(home), lambda found: found is not None and run["id"] in found.runs)
     assert places is not None and places.runner is not None
     runner = psutil.Process(pid_of(places.runner))
     return [runner, *descendants(runner.pid)]

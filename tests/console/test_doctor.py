@@ -16,10 +16,10 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.model import Item, Priority, Upsert
-from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 from catchment.status import Finding, Verdict
+from catchment.worker_status import WorkerStatus
 from deployments.health import doctor, leftovers, machine
 from deployments.server.running import Running, record, running
 from deployments.sources.sources_file import SourcesFile
@@ -171,7 +171,7 @@ def test_a_port_that_another_program_took_is_told(home: Home, tmp_path: Path) ->
 
 def test_files_of_dead_processes_are_found_and_removed(cli: Cli, home: Home) -> None:
     record(home, Running(1, 1, datetime.now(UTC), 1, 1, ""))
-    Places(DEAD, datetime.now(UTC), 1, 1, 0, 0, 0).write(home)
+    WorkerStatus(DEAD, datetime.now(UTC), 1, 1, 0, 0, 0).write(home)
     status.report_file(home).write_text('{"watcher": "00000000:1:1", "sources": {}}')
     found = leftovers.files(home)
     assert (found.verdict, found.remedy) == (WARN, "catchment doctor --mend")
@@ -186,7 +186,7 @@ def test_files_of_dead_processes_are_found_and_removed(cli: Cli, home: Home) -> 
 
 
 def test_files_of_living_processes_stay(home: Home) -> None:
-    Places(identity(), datetime.now(UTC), 1, 1, 0, 0, 0).write(home)
+    WorkerStatus(identity(), datetime.now(UTC), 1, 1, 0, 0, 0).write(home)
     doctor.mend(home)
     assert (home.run / "worker.json").exists()
 
@@ -233,7 +233,7 @@ def test_a_run_is_not_called_dead_because_the_status_file_is_old(
     server.answers["/flow_runs/filter"] = [live]
     written = datetime.now(UTC) - timedelta(seconds=seconds)
     runs = (live["id"],) if verdict == "ok" else ()
-    Places(identity(), written, 1, 1, 0, 0, 0, identity(), runs).write(Home(filled))
+    WorkerStatus(identity(), written, 1, 1, 0, 0, 0, identity(), runs).write(Home(filled))
 
     assert told("runs", cli("doctor", "--json"))["verdict"] == verdict
 

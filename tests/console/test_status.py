@@ -16,9 +16,9 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.pacing import HostLimits
 from catchment.pacing.metered import Ask, Report
-from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
+from catchment.worker_status import WorkerStatus
 from console.render import clock
 from deployments.server.running import Running, record, supervisor_lock
 from deployments.watch import status
@@ -68,7 +68,7 @@ def test_status_says_how_a_source_is_watched(cli: Cli, server: Standin, filled: 
 
 
 def test_status_says_how_many_runs_the_worker_lets_live(cli: Cli, server: Standin, filled: Path) -> None:
-    Places(identity(), datetime.now(UTC), 1, 4, 0.91, 0.4, 3, runs=("run",)).write(Home(filled))
+    WorkerStatus(identity(), datetime.now(UTC), 1, 4, 0.91, 0.4, 3, runs=("run",)).write(Home(filled))
     assert cli("status", "--json").json["worker"] == {
         "running": 1,
         "waiting": 3,

@@ -12,9 +12,9 @@ import pytest
 from catchment import status
 from catchment.errors import LoginFailed, SourceUnavailable
 from catchment.ledger import Ledger
-from catchment.places import Places
 from catchment.runtime.home import Home
 from catchment.status import Finding, LastCheck, SchedulePlan, SourceHealth, Verdict
+from catchment.worker_status import WorkerStatus
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
@@ -95,7 +95,7 @@ def test_a_worker_that_is_silent_for_90_seconds_fails(heard: datetime | None, ve
 
 
 def test_the_worker_tells_how_many_runs_it_lets_live() -> None:
-    fewer = Places("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, waiting=2, runs=("run",))
+    fewer = WorkerStatus("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, waiting=2, runs=("run",))
     said = "online; 1 running, 2 waiting, at most 1 at once (reduced from 4: processor 90%, memory 50% in use)"
     assert status.worker(NOW, fewer, NOW).said == said
 

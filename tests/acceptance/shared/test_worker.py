@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from catchment.places import Places
 from catchment.runtime.home import Home
+from catchment.worker_status import WorkerStatus
 from deployments.server.client import api
 from deployments.worker.admission import HOT_CPU
 from tests.acceptance import document
@@ -54,7 +54,7 @@ def test_a_busy_machine_has_fewer_runs_at_once_and_they_still_run(person: Person
     with _busy_machine():
         # The limit may be low since before; it is this that is to be seen, and told.
         until(
-            lambda: Places.read(Home(person.home)),
+            lambda: WorkerStatus.read(Home(person.home)),
             lambda said: said is not None and said.cpu > HOT_CPU and 1 <= said.limit < said.cap,
         )
         done = person.sync("beside")

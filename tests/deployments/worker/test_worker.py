@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from catchment.places import Places
 from catchment.runtime.process import pid_of
+from catchment.worker_status import WorkerStatus
 from deployments.server.environment import POOL
 from tests.deployments.worker.conftest import Pool
 from tests.waiting import PATIENCE, gone, until
@@ -31,18 +31,18 @@ def lasting(pool: Pool, mark: str = "") -> str:
 
 def runner_of(pool: Pool) -> psutil.Process:
     """The runner process of a pool's worker, which executes at least one run."""
-    places = until(lambda: (found := Places.read(pool.home)) and found.runner and found)
+    places = until(lambda: (found := WorkerStatus.read(pool.home)) and found.runner and found)
     assert places.runner is not None
     return psutil.Process(pid_of(places.runner))
 
 
 def _places(pool: Pool, figure: str) -> int | None:
-    places = Places.read(pool.home)
+    places = WorkerStatus.read(pool.home)
     return None if places is None else int(getattr(places, figure))
 
 
 def _live(pool: Pool) -> set[str]:
-    places = Places.read(pool.home)
+    places = WorkerStatus.read(pool.home)
     return set() if places is None else set(places.runs)
 
 

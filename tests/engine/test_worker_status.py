@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from catchment.places import Places
 from catchment.runtime.process import identity
 from catchment.settings import Home
+from catchment.worker_status import WorkerStatus
 
 
-def _places(worker: str) -> Places:
-    return Places(worker, datetime(2026, 1, 1, tzinfo=UTC), limit=1, cap=2, cpu=0.5, memory=0.25, waiting=3)
+def _places(worker: str) -> WorkerStatus:
+    return WorkerStatus(worker, datetime(2026, 1, 1, tzinfo=UTC), limit=1, cap=2, cpu=0.5, memory=0.25, waiting=3)
 
 
 def test_what_the_worker_said_last_is_read_again(home: Home) -> None:
@@ -24,21 +24,21 @@ def test_what_the_worker_said_last_is_read_again(home: Home) -> None:
 
     said.write(home)
 
-    assert Places.read(home) == said
+    assert WorkerStatus.read(home) == said
     files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in home.run.iterdir()}
     assert files == {"worker.json": 0o600}
 
 
 def test_nothing_is_known_where_no_worker_lives(home: Home) -> None:
-    assert Places.read(home) is None
+    assert WorkerStatus.read(home) is None
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as worker:
         _places(identity(worker.pid)).write(home)
-        assert Places.read(home) is not None
-    assert Places.read(home) is None
+        assert WorkerStatus.read(home) is not None
+    assert WorkerStatus.read(home) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"worker": 1, "at": "now"}', '{"at": "2026-01-01T00:00:00+00:00"}'])
 def test_a_file_that_is_damaged_tells_nothing(home: Home, text: str) -> None:
     (home.run / "worker.json").write_text(text)
 
-    assert Places.read(home) is None
+    assert WorkerStatus.read(home) is None

@@ -18,7 +18,7 @@ _STALE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class WorkerStatus:
     """The worker's latest report.
 
     Attributes:
@@ -51,28 +51,28 @@ class Places:
         return abs(now - self.at) < _STALE
 
     @classmethod
-    def read(cls, home: Home) -> Places | None:
+    def read(cls, home: Home) -> WorkerStatus | None:
         """Return the latest report, or None if no worker is alive. Takes 0.1 ms."""
         try:
-            fields = json.loads(_file(home).read_bytes())
-            places = cls(**{**fields, "at": datetime.fromisoformat(fields["at"]), "runs": tuple(fields["runs"])})
-            return places if alive(places.worker) else None
+            fields = json.loads(_path(home).read_bytes())
+            status = cls(**{**fields, "at": datetime.fromisoformat(fields["at"]), "runs": tuple(fields["runs"])})
+            return status if alive(status.worker) else None
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             # Written by another version, or truncated by a power cut.
             return None
 
     def write(self, home: Home) -> None:
         """Replace the report atomically. Not flushed to disk."""
-        path = _file(home)
-        new = path.with_suffix(".new")
-        with open(new, "w", encoding="utf-8", opener=_for_the_owner) as file:
+        path = _path(home)
+        temporary = path.with_suffix(".new")
+        with open(temporary, "w", encoding="utf-8", opener=_private) as file:
             json.dump(asdict(self) | {"at": self.at.astimezone(UTC).isoformat()}, file)
-        new.replace(path)
+        temporary.replace(path)
 
 
-def _file(home: Home) -> Path:
+def _path(home: Home) -> Path:
     return home.run / "worker.json"
 
 
-def _for_the_owner(path: str, flags: int) -> int:
+def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
