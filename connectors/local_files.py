@@ -108,8 +108,7 @@ class LocalFiles:
         return self._tree.changes(known, deep=deep)
 
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
-        """Compare the given paths; the whole tree if links are followed, because a change may then appear at other
-        paths."""
+        """Compare the given paths; all files if links are followed, because changes may then appear elsewhere."""
         return self.changes(known) if self._tree.follow_links else self._tree.changes_at(known, paths)
 
     def fetch(self, item: Item) -> RawContent:

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from connectors.folders import patterns
 from connectors.folders.patterns import Patterns
 
-_LARGEST_IGNORE_FILE = 200_000
-_MOST_LINES = 5_000
+_MAX_BYTES = 200_000
+_MAX_LINES = 5_000
 """An ignore file of this many patterns takes 0.3 s to compile and 20 µs for each path that is matched."""
-_LONGEST_LINE = 4_096
+_MAX_LINE_LENGTH = 4_096
 """The longest path on Linux. A pattern of 200 000 characters takes up to 3 s to compile."""
 _TOO_LARGE = (
-    f"file too large: more than {_MOST_LINES:,} lines, {_LARGEST_IGNORE_FILE // 1_000} kB, "
-    f"or {_LONGEST_LINE:,} characters in a line"
+    f"file too large: more than {_MAX_LINES:,} lines, {_MAX_BYTES // 1_000} kB, "
+    f"or {_MAX_LINE_LENGTH:,} characters in a line"
 )
 # Git's own data is never content, even if hidden files are included.
 _NEVER = frozenset({".git"})
@@ -143,10 +143,10 @@ def _text(path: str) -> str | None:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             return None
-        if found.st_size > _LARGEST_IGNORE_FILE:
+        if found.st_size > _MAX_BYTES:
             raise OSError(errno.EFBIG, _TOO_LARGE)
-        text = os.read(handle, _LARGEST_IGNORE_FILE).decode("utf-8-sig", "surrogateescape")
-        if text.count("\n") > _MOST_LINES or max(map(len, text.split("\n"))) > _LONGEST_LINE:
+        text = os.read(handle, _MAX_BYTES).decode("utf-8-sig", "surrogateescape")
+        if text.count("\n") > _MAX_LINES or max(map(len, text.split("\n"))) > _MAX_LINE_LENGTH:
             raise OSError(errno.EFBIG, _TOO_LARGE)
         return text
     except OSError as error:

@@ -183,7 +183,6 @@ class Lister:
             return None
 
     def _is_followed(self, folder: str, path: str) -> bool:
-        """Return whether to follow a link to a folder: not to a folder above it, and not where another link already
-        led."""
+        """Return whether to follow a link: not to a folder above it, and not where another link already led."""
         real = os.path.realpath(path)
         return not Path(os.path.realpath(folder)).is_relative_to(real) and self._followed.setdefault(real, path) == path

@@ -120,10 +120,7 @@ class GitHub:
     # ── listings ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _select(self, known: Known) -> FoundRepositories:
-        """Return the selected repositories and what the host reports about them.
-
-        With git alone, only their names are known.
-        """
+        """Return the selected repositories with the host's facts about them. With git alone, only names are known."""
         if self._api.is_needed:
             return self._api.find(known.marks())
         if self._settings.clone is not None:

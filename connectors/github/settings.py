@@ -63,8 +63,10 @@ class GitHubSettings(SourceSettings):
 
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:
-        """Return the settings for `owner/repo`, `owner/*`, several of them with commas, a URL, or the path of a local
-        clone."""
+        """Return the settings for a location: repositories, a URL, or the path of a local clone.
+
+        Repositories are `owner/repo` or `owner/*`, separated by commas.
+        """
         path = expanded(Path(location))
         if location.startswith(("/", ".", "~")) or (path.is_dir() and not _are_names(location)):
             if not path.is_dir():

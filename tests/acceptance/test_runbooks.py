@@ -252,7 +252,7 @@ def asked_too_much(desk: Desk) -> Iterator[Desk]:
         desk.person("sources", "add", *where, "--name", "hub", "--secret", f"token=file:{secret}").ok()
         desk.person.sync("hub")
         repo.open("Later", "Moss grows on it.")
-        proxy.harm = lambda exchange: exchange.say(403, {"message": "secondary rate limit"}, Retry_After="3600")
+        proxy.harm = lambda exchange: exchange.respond(403, {"message": "secondary rate limit"}, Retry_After="3600")
         desk.person("sync", "hub", "--wait").ok()
         yield desk
         desk.person("throttle", "clear", "hub").ok()

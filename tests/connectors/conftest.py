@@ -79,12 +79,12 @@ def unprivileged() -> Callable[[], AbstractContextManager[None]]:
 
     @contextmanager
     def act() -> Iterator[None]:
-        mine = os.geteuid()
-        if mine == 0:
+        user = os.geteuid()
+        if user == 0:
             os.seteuid(NOBODY)
         try:
             yield
         finally:
-            os.seteuid(mine)
+            os.seteuid(user)
 
     return act

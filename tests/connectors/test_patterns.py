@@ -178,9 +178,9 @@ class Compared:
 
     def differences(self) -> list[tuple[str, str, str]]:
         """Return ignore file, path and git's result wherever ours differs."""
-        asked = "\0".join(self._results).encode()
+        input_data = "\0".join(self._results).encode()
         command = ["git", "-C", self._root, "-c", "core.excludesFile=", "check-ignore", "--no-index", "--stdin", "-z"]
-        answer = subprocess.run(command, input=asked, capture_output=True, check=False)
+        answer = subprocess.run(command, input=input_data, capture_output=True, check=False)
         assert answer.returncode in (0, 1), answer.stderr
         ignored = set(os.fsdecode(answer.stdout).split("\0")) - {""}
         return [

@@ -223,7 +223,7 @@ def too_fast_again_and_again(host: Host) -> Verdict:
     def storm(exchange: Exchange) -> None:
         if left[0]:
             left[0] -= 1
-            exchange.say(403, _TOO_FAST, Retry_After="1")
+            exchange.respond(403, _TOO_FAST, Retry_After="1")
 
     with host.harm(storm):
         verdict = Verdict()
@@ -247,7 +247,7 @@ def answers_are_cut(host: Host) -> Verdict:
 
 def a_login_page_stands_between(host: Host) -> Verdict:
     said = host.said("cafe")
-    with host.harm(lambda exchange: exchange.say(200, b"<html>Welcome to the cafe; please log in</html>")):
+    with host.harm(lambda exchange: exchange.respond(200, b"<html>Welcome to the cafe; please log in</html>")):
         code = said.sync()
         verdict = said.seen()
     verdict.expect(code != 0, "the sync did not fail")

@@ -34,9 +34,9 @@ from connectors.loopback import is_loopback
 PAGE = 100
 """Entries per page, the API's maximum."""
 _CONNECT_SECONDS = 20.0
-_ANSWER_SECONDS = 120.0
+_RESPONSE_SECONDS = 120.0
 """Time limit of a whole response; a slow trickle would otherwise occupy the host slot forever."""
-_LONGEST = 64_000_000
+_MAX_RESPONSE_BYTES = 64_000_000
 """Size limit of a response in bytes: a hundred comments of maximum length, with every character escaped."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Accepted content encodings. Nested compression could expand a thousandfold again."""
@@ -209,15 +209,15 @@ def body_of(host: str, response: httpx.Response) -> bytes:
 
     Raises an error for oversized ones, before reading if the length is announced.
     """
-    ends = time.monotonic() + _ANSWER_SECONDS
+    ends = time.monotonic() + _RESPONSE_SECONDS
     if response.headers.get("content-encoding", "").strip().lower() not in _ENCODINGS:
         raise malformed_response(host)
     length = response.headers.get("content-length", "")
     body = bytearray()
-    if not (length.isdecimal() and len(length) < 20 and int(length) > _LONGEST):
+    if not (length.isdecimal() and len(length) < 20 and int(length) > _MAX_RESPONSE_BYTES):
         for part in response.iter_bytes():
             body += part
-            if len(body) > _LONGEST:
+            if len(body) > _MAX_RESPONSE_BYTES:
                 break
             if time.monotonic() > ends:
                 raise SourceUnavailable(
@@ -225,7 +225,7 @@ def body_of(host: str, response: httpx.Response) -> bytes:
                 )
         else:
             return bytes(body)
-    raise OversizedResponse(f"{host}: response exceeds {_LONGEST} bytes; check for a proxy in between")
+    raise OversizedResponse(f"{host}: response exceeds {_MAX_RESPONSE_BYTES} bytes; check for a proxy in between")
 
 
 @lru_cache(maxsize=1)

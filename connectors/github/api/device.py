@@ -19,8 +19,8 @@ from connectors.github.api.errors import connection_error, malformed_response
 
 _SECONDS = 20.0
 _INTERVAL = 5
-_SHORTEST = 1.0
-_LONGEST_WAIT = 1_800
+_MIN_INTERVAL = 1.0
+_MAX_WAIT_SECONDS = 1_800
 _GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _REFUSALS = {
     "access_denied": "refused in the browser; start again if that was a mistake",
@@ -71,7 +71,7 @@ def begin(address: str, client: str, scope: str) -> DeviceCode:
 def wait(address: str, client: str, code: DeviceCode, sleep: Callable[[float], None] = time.sleep) -> DeviceToken:
     """Poll for the token until the user has agreed. Raises LoginFailed if that does not happen."""
     form = {"client_id": client, "device_code": code.device, "grant_type": _GRANT}
-    interval, left = max(code.interval, _SHORTEST), min(code.seconds, _LONGEST_WAIT)
+    interval, left = max(code.interval, _MIN_INTERVAL), min(code.seconds, _MAX_WAIT_SECONDS)
     while left > 0:
         sleep(interval)
         left -= interval

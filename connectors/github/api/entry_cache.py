@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from connectors.github.api.render import Entry
 
-_MOST_BYTES = 32_000_000
+_MAX_BYTES = 32_000_000
 _OVERHEAD = 1_000
 
 
@@ -26,7 +26,7 @@ class EntryCache:
                 self._drop(entry.item.locator)
                 self._entries[entry.item.locator] = entry
                 self._bytes += _size(entry)
-            while self._bytes > _MOST_BYTES:
+            while self._bytes > _MAX_BYTES:
                 self._drop(next(iter(self._entries)))
 
     def pop(self, locator: str) -> Entry | None:

@@ -32,7 +32,7 @@ from connectors.github.api.feed import Feed, FeedMark, Page
 from connectors.github.api.render import Entry, EntryKind, EntryRef, parse_locator
 
 _CLOSED = "closed"
-_CONFIRMED_AT_MOST = 20
+_MAX_CONFIRMED = 20
 """Missing entries that are confirmed one by one. With more, the guard against mass deletion decides."""
 _WORTH_A_PAGE = 3
 
@@ -126,7 +126,7 @@ class Threads:
         if feed.listed is None:
             return
         missing = sorted(known_entries.of(feed.kind).keys() - feed.listed)
-        if not feed.is_single_page and len(missing) <= _CONFIRMED_AT_MOST:
+        if not feed.is_single_page and len(missing) <= _MAX_CONFIRMED:
             missing = [locator for locator in missing if self._is_deleted(feed, known_entries.items[locator], locator)]
         yield from map(Tombstone, missing)
 

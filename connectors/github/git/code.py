@@ -176,8 +176,7 @@ class Code:
         yield from self._removed_branches(known, heads)
 
     def _since(self, before: str, commit: str) -> list[Difference] | None:
-        """Return the differences since an earlier commit; None if it is missing here, or if every file may have
-        changed."""
+        """Return the differences since an earlier commit; None if it is missing, or if all files may have changed."""
         if not self._copy.objects.has(before):
             return None
         found = self._copy.objects.differences(before, commit)

@@ -13,7 +13,7 @@ from connectors.folders.file import to_path
 from connectors.folders.patterns import Patterns
 from connectors.github.git.git import Objects, TreeEntry
 
-_LARGEST_ATTRIBUTES = 100_000
+_MAX_ATTRIBUTES_BYTES = 100_000
 _WORDS = re.compile(r"[^ \t\r]+")
 _GENERATED = (
     "*.min.js *.min.css *.bundle.js *.js.map *.css.map *.pb.go *_pb2.py *_pb2_grpc.py *.pb.cc *.pb.h *.g.dart *.designer.cs "
@@ -97,7 +97,7 @@ class Attributes:
     def _folder_attributes(self, folder: str) -> dict[str, Patterns]:
         if folder not in self._folders:
             file_path = to_path(f"{folder}/.gitattributes" if folder else ".gitattributes")
-            data = self._objects.read(f"{self._commit}:{file_path}", _LARGEST_ATTRIBUTES)
+            data = self._objects.read(f"{self._commit}:{file_path}", _MAX_ATTRIBUTES_BYTES)
             self._folders[folder] = _specs(data.decode("utf-8", "surrogateescape")) if data else {}
         return self._folders[folder]
 

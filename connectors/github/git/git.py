@@ -55,12 +55,12 @@ _TIDY_SECONDS = 3_600.0
 _END_SECONDS = 5.0
 """Wait for a killed process. A process blocked by an unresponsive disk remains until the disk responds."""
 
-MOST_FILES = 1_000_000
+MAX_FILES = 1_000_000
 """No repository in real use has as many; a malicious one of a few kilobytes can claim to."""
 _CHUNK = 1 << 16
 _COMMIT = re.compile(rb"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 _SHORT = 40
-_LONGEST_COMMAND = 250_000
+_MAX_COMMAND_BYTES = 250_000
 """Bytes of paths in a command line. Linux allows 2 MB in total, macOS 1 MB."""
 _CONFIG = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n"
 _SHA256_CONFIG = "[extensions]\n\tobjectFormat = sha256\n"
@@ -105,8 +105,7 @@ class TreeEntry(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A file that differs between two commits: `was` is its previous path if that is gone, `entry` the file now at the
-    new path.
+    """A file that differs between two commits: `was` is its previous path if that is gone, `entry` the current file.
 
     `lost` is the content hash of a deleted file.
     """
@@ -117,7 +116,7 @@ class Difference(NamedTuple):
 
 
 def object_store(directory: Path, seconds: float = SECONDS) -> Path:
-    """Return the object store of a repository, which linked work trees share. Raises as `commit_of` does."""
+    """Return the object store of a repository, which linked work trees share. Raises as `resolve_commit` does."""
     return Path(
         os.fsdecode(
             _query(directory, seconds, "rev-parse", "--path-format=absolute", "--git-path", "objects").rstrip(b"\n")
@@ -196,14 +195,14 @@ class Objects:
             for diff in found
         ]
 
-    def read(self, name: str, most: int, kind: bytes = b"blob") -> bytes | None:
-        """Return the content of an object; None if it is missing, of another type, or larger than `most` bytes."""
+    def read(self, name: str, max_bytes: int, kind: bytes = b"blob") -> bytes | None:
+        """Return the content of an object; None if it is missing, of another type, or larger than `max_bytes`."""
         with self._lock:
             if self._reader is None:
                 self._prepare(name)
                 self._reader = _Reader(_start((*COMMAND, "cat-file", "--batch"), self._environment), self._seconds)
             try:
-                return self._reader.read(os.fsencode(name), most, kind)
+                return self._reader.read(os.fsencode(name), max_bytes, kind)
             except Stalled:
                 self._end_reader()
                 raise
@@ -239,7 +238,7 @@ class Objects:
         excluded = [
             f":(exclude,literal){to_path(diff.entry.path if diff.entry else diff.was or '')}" for diff in missing
         ]
-        if not missing or sum(map(len, excluded)) > _LONGEST_COMMAND:
+        if not missing or sum(map(len, excluded)) > _MAX_COMMAND_BYTES:
             return exact
         try:
             return [*self._differences(old, new, "-M", "-l2000", paths=excluded), *missing]
@@ -333,7 +332,7 @@ class _Reader:
         # End git when a connector is garbage-collected without `close`.
         self.close = weakref.finalize(self, _end, process)
 
-    def read(self, name: bytes, most: int, kind: bytes) -> bytes | None:
+    def read(self, name: bytes, max_bytes: int, kind: bytes) -> bytes | None:
         """Return an object as `Objects.read` does. Raises Damaged or OSError if git has ended."""
         if b"\n" in name:
             return None
@@ -342,7 +341,7 @@ class _Reader:
         head = self._output.line().rsplit(maxsplit=2)
         if len(head) == 3 and head[2].isdigit():
             size = int(head[2])
-            fits = size <= most
+            fits = size <= max_bytes
             data = self._output.exactly(size) if fits else self._skip(size)
             self._output.exactly(1)
             return data if fits and head[1] == kind else None
@@ -361,9 +360,9 @@ def _split(output: _Output) -> Iterator[bytes]:
     while piece := output.piece():
         *records, rest = (rest + piece).split(b"\0")
         count += len(records)
-        if count > MOST_FILES:
+        if count > MAX_FILES:
             raise SourceUnavailable(
-                f"repository: more than {MOST_FILES} files, nothing was changed; remove it from the source"
+                f"repository: more than {MAX_FILES} files, nothing was changed; remove it from the source"
             )
         yield from records
     if rest:

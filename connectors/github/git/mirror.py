@@ -14,7 +14,7 @@ from catchment.errors import SourceUnavailable
 from connectors.github.git.git import SECONDS, Damaged, Objects, Stalled, collect_garbage, create_empty, resolve_commit
 from connectors.github.git.remote import Remote
 
-MOST_PACKS = 20
+MAX_PACKS = 20
 """With more packs, they are merged into one."""
 _LEFTOVERS = ("*.lock", "objects/pack/tmp_*", "objects/*/tmp_obj_*", "gc.pid")
 
@@ -47,7 +47,7 @@ class Mirror:
 
     def is_complete(self) -> bool:
         """Return whether a copy exists and no data is known to be missing."""
-        return (self._folder / "HEAD").exists() and not self._distrusted.exists()
+        return (self._folder / "HEAD").exists() and not self._damage_marker.exists()
 
     def check(self) -> None:
         """Do nothing: the next listing fetches missing data."""
@@ -56,14 +56,14 @@ class Mirror:
         """Mark the copy as damaged, so that the next listing replaces it."""
         # Without the folder there is no copy.
         with suppress(FileNotFoundError):
-            self._distrusted.touch()
+            self._damage_marker.touch()
 
     def close(self) -> None:
         """End the git process that reads objects."""
         self.objects.close()
 
     @property
-    def _distrusted(self) -> Path:
+    def _damage_marker(self) -> Path:
         return self._folder.with_suffix(".distrusted")
 
     def _is_current(self, ref: str, commit: str) -> bool:
@@ -91,12 +91,12 @@ class Mirror:
             raise SourceUnavailable("repository: cannot be copied by git; try `git clone` to see why") from None
         shutil.rmtree(self._folder, ignore_errors=True)
         fresh.rename(self._folder)
-        self._distrusted.unlink(missing_ok=True)
+        self._damage_marker.unlink(missing_ok=True)
 
     def _clean_up(self) -> None:
         """Remove leftovers of a killed git, and merge many packs. No other git is running here."""
         for pattern in _LEFTOVERS:
             for path in self._folder.rglob(pattern) if pattern == "*.lock" else self._folder.glob(pattern):
                 path.unlink(missing_ok=True)
-        if sum(1 for _ in self._folder.glob("objects/pack/*.pack")) > MOST_PACKS:
+        if sum(1 for _ in self._folder.glob("objects/pack/*.pack")) > MAX_PACKS:
             collect_garbage(self._folder)

@@ -127,7 +127,7 @@ def test_a_host_that_wants_a_pause_gets_it_and_the_sync_has_not_failed(
     person: Person, proxy: Proxy, repo: Repo
 ) -> None:
     repo.open("Later", "Moss grows on it.")
-    proxy.harm = lambda exchange: exchange.say(403, {"message": "secondary rate limit"}, Retry_After="8")
+    proxy.harm = lambda exchange: exchange.respond(403, {"message": "secondary rate limit"}, Retry_After="8")
     try:
         said = person("sync", "weir", "--wait")
     finally:

@@ -37,24 +37,24 @@ class Emulator:
 
     def do(self, method: str, path: str, **what: Any) -> Any:
         """Send a request to the server, bypassing the proxy."""
-        answer = self._http.request(method, f"{_REPO}{path}", json=what or None).raise_for_status()
-        return answer.json() if answer.content else None
+        response = self._http.request(method, f"{_REPO}{path}", json=what or None).raise_for_status()
+        return response.json() if response.content else None
 
     def complete(self, exchange: Exchange) -> None:
         """Answer what the server does not support: comments of all issues, and reviews (always empty)."""
-        asked = urlsplit(exchange.path)
-        if exchange.status != 404 or not asked.path.endswith("/comments"):
+        url = urlsplit(exchange.path)
+        if exchange.status != 404 or not url.path.endswith("/comments"):
             return
-        query = {key: values[0] for key, values in parse_qs(asked.query).items()}
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
         found: list[dict[str, Any]] = []
-        if asked.path.endswith("/issues/comments"):
+        if url.path.endswith("/issues/comments"):
             for issue in self.do("GET", "/issues?state=all&per_page=100"):
                 found += self.do("GET", f"/issues/{issue['number']}/comments?per_page=100")
-        found = [one for one in found if one["updated_at"] >= query.get("since", "")]
-        found.sort(key=lambda one: (one["updated_at"], one["id"]), reverse=query.get("direction") == "desc")
+        found = [record for record in found if record["updated_at"] >= query.get("since", "")]
+        found.sort(key=lambda record: (record["updated_at"], record["id"]), reverse=query.get("direction") == "desc")
         body = json.dumps(found[: int(query["per_page"])]).encode()
         etag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
-        exchange.say(304 if exchange.asked.get("if-none-match") == etag else 200, body, ETag=etag)
+        exchange.respond(304 if exchange.request_headers.get("if-none-match") == etag else 200, body, ETag=etag)
         exchange.headers["Content-Type"] = "application/json"
         exchange.body = exchange.body if exchange.status == 200 else b""
         self.proxy.free += exchange.status == 304

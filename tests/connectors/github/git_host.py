@@ -21,7 +21,7 @@ class GitHost:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         """The received requests, in order: command and path."""
         self.token: str | None = None
         """The token required for access, if any."""
@@ -48,9 +48,9 @@ class GitHost:
     def publish(self, name: str, repository: Repository) -> None:
         """Serve a repository as `owner/name`."""
         repository.git("config", "uploadpack.allowFilter", "true")
-        place = self.folder / f"{name}.git"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(repository.path / ".git")
+        path = self.folder / f"{name}.git"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(repository.path / ".git")
 
     def withdraw(self, name: str) -> None:
         """Stop serving a repository."""
@@ -58,8 +58,8 @@ class GitHost:
 
     def fetches(self) -> int:
         """Return the number of packs requested since the last call."""
-        count = sum("fetch" in asked for asked in self.asked)
-        self.asked.clear()
+        count = sum("fetch" in request for request in self.requests)
+        self.requests.clear()
         return count
 
     def stop(self) -> None:
@@ -93,33 +93,33 @@ def _handler(host: GitHost) -> type[BaseHTTPRequestHandler]:
         def _answer(self, body: bytes) -> None:
             plain = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
             command = "fetch" if b"command=fetch" in plain else "refs"
-            host.asked.append(f"{command} {urlsplit(self.path).path}")
+            host.requests.append(f"{command} {urlsplit(self.path).path}")
             host.logins.extend(self.headers.get_all("Authorization", []))
             if host.moved_to:
-                return self._say(301, {"Location": host.moved_to + self.path}, b"")
+                return self._respond(301, {"Location": host.moved_to + self.path}, b"")
             if host.status is not None:
-                return self._say(host.status, {}, b"no")
+                return self._respond(host.status, {}, b"no")
             if host.token is not None and self.headers.get("Authorization") != _login(host.token):
-                return self._say(401, {"WWW-Authenticate": 'Basic realm="git"'}, b"")
+                return self._respond(401, {"WWW-Authenticate": 'Basic realm="git"'}, b"")
             if command == "fetch":
                 host.hold.wait(60)
-            status, headers, said = _backend(host.folder, self, body)
+            status, headers, output = _backend(host.folder, self, body)
             if command == "fetch" and host.cut_after is not None:
                 self.send_response(status)
-                for name, value in {**headers, "Content-Length": str(len(said))}.items():
+                for name, value in {**headers, "Content-Length": str(len(output))}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(said[: host.cut_after])
+                self.wfile.write(output[: host.cut_after])
                 self.connection.close()
                 return None
-            return self._say(status, headers, said)
+            return self._respond(status, headers, output)
 
-        def _say(self, status: int, headers: dict[str, str], said: bytes) -> None:
+        def _respond(self, status: int, headers: dict[str, str], output: bytes) -> None:
             self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(said))}.items():
+            for name, value in {**headers, "Content-Length": str(len(output))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(output)
 
     return Handler
 
@@ -128,28 +128,28 @@ def _login(token: str) -> str:
     return "Basic " + base64.b64encode(f"x-access-token:{token}".encode()).decode()
 
 
-def _backend(folder: Path, asked: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
+def _backend(folder: Path, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
     """Run git's CGI program; return status, headers and body."""
-    place = urlsplit(asked.path)
+    path = urlsplit(request.path)
     done = subprocess.run(
         ["git", "http-backend"],
         env={
             **os.environ,
             "GIT_PROJECT_ROOT": str(folder),
             "GIT_HTTP_EXPORT_ALL": "1",
-            "PATH_INFO": place.path,
-            "QUERY_STRING": place.query,
-            "REQUEST_METHOD": asked.command,
-            "CONTENT_TYPE": asked.headers.get("Content-Type", ""),
+            "PATH_INFO": path.path,
+            "QUERY_STRING": path.query,
+            "REQUEST_METHOD": request.command,
+            "CONTENT_TYPE": request.headers.get("Content-Type", ""),
             "CONTENT_LENGTH": str(len(body)),
-            "HTTP_CONTENT_ENCODING": asked.headers.get("Content-Encoding", ""),
-            "GIT_PROTOCOL": asked.headers.get("Git-Protocol", ""),
+            "HTTP_CONTENT_ENCODING": request.headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": request.headers.get("Git-Protocol", ""),
             "REMOTE_ADDR": "127.0.0.1",
         },
         input=body,
         capture_output=True,
         check=False,
     )
-    head, _, said = done.stdout.partition(b"\r\n\r\n")
+    head, _, output = done.stdout.partition(b"\r\n\r\n")
     headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
-    return int(headers.pop("Status", "200").split()[0]), headers, said
+    return int(headers.pop("Status", "200").split()[0]), headers, output

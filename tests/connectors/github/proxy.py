@@ -26,7 +26,7 @@ class Exchange:
 
     number: int
     path: str
-    asked: dict[str, str]
+    request_headers: dict[str, str]
     status: int
     headers: dict[str, str]
     body: bytes
@@ -37,7 +37,7 @@ class Exchange:
         """Disconnect after this many bytes of the body; with 0, without a response."""
         self.cut_after = after
 
-    def say(self, status: int, body: bytes | dict[str, Any] = b"", **headers: str) -> None:
+    def respond(self, status: int, body: bytes | dict[str, Any] = b"", **headers: str) -> None:
         """Replace the response; underscores in header names become hyphens."""
         self.status = status
         self.headers = {"Content-Type": "application/json"} if isinstance(body, dict) else {"Content-Type": "text/html"}
@@ -86,7 +86,7 @@ class Proxy:
         self.paths.clear()
         self.free = self.sent = self.used = 0
 
-    def handle(self, path: str, asked: dict[str, str]) -> Exchange:
+    def handle(self, path: str, request_headers: dict[str, str]) -> Exchange:
         """Forward a request."""
         with self._counting:
             number = len(self.paths)
@@ -94,34 +94,36 @@ class Proxy:
         if path.endswith("/rate_limit"):
             core = {"limit": self.limit, "remaining": self.limit - self.used, "reset": int(self.resets)}
             body = json.dumps({"resources": {"core": core}}).encode()
-            exchange = Exchange(number, path, asked, 200, {"Content-Type": "application/json"}, body)
+            exchange = Exchange(number, path, request_headers, 200, {"Content-Type": "application/json"}, body)
         else:
-            exchange = self._passed_on(number, path, asked)
+            exchange = self._passed_on(number, path, request_headers)
         if self.harm is not None:
             self.harm(exchange)
         return exchange
 
-    def _passed_on(self, number: int, path: str, asked: dict[str, str]) -> Exchange:
+    def _passed_on(self, number: int, path: str, request_headers: dict[str, str]) -> Exchange:
         if self.used >= self.limit:
-            exchange = Exchange(number, path, asked, 403, {}, b"")
-            exchange.say(403, {"message": "API rate limit exceeded"}, **self._rate())
+            exchange = Exchange(number, path, request_headers, 403, {}, b"")
+            exchange.respond(403, {"message": "API rate limit exceeded"}, **self._rate())
             return exchange
         connection = http.client.HTTPConnection("127.0.0.1", self.target, timeout=20)
         try:
             passed = {
-                name: value for name, value in asked.items() if name.lower() in ("authorization", "accept", "host")
+                name: value
+                for name, value in request_headers.items()
+                if name.lower() in ("authorization", "accept", "host")
             }
             connection.request("GET", path.removeprefix(self.prefix), headers=passed)
-            answer = connection.getresponse()
-            body = answer.read()
+            response = connection.getresponse()
+            body = response.read()
         finally:
             connection.close()
-        headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
+        headers = {name: value for name, value in response.getheaders() if name.lower() not in _HOP}
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-        status = answer.status
+        status = response.status
         if status == 200:
             headers["ETag"] = f"W/{etag}"
-            known = asked.get("if-none-match", "").removeprefix("W/")
+            known = request_headers.get("if-none-match", "").removeprefix("W/")
             if known == etag:
                 # GitHub formats the ETag of a 304 differently.
                 status, body, headers["ETag"] = 304, b"", etag
@@ -130,7 +132,12 @@ class Proxy:
             self.used += status != 304
             self.sent += len(body)
         return Exchange(
-            number, path, asked, status, headers | {k.replace("_", "-"): v for k, v in self._rate().items()}, body
+            number,
+            path,
+            request_headers,
+            status,
+            headers | {k.replace("_", "-"): v for k, v in self._rate().items()},
+            body,
         )
 
     def _rate(self) -> dict[str, str]:
@@ -163,26 +170,30 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             assert proxy.git is not None
             connection = http.client.HTTPConnection("127.0.0.1", proxy.git, timeout=20)
             connection.request(self.command, self.path, body, dict(self.headers.items()))
-            answer = connection.getresponse()
-            said = answer.read()
+            response = connection.getresponse()
+            body = response.read()
             connection.close()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
+            self.send_response(response.status)
+            for name, value in response.getheaders():
                 if name.lower() not in _HOP:
                     self.send_header(name, value)
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(body)
 
         def do_GET(self) -> None:
             if proxy.git is not None and not self.path.startswith("/api/"):
                 return self._pass_to_git(b"")
-            asked = {name.lower(): value for name, value in self.headers.items()}
-            exchange = proxy.handle(self.path, asked)
+            request_headers = {name.lower(): value for name, value in self.headers.items()}
+            exchange = proxy.handle(self.path, request_headers)
             if exchange.cut_after == 0:
                 return self._hang_up()
             body = exchange.body
-            if "gzip" in asked.get("accept-encoding", "") and len(body) > 1_000 and exchange.cut_after is None:
+            if (
+                "gzip" in request_headers.get("accept-encoding", "")
+                and len(body) > 1_000
+                and exchange.cut_after is None
+            ):
                 body, exchange.headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
             self.send_response_only(exchange.status)
             self.send_header("Date", formatdate(usegmt=True))

@@ -21,7 +21,7 @@ CLIENT = "Iv1.the-app"
 TOKEN = "ghp_a-token-that-nobody-else-has"
 
 
-class Gone(Exception):
+class ErrorResponse(Exception):
     """Raised to respond with this status, and this location for a redirect."""
 
     def __init__(self, status: int, location: str = "") -> None:
@@ -51,7 +51,7 @@ class Repo:
         """Open an issue or pull request; return its number."""
         number = max([0, *self.issues, *self.transferred]) + 1
         kind = "pull" if pull else "issues"
-        told = self._written(body, by) | {
+        data = self._written(body, by) | {
             "number": number,
             "title": title,
             "state": "open",
@@ -60,7 +60,7 @@ class Repo:
             "comments": 0,
             "html_url": f"{self.server.web}/{self.name}/{kind}/{number}",
         }
-        self.issues[number] = told | ({"pull_request": {"merged_at": None}} if pull else {})
+        self.issues[number] = data | ({"pull_request": {"merged_at": None}} if pull else {})
         return number
 
     def edit(self, number: int, **what: Any) -> None:
@@ -69,14 +69,14 @@ class Repo:
 
     def comment(self, number: int, body: str = "A comment", *, by: str = "bob") -> int:
         """Comment on an issue, which changes the issue; return the comment's id."""
-        told = self._written(body, by)
+        data = self._written(body, by)
         kind = "pull" if "pull_request" in self.issues[number] else "issues"
-        self.comments[told["id"]] = told | {
+        self.comments[data["id"]] = data | {
             "issue_url": f"{self.server.address}/repos/{self.name}/issues/{number}",
-            "html_url": f"{self.server.web}/{self.name}/{kind}/{number}#issuecomment-{told['id']}",
+            "html_url": f"{self.server.web}/{self.name}/{kind}/{number}#issuecomment-{data['id']}",
         }
-        self.issues[number] |= {"comments": self.issues[number]["comments"] + 1, "updated_at": told["updated_at"]}
-        return int(told["id"])
+        self.issues[number] |= {"comments": self.issues[number]["comments"] + 1, "updated_at": data["updated_at"]}
+        return int(data["id"])
 
     def edit_comment(self, comment: int, body: str) -> None:
         """Edit a comment, which does not change its issue."""
@@ -89,27 +89,27 @@ class Repo:
 
     def review(self, number: int, body: str = "Why?", path: str = "src/a.py", hunk: str = "@@ -1 +1 @@\n-a\n+b") -> int:
         """Comment on a line of a pull request, which changes the pull request."""
-        told = self._written(body, "bob")
-        self.reviews[told["id"]] = told | {
+        data = self._written(body, "bob")
+        self.reviews[data["id"]] = data | {
             "path": path,
             "diff_hunk": hunk,
             "pull_request_url": f"{self.server.address}/repos/{self.name}/pulls/{number}",
-            "html_url": f"{self.server.web}/{self.name}/pull/{number}#discussion_r{told['id']}",
+            "html_url": f"{self.server.web}/{self.name}/pull/{number}#discussion_r{data['id']}",
         }
-        self.issues[number]["updated_at"] = told["updated_at"]
-        return int(told["id"])
+        self.issues[number]["updated_at"] = data["updated_at"]
+        return int(data["id"])
 
     def release(self, tag: str, body: str = "What is new", **more: Any) -> int:
         """Publish a release; return its id."""
-        told = self._written(body, "ada")
-        told["author"] = told.pop("user")
+        data = self._written(body, "ada")
+        data["author"] = data.pop("user")
         url = f"{self.server.web}/{self.name}/releases/tag/{tag}"
         assets = [{"name": "catch.tar.gz", "download_count": 0}]
-        self.releases[told["id"]] = {
-            **told, "tag_name": tag, "name": f"Release {tag}", "draft": False, "prerelease": False, "assets": assets,
-            "published_at": told["created_at"], "html_url": url, **more,
+        self.releases[data["id"]] = {
+            **data, "tag_name": tag, "name": f"Release {tag}", "draft": False, "prerelease": False, "assets": assets,
+            "published_at": data["created_at"], "html_url": url, **more,
         }  # fmt: skip
-        return int(told["id"])
+        return int(data["id"])
 
     def delete(self, number: int) -> None:
         """Delete an issue with its comments."""
@@ -120,13 +120,13 @@ class Repo:
 
     def transfer(self, number: int, other: Repo) -> int:
         """Move an issue to another repository, where it gets another number and id."""
-        told = self.issues[number]
-        there = other.open(told["title"], told["body"], by=told["user"]["login"])
+        data = self.issues[number]
+        new_number = other.open(data["title"], data["body"], by=data["user"]["login"])
         self.delete(number)
-        self.transferred[number] = f"/repos/{other.name}/issues/{there}"
-        return there
+        self.transferred[number] = f"/repos/{other.name}/issues/{new_number}"
+        return new_number
 
-    def told(self) -> dict[str, Any]:
+    def data(self) -> dict[str, Any]:
         """Return the repository in the API's format."""
         return {
             "id": self.id,
@@ -200,10 +200,10 @@ class GitHubServer:
     def post(self, path: str, form: dict[str, str]) -> dict[str, Any]:
         """Respond to a form. `agreed` contains the outcomes of the user's login, one for each poll."""
         if form.get("client_id") != CLIENT:
-            raise Gone(404)
+            raise ErrorResponse(404)
         if path == "/login/device/code":
-            told = {"device_code": "device-1", "user_code": "WDJB-MJHT", "verification_uri": f"{self.web}/login/device"}
-            return {**told, "expires_in": 60, "interval": self.interval}
+            data = {"device_code": "device-1", "user_code": "WDJB-MJHT", "verification_uri": f"{self.web}/login/device"}
+            return {**data, "expires_in": 60, "interval": self.interval}
         assert (path, form["device_code"]) == ("/login/oauth/access_token", "device-1")
         step = self.agreed.pop(0)
         return {"access_token": TOKEN, "token_type": "bearer"} if step == "agreed" else {"error": step}
@@ -220,10 +220,10 @@ class GitHubServer:
                 kind = self.owners.get(owner, "User")
                 return {"id": sum(owner.encode()), "login": owner, "type": kind}, ""
             case ["user", "repos"]:
-                return self._page(path, query, [r.told() for r in self._of(user or "")])
+                return self._page(path, query, [r.data() for r in self._of(user or "")])
             case ["users" | "orgs", owner, "repos"]:
-                mine = [r.told() for r in self._of(owner) if not r.private or (user and self.owners.get(owner))]
-                return self._page(path, query, mine)
+                matching = [r.data() for r in self._of(owner) if not r.private or (user and self.owners.get(owner))]
+                return self._page(path, query, matching)
             case ["repos", owner, name, *rest]:
                 return self._in_repo(self._repo(f"{owner}/{name}", rest, user), path, rest, query)
             case ["repositories", number, *rest]:
@@ -234,7 +234,7 @@ class GitHubServer:
     def _in_repo(self, repo: Repo, path: str, rest: list[str], query: dict[str, str]) -> tuple[Any, str]:
         match rest:
             case []:
-                return repo.told(), ""
+                return repo.data(), ""
             case ["issues", *_] if not repo.has_issues:
                 return self._no(410)
             case ["issues"]:
@@ -248,12 +248,12 @@ class GitHubServer:
             case ["pulls", "comments", number]:
                 return repo.reviews.get(int(number)) or self._no(404), ""
             case ["issues", number] if int(number) in repo.transferred:
-                raise Gone(301, f"{PREFIX}{repo.transferred[int(number)]}")
+                raise ErrorResponse(301, f"{PREFIX}{repo.transferred[int(number)]}")
             case ["issues", number]:
                 return repo.issues.get(int(number)) or self._no(410), ""
             case ["issues", number, "comments"]:
-                mine = [c for c in repo.comments.values() if c["issue_url"].endswith(f"/{number}")]
-                return self._page(path, query, mine)
+                matching = [c for c in repo.comments.values() if c["issue_url"].endswith(f"/{number}")]
+                return self._page(path, query, matching)
             case ["releases"]:
                 return self._page(path, query, sorted(repo.releases.values(), key=lambda r: -r["id"]))
         return self._no(404)
@@ -270,18 +270,18 @@ class GitHubServer:
         last = max(1, -(-len(found) // size))
 
         def link(number: int, name: str) -> str:
-            asked = "&".join(f"{key}={value}" for key, value in {**query, "page": str(number)}.items())
-            return f'<{{host}}{PREFIX}{path}?{asked}>; rel="{name}"'
+            query_string = "&".join(f"{key}={value}" for key, value in {**query, "page": str(number)}.items())
+            return f'<{{host}}{PREFIX}{path}?{query_string}>; rel="{name}"'
 
         links = [link(page + 1, "next"), link(last, "last")] if page < last else []
         return found[(page - 1) * size : page * size], ", ".join(links)
 
     def _repo(self, name: str, rest: list[str], user: str | None) -> Repo:
         if name in self.renamed and name not in self.repos:
-            raise Gone(301, "/".join([f"{PREFIX}/repositories/{self.renamed[name]}", *rest]))
+            raise ErrorResponse(301, "/".join([f"{PREFIX}/repositories/{self.renamed[name]}", *rest]))
         repo = self.repos.get(name)
         if repo is None or (repo.private and user is None):
-            raise Gone(404)
+            raise ErrorResponse(404)
         return repo
 
     def _of(self, owner: str) -> list[Repo]:
@@ -295,7 +295,7 @@ class GitHubServer:
 
     @staticmethod
     def _no(status: int) -> NoReturn:
-        raise Gone(status)
+        raise ErrorResponse(status)
 
 
 def _handler(server: GitHubServer) -> type[BaseHTTPRequestHandler]:
@@ -309,13 +309,13 @@ def _handler(server: GitHubServer) -> type[BaseHTTPRequestHandler]:
             path = split.path.removeprefix(PREFIX)
             headers = {"Content-Type": "application/json; charset=utf-8"}
             try:
-                told, link = server.answer(path, query, self.headers.get("Authorization"))
-                status, body = 200, json.dumps(told).encode()
+                data, link = server.answer(path, query, self.headers.get("Authorization"))
+                status, body = 200, json.dumps(data).encode()
                 host = f"http://{self.headers.get('Host')}"
                 headers |= {"Link": link.replace("{host}", host)} if link else {}
-            except Gone as gone:
-                status, body = gone.status, json.dumps({"message": f"status {gone.status}"}).encode()
-                headers |= {"Location": f"http://{self.headers.get('Host')}{gone.location}"} if gone.location else {}
+            except ErrorResponse as error:
+                status, body = error.status, json.dumps({"message": f"status {error.status}"}).encode()
+                headers |= {"Location": f"http://{self.headers.get('Host')}{error.location}"} if error.location else {}
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
@@ -325,10 +325,10 @@ def _handler(server: GitHubServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             try:
-                status, told = 200, server.post(self.path, {key: values[0] for key, values in form.items()})
-            except Gone as gone:
-                status, told = gone.status, {"error": "Not Found"}
-            body = json.dumps(told).encode()
+                status, data = 200, server.post(self.path, {key: values[0] for key, values in form.items()})
+            except ErrorResponse as error:
+                status, data = error.status, {"error": "Not Found"}
+            body = json.dumps(data).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -55,10 +55,10 @@ def test_a_tenth_of_the_limit_is_left_to_others(
         MemoryLedger().sync(make("weir"))
     assert caught.value.retry_after is not None and caught.value.retry_after > 2_000
     assert 25 <= proxy.used <= 27
-    asked = len(proxy.paths)
+    request_count = len(proxy.paths)
     with pytest.raises(RateLimited):
         make("dam", "ada/dam").probe()
-    assert len(proxy.paths) == asked, "the other source with this token makes no request"
+    assert len(proxy.paths) == request_count, "the other source with this token makes no request"
     (row,) = ledger.pacing.buckets()
     assert (row.allowed, row.left) == (30, 27 - proxy.used)
     assert "HUB_TOKEN" not in row.key

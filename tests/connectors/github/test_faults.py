@@ -72,11 +72,11 @@ def cut_in_the_middle(exchange: Exchange) -> None:
 
 
 def status(code: int) -> Callable[[Exchange], None]:
-    return lambda exchange: exchange.say(code, b"<html>Unicorn!</html>")
+    return lambda exchange: exchange.respond(code, b"<html>Unicorn!</html>")
 
 
 def a_login_page(exchange: Exchange) -> None:
-    exchange.say(200, b"<html>Please log in</html>")
+    exchange.respond(200, b"<html>Please log in</html>")
 
 
 def half_of_it(exchange: Exchange) -> None:
@@ -92,11 +92,11 @@ def too_short(exchange: Exchange) -> None:
 
 
 def round_and_round(exchange: Exchange) -> None:
-    exchange.say(301, Location=f"{exchange.path}&again")
+    exchange.respond(301, Location=f"{exchange.path}&again")
 
 
 def elsewhere(exchange: Exchange) -> None:
-    exchange.say(302, Location="http://127.0.0.2:9/steal")
+    exchange.respond(302, Location="http://127.0.0.2:9/steal")
 
 
 HARMS = [
@@ -132,7 +132,7 @@ def test_fault_at_any_request_after_changes_loses_nothing(
     after.sync(reading())
     for at in range(QUESTIONS):
         proxy.forget()
-        proxy.harm = lambda exchange, at=at: exchange.say(502) if exchange.number == at else None  # type: ignore[misc]
+        proxy.harm = lambda exchange, at=at: exchange.respond(502) if exchange.number == at else None  # type: ignore[misc]
         ledger: MemoryLedger = pickle.loads(before)
         sync_until_done(reading(), ledger)
         same(ledger, after)
@@ -167,7 +167,7 @@ def test_exhausted_limit_waits_until_it_resets(github: GitHub, repo: Repo, proxy
         "X_RateLimit_Reset": str(int(time.time()) + 900),
     }
     error = limited(
-        github, proxy, lambda exchange: exchange.say(code, {"message": "API rate limit exceeded"}, **resets)
+        github, proxy, lambda exchange: exchange.respond(code, {"message": "API rate limit exceeded"}, **resets)
     )
     assert error.retry_after == pytest.approx(900, abs=5)
 
@@ -175,14 +175,14 @@ def test_exhausted_limit_waits_until_it_resets(github: GitHub, repo: Repo, proxy
 @pytest.mark.parametrize("code", [403, 429])
 def test_secondary_limit_waits_as_long_as_stated(github: GitHub, repo: Repo, proxy: Proxy, code: int) -> None:
     left = {"X_RateLimit_Limit": "5000", "X_RateLimit_Remaining": "4000", "Retry_After": "17"}
-    error = limited(github, proxy, lambda exchange: exchange.say(code, {"message": "slow down"}, **left))
+    error = limited(github, proxy, lambda exchange: exchange.respond(code, {"message": "slow down"}, **left))
     assert error.retry_after == 17
 
 
 def test_secondary_limit_without_a_stated_wait_lasts_15_minutes(github: GitHub, repo: Repo, proxy: Proxy) -> None:
     said = {"message": "You have exceeded a secondary rate limit. Please wait"}
-    assert limited(github, proxy, lambda exchange: exchange.say(403, said)).retry_after == 900
-    assert limited(github, proxy, lambda exchange: exchange.say(429, {"message": "no"})).retry_after == 900
+    assert limited(github, proxy, lambda exchange: exchange.respond(403, said)).retry_after == 900
+    assert limited(github, proxy, lambda exchange: exchange.respond(429, {"message": "no"})).retry_after == 900
 
 
 def test_exhausted_limit_stops_at_a_checkpoint_and_resumes(
@@ -244,13 +244,13 @@ def test_token_stays_with_its_host_and_out_of_logs_and_errors(
     caplog.set_level(logging.DEBUG)
     other = Proxy(0)
     try:
-        for parse_locator in (
+        for location in (
             f"{other.address}/steal",
             "https://127.0.0.1:9/",
             "//127.0.0.1:9/",
             f"{proxy.address}@evil.example/",
         ):
-            proxy.harm = lambda exchange, parse_locator=parse_locator: exchange.say(301, Location=parse_locator)  # type: ignore[misc]
+            proxy.harm = lambda exchange, location=location: exchange.respond(301, Location=location)  # type: ignore[misc]
             github = reading()
             with pytest.raises(SourceUnavailable, match="another host") as caught:
                 github.probe()
@@ -276,7 +276,7 @@ def test_next_page_at_another_host_is_not_requested(
 def test_oversized_response_is_aborted(
     github: GitHub, repo: Repo, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.github.api.client._LONGEST", 100)
+    monkeypatch.setattr("connectors.github.api.client._MAX_RESPONSE_BYTES", 100)
     with pytest.raises(SourceUnavailable, match="response exceeds 100 bytes; "):
         github.probe()
 
@@ -293,7 +293,7 @@ def test_oversized_announced_length_is_not_read(github: GitHub, repo: Repo, prox
 def test_doubly_compressed_response_is_rejected(github: GitHub, repo: Repo, proxy: Proxy) -> None:
     def harm(exchange: Exchange) -> None:
         body = gzip.compress(gzip.compress(b"0" * 10_000_000))
-        exchange.say(200, body, Content_Type="application/json", Content_Encoding="gzip, gzip")
+        exchange.respond(200, body, Content_Type="application/json", Content_Encoding="gzip, gzip")
 
     proxy.harm = harm
     with pytest.raises(SourceUnavailable, match="not a response of the GitHub API"):
@@ -315,7 +315,7 @@ def test_oversized_issue_is_skipped(github: GitHub, repo: Repo, proxy: Proxy) ->
 
 def test_api_errors_do_not_quote_the_server(reading: Callable[..., GitHub], repo: Repo, proxy: Proxy) -> None:
     for code in (400, 401, 403, 404, 409, 410, 418, 422, 451, 500):
-        proxy.harm = lambda exchange, code=code: exchange.say(code, {"message": "secret plans"})  # type: ignore[misc]
+        proxy.harm = lambda exchange, code=code: exchange.respond(code, {"message": "secret plans"})  # type: ignore[misc]
         with pytest.raises(CatchmentError) as caught:
             reading().probe()
         assert "secret plans" not in f"{caught.value} {caught.value.__context__}"
@@ -323,7 +323,7 @@ def test_api_errors_do_not_quote_the_server(reading: Callable[..., GitHub], repo
 
 
 @pytest.mark.parametrize(
-    "told",
+    "entry",
     [
         {"number": "x"},
         {"number": 7, "title": None, "updated_at": "never"},
@@ -332,11 +332,11 @@ def test_api_errors_do_not_quote_the_server(reading: Callable[..., GitHub], repo
     ],
 )
 def test_malformed_entries_are_a_malformed_response(
-    told: dict[str, object], github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
+    entry: dict[str, object], github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
 ) -> None:
     def spoil(exchange: Exchange) -> None:
         if "/issues?" in exchange.path:
-            exchange.body = json.dumps([told]).encode()
+            exchange.body = json.dumps([entry]).encode()
 
     proxy.harm = spoil
     with pytest.raises(SourceUnavailable, match="not a response of the GitHub API"):

@@ -331,8 +331,8 @@ def test_changes_reverted_after_an_interruption_are_undone(
     work.write(one="changed")
     (work.path / "a/two.md").unlink()
     work.commit()
-    told = [isinstance(change, (Tombstone, Upsert)) for change in github.changes(ledger.known())]
-    ledger.sync(github, cut=len(told) - told[::-1].index(True) + 1)
+    reported = [isinstance(change, (Tombstone, Upsert)) for change in github.changes(ledger.known())]
+    ledger.sync(github, cut=len(reported) - reported[::-1].index(True) + 1)
     assert ledger.documents().keys() == before.keys() - {"project:a/two.md"}
     work.git(*back)
     ledger.sync(github)

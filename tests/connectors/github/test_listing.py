@@ -365,7 +365,7 @@ def test_missing_permission_is_one_failing_item_until_granted(
 
     def refuse(exchange: Exchange) -> None:
         if "/issues" in exchange.path:
-            exchange.say(403, {"message": "Resource not accessible by personal access token"})
+            exchange.respond(403, {"message": "Resource not accessible by personal access token"})
 
     proxy.harm = refuse
     report = ledger.sync(github)
@@ -382,7 +382,7 @@ def test_granted_permission_clears_the_failure_without_changes(
 ) -> None:
     ledger.sync(github)
     count = len(ledger.documents())
-    proxy.harm = lambda exchange: exchange.say(403, {"message": "No"}) if part in exchange.path else None
+    proxy.harm = lambda exchange: exchange.respond(403, {"message": "No"}) if part in exchange.path else None
     assert set(ledger.sync(github).failed) == {entry}
     proxy.harm = None
     assert ledger.sync(github).deleted == {entry}

@@ -60,14 +60,14 @@ def test_login_command_stores_the_token_without_showing_it(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(device, "_SHORTEST", 0.01)
+    monkeypatch.setattr(device, "_MIN_INTERVAL", 0.01)
     hub.interval = 0
     hub.agreed = ["authorization_pending", "agreed"]
     assert main(["login", "github", "--client-id", CLIENT, "--address", hub.web]) == 0
-    said = capsys.readouterr()
-    assert "type WDJB-MJHT" in said.out
-    reference = said.out.rpartition("--secret token=")[2].strip()
-    assert TOKEN not in said.out + said.err
+    output = capsys.readouterr()
+    assert "enter WDJB-MJHT" in output.out
+    reference = output.out.rpartition("--secret token=")[2].strip()
+    assert TOKEN not in output.out + output.err
     kept = Path(reference.removeprefix("file:"))
     assert (stat.S_IMODE(kept.stat().st_mode), stat.S_IMODE(kept.parent.stat().st_mode)) == (0o600, 0o700)
     assert secret_references.resolve(reference) == TOKEN

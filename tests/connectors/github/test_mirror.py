@@ -144,7 +144,7 @@ def test_many_pushes_do_not_grow_the_copy(
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mirror, "MOST_PACKS", 3)
+    monkeypatch.setattr(mirror, "MAX_PACKS", 3)
     github = reading()
     for number in range(8):
         work.put("random.txt", os.urandom(5_000).hex())
@@ -203,7 +203,7 @@ def test_token_is_not_sent_to_a_redirect_target(
         host.moved_to = thief.address
         with pytest.raises(LoginFailed):
             ledger.sync(github)
-        assert (bool(thief.asked), thief.logins) == (True, [])
+        assert (bool(thief.requests), thief.logins) == (True, [])
 
 
 @pytest.mark.parametrize(
@@ -398,9 +398,9 @@ def test_killed_git_leaves_a_usable_copy(
         )
         time.sleep(0.005 * len(killed))
         os.killpg(process.pid, signal.SIGKILL)
-        said, _ = process.communicate()
+        output, _ = process.communicate()
         killed.append(process.returncode)
-        return Ended(process.returncode, said.decode())
+        return Ended(process.returncode, output.decode())
 
     for number in range(4):
         work.put("random.txt", os.urandom(200_000 + number).hex())
@@ -500,10 +500,10 @@ def test_git_is_not_run_without_a_push(
         """How often the host was asked for a listing."""
         copy = Mirror(root / "copy.git", Remote(host.address, _NAME, github), 1_000_000)
         code = Code(_NAME, copy, (), rules, 1_000_000, "", pushed)
-        before = len(host.asked)
+        before = len(host.requests)
         ledger.sync(_Alone(code), deep=deep)
         code.close()
-        return len(host.asked) - before
+        return len(host.requests) - before
 
     long_ago, now = datetime(2026, 1, 1, tzinfo=UTC), datetime.now(UTC) + timedelta(hours=1)
     assert listed(long_ago) > 0

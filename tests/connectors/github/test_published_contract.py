@@ -25,33 +25,34 @@ class Contract:
     """The API of one host."""
 
     def __init__(self, file: Path) -> None:
-        self._told = orjson.loads(file.read_bytes())
+        self._document = orjson.loads(file.read_bytes())
         self._paths = {
-            re.compile(re.sub(r"\\\{[^}]*\\\}", "[^/]+", re.escape(path)) + r"\Z"): path for path in self._told["paths"]
+            re.compile(re.sub(r"\\\{[^}]*\\\}", "[^/]+", re.escape(path)) + r"\Z"): path
+            for path in self._document["paths"]
         }
 
-    def wrong(self, question: str) -> list[str]:
+    def wrong(self, request: str) -> list[str]:
         """Return how a request violates the contract."""
-        asked = urlsplit(question)
-        found = [path for pattern, path in self._paths.items() if pattern.match(asked.path)]
+        url = urlsplit(request)
+        found = [path for pattern, path in self._paths.items() if pattern.match(url.path)]
         # Literal paths take precedence over paths with variables.
-        operation = self._told["paths"][min(found, key=lambda path: path.count("{"))].get("get") if found else None
+        operation = self._document["paths"][min(found, key=lambda path: path.count("{"))].get("get") if found else None
         if operation is None:
-            return [f"GET {asked.path} is not there"]
+            return [f"GET {url.path} is not in the contract"]
         allowed = {one["name"]: one.get("schema", {}) for one in map(self._at, operation["parameters"])}
         return [
-            f"{name}={value} of {asked.path}"
-            for name, value in parse_qsl(asked.query)
+            f"{name}={value} of {url.path}"
+            for name, value in parse_qsl(url.query)
             if name not in allowed or value not in allowed[name].get("enum", [value])
         ]
 
     def properties(self, schema: str) -> set[str]:
         """Return the fields of a response."""
-        return set(self._at(self._told["components"]["schemas"][schema])["properties"])
+        return set(self._at(self._document["components"]["schemas"][schema])["properties"])
 
     def _at(self, one: dict[str, Any]) -> dict[str, Any]:
         while "$ref" in one:
-            found: Any = self._told
+            found: Any = self._document
             for part in one["$ref"].removeprefix("#/").split("/"):
                 found = found[part]
             one = found

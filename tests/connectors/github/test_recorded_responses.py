@@ -32,30 +32,38 @@ class Replay(Proxy):
     @property
     def repository(self) -> str:
         """The recorded repository."""
-        made = next(one for one in self.recorded if one["method"] == "post" and one["path"].endswith("/repos"))
+        made = next(
+            record for record in self.recorded if record["method"] == "post" and record["path"].endswith("/repos")
+        )
         return str(made["response"]["full_name"])
 
-    def _passed_on(self, number: int, path: str, asked: dict[str, str]) -> Exchange:
+    def _passed_on(self, number: int, path: str, request_headers: dict[str, str]) -> Exchange:
         found = self._found(path.removeprefix(PREFIX))
-        exchange = Exchange(number, path, asked, 200, {"Content-Type": "application/json"}, b"[]")
+        exchange = Exchange(number, path, request_headers, 200, {"Content-Type": "application/json"}, b"[]")
         if found is not None:
             names, values = found["rawHeaders"][::2], found["rawHeaders"][1::2]
-            told = {name: value for name, value in zip(names, values, strict=True) if name in _TOLD}
-            exchange.headers = {name: value.replace(_HOST, f"{self.address}{PREFIX}") for name, value in told.items()}
+            headers = {name: value for name, value in zip(names, values, strict=True) if name in _HEADERS}
+            exchange.headers = {
+                name: value.replace(_HOST, f"{self.address}{PREFIX}") for name, value in headers.items()
+            }
             exchange.status, exchange.body = found["status"], json.dumps(found["response"]).encode()
             if exchange.status == 201:
                 exchange.status = 200
         return exchange
 
     def _found(self, path: str) -> dict[str, Any] | None:
-        got = [one for one in self.recorded if one["method"] == "get"]
-        made = [{**one, "path": f"/repos/{self.repository}"} for one in self.recorded if one["path"].endswith("/repos")]
-        exact = (one for one in got if one["path"] == path)
-        same = (one for one in [*got, *made] if urlsplit(one["path"]).path == urlsplit(path).path)
+        requests = [record for record in self.recorded if record["method"] == "get"]
+        made = [
+            {**record, "path": f"/repos/{self.repository}"}
+            for record in self.recorded
+            if record["path"].endswith("/repos")
+        ]
+        exact = (record for record in requests if record["path"] == path)
+        same = (record for record in [*requests, *made] if urlsplit(record["path"]).path == urlsplit(path).path)
         return next(exact, None) or next(same, None)
 
 
-_TOLD = (
+_HEADERS = (
     "Content-Type",
     "ETag",
     "Link",
@@ -83,8 +91,8 @@ def replay(scenarios: Path) -> Iterator[Callable[[str], Replay]]:
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for record in made:
+        record.close()
 
 
 def reading(replay: Replay) -> GitHub:
@@ -106,16 +114,16 @@ def test_recorded_rename_is_followed_by_id(replay: Callable[[str], Replay]) -> N
     recorded = replay("rename-repository")
     with closing(reading(recorded)) as github:
         recorded.recorded = [
-            one for one in recorded.recorded if one["method"] == "get" or one["path"].endswith("/repos")
+            record for record in recorded.recorded if record["method"] == "get" or record["path"].endswith("/repos")
         ]
-        said = github.probe()
-    assert f"{recorded.repository} was renamed to " in said
+        body = github.probe()
+    assert f"{recorded.repository} was renamed to " in body
     assert "/repositories/" in recorded.paths[1]
 
 
 def test_recorded_release_is_read(scenarios: Path) -> None:
     recorded = json.loads((scenarios / "release-assets" / "raw-fixture.json").read_text())
-    told = next(one["response"] for one in recorded if one["path"].endswith("/releases/tags/v1.0.0"))
-    said = release("octokit-fixture-org/release-assets", told)
-    assert said.item.locator == "octokit-fixture-org/release-assets#release/v1.0.0"
-    assert said.item.identity and said.item.identity.startswith("RE_")
+    headers = next(record["response"] for record in recorded if record["path"].endswith("/releases/tags/v1.0.0"))
+    body = release("octokit-fixture-org/release-assets", headers)
+    assert body.item.locator == "octokit-fixture-org/release-assets#release/v1.0.0"
+    assert body.item.identity and body.item.identity.startswith("RE_")

@@ -27,11 +27,11 @@ def body(text: str) -> str:
 
 
 def test_issue_has_title_body_author_and_time() -> None:
-    said = thread("ada/weir", issue())
-    assert said.text.decode() == (
+    entry = thread("ada/weir", issue())
+    assert entry.text.decode() == (
         '---\nauthor: "ada"\ncreated: "2026-01-01T00:00:00Z"\n---\n# The gauge\n\nIt sticks\n'
     )
-    raw = said.raw(said.item)
+    raw = entry.raw(entry.item)
     assert (raw.title, raw.name) == ("The gauge #12", "weir#12.md")
     assert raw.metadata == {
         "kind": "issue", "number": 12, "repository": "ada/weir", "url": f"{WEB}/ada/weir/issues/12",
@@ -42,9 +42,9 @@ def test_issue_has_title_body_author_and_time() -> None:
 
 
 def test_deleted_user_is_a_ghost_and_empty_body_is_valid() -> None:
-    said = thread("ada/weir", issue(user=None, body=None, title=None, labels=None))
-    assert 'author: "ghost"' in said.text.decode()
-    assert normalize(said.raw(said.item)).author == "ghost"
+    entry = thread("ada/weir", issue(user=None, body=None, title=None, labels=None))
+    assert 'author: "ghost"' in entry.text.decode()
+    assert normalize(entry.raw(entry.item)).author == "ghost"
 
 
 def test_state_labels_and_comments_do_not_change_the_version() -> None:
@@ -81,17 +81,17 @@ def test_references_become_links_except_in_code(written: str, becomes: str) -> N
 
 
 def test_references_are_links_of_the_document() -> None:
-    said = thread("ada/weir", issue(body="as in bob/mill#3"))
-    links = extract(normalize(said.raw(said.item))).links
+    entry = thread("ada/weir", issue(body="as in bob/mill#3"))
+    links = extract(normalize(entry.raw(entry.item))).links
     assert [link.target for link in links] == ["https://github.com/bob/mill/issues/3"]
 
 
 def test_titles_cannot_inject_control_codes_or_properties() -> None:
     hostile = "\x1b]0;owned\x07 a\u202etxt.exe\n---\nauthor: mallory\n---\n# b \x9b31m"
-    said = thread("ada/weir", issue(title=hostile, user={"login": 'x"\nauthor: y'}, labels=[{"name": hostile}]))
-    texts = [said.title, str(said.metadata), *said.item.attributes["labels"]]
+    entry = thread("ada/weir", issue(title=hostile, user={"login": 'x"\nauthor: y'}, labels=[{"name": hostile}]))
+    texts = [entry.title, str(entry.metadata), *entry.item.attributes["labels"]]
     assert not any(c in text for text in texts for c in "\x1b\x07\x9b\n\u202e")
-    document = normalize(said.raw(said.item))
+    document = normalize(entry.raw(entry.item))
     assert document.properties.keys() == {"author", "created"}
     assert "mallory" not in str(document.properties)
 
@@ -104,33 +104,33 @@ def test_hostile_body_is_rendered_quickly(hostile: str) -> None:
 
 
 def test_comment_names_its_issue() -> None:
-    told = issue(
+    fields = issue(
         id=99, html_url=f"{WEB}/ada/weir/pull/12#issuecomment-99", issue_url="https://api/x/issues/12", body="Yes, #3"
     )
-    said = comment("ada/weir", told)
-    assert (said.item.locator, said.item.container) == ("ada/weir#12/comment/99", "ada/weir/pulls")
-    assert said.title == "Comment by ada on ada/weir#12"
-    assert said.text.decode().endswith("---\nYes, [#3](https://github.com/ada/weir/issues/3)\n")
+    entry = comment("ada/weir", fields)
+    assert (entry.item.locator, entry.item.container) == ("ada/weir#12/comment/99", "ada/weir/pulls")
+    assert entry.title == "Comment by ada on ada/weir#12"
+    assert entry.text.decode().endswith("---\nYes, [#3](https://github.com/ada/weir/issues/3)\n")
 
 
 def test_review_quotes_its_lines_in_a_safe_fence() -> None:
     hunk = "\n".join(["@@ -1,20 +1,20 @@", *(f" line {n}" for n in range(20)), "+```", "+x = 1"])
-    told = issue(id=5, path="docs/a.md", diff_hunk=hunk, pull_request_url="https://api/repos/ada/weir/pulls/12")
-    said = review("ada/weir", told | {"html_url": f"{WEB}/ada/weir/pull/12#discussion_r5"})
-    assert said.item.locator == "ada/weir#12/review/5"
-    text = said.text.decode()
+    fields = issue(id=5, path="docs/a.md", diff_hunk=hunk, pull_request_url="https://api/repos/ada/weir/pulls/12")
+    entry = review("ada/weir", fields | {"html_url": f"{WEB}/ada/weir/pull/12#discussion_r5"})
+    assert entry.item.locator == "ada/weir#12/review/5"
+    text = entry.text.decode()
     assert 'path: "docs/a.md"' in text
     assert "````diff\n line 14\n" in text
     assert "+x = 1\n````\n\nIt sticks\n" in text
 
 
 def test_release_contains_its_tag_and_files() -> None:
-    told = issue(tag_name="v1.0/β", name=None, assets=[{"name": "weir.tar.gz"}], published_at="2026-03-01T00:00:00Z")
-    said = release("ada/weir", told)
-    assert said.item.locator == "ada/weir#release/v1.0/β"
-    assert said.title == "v1.0/β"
-    assert said.text.decode().endswith("# v1.0/β\n\nIt sticks\n\n- weir.tar.gz\n")
-    assert 'created: "2026-03-01T00:00:00Z"' in said.text.decode()
+    fields = issue(tag_name="v1.0/β", name=None, assets=[{"name": "weir.tar.gz"}], published_at="2026-03-01T00:00:00Z")
+    entry = release("ada/weir", fields)
+    assert entry.item.locator == "ada/weir#release/v1.0/β"
+    assert entry.title == "v1.0/β"
+    assert entry.text.decode().endswith("# v1.0/β\n\nIt sticks\n\n- weir.tar.gz\n")
+    assert 'created: "2026-03-01T00:00:00Z"' in entry.text.decode()
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ def test_files_and_discussions_sync_together(
         ledger.sync(github)
         assert len(ledger.documents()) == 15
         assert {at for at in ledger.documents() if ":" in at} == {"ada/weir:README.md", "ada/weir:docs/gauge.md"}
-        host.asked.clear()
+        host.requests.clear()
         proxy.forget()
         assert ledger.sync(github).item_changes == []
-        assert (host.asked, len(proxy.paths), proxy.free) == ([], 3, 3)
+        assert (host.requests, len(proxy.paths), proxy.free) == ([], 3, 3)
         _push(work, repo, host)
         repo.comment(1, "Pushed")
         assert len(ledger.sync(github).fetched) == 2
@@ -52,6 +52,6 @@ def test_files_and_discussions_sync_together(
 
 
 def _push(work: Repository, repo: Repo, host: GitHost) -> None:
-    work.write(README=f"# The weir, {len(host.asked)}\n")
+    work.write(README=f"# The weir, {len(host.requests)}\n")
     work.commit()
     repo.pushed_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
