@@ -21,8 +21,8 @@ from catchment.content.extract import extract
 from catchment.content.normalize import NORMALIZER, normalize
 from catchment.content.secret_masking import masked
 from catchment.errors import ItemError
-from catchment.ledger.library.bigrams import SQLITE as PAIRS
-from catchment.ledger.library.bigrams import pairs
+from catchment.ledger.library.word_parts import SQLITE as PAIRS
+from catchment.ledger.library.word_parts import parts
 from catchment.model import Document, EntityKind, Extraction, RawContent
 
 _COMMIT_EVERY = 500
@@ -144,7 +144,7 @@ def _take(rows: _Rows, known: dict[str, tuple[int, str, str]], folder: Path, pat
     number = rows.counts["documents"] + 1
     rows.add("documents", (number, content_id, stem, aliases, properties, place, status.st_mtime_ns // 1_000))
     rows.add("document_index", (number, stem, aliases, properties, place))
-    if letters := pairs("\n".join((stem, aliases, properties, place))):
+    if letters := parts("\n".join((stem, aliases, properties, place))):
         rows.add("document_pairs", (number, letters))
 
 
@@ -164,7 +164,7 @@ def _add_content(
         rows.add("chunks", (chunk_id, number, chunk.start, chunk.end, chunk.heading))
         passage = text[chunk.start : chunk.end]
         rows.add("chunk_index", (chunk_id, chunk.heading, passage))
-        if letters := pairs(passage):
+        if letters := parts(passage):
             rows.add("chunk_pairs", (chunk_id, letters))
     for position, link in enumerate(extraction.links):
         name = link.target.rstrip("/").rpartition("/")[2].lower().removesuffix(".md")

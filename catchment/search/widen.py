@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import Stemmer
 
 from catchment.ledger.library.query import NO_SPACES, AnyOf, Query, Term, plain_words
 from catchment.ledger.library.vocabulary import Vocabulary
+from catchment.ledger.library.word_parts import pieces_of
 
 _WORD = re.compile(r"[^\W_]+")
 _LANGUAGES = {
@@ -49,6 +51,8 @@ _DEFAULT = "en"
 
 _FORM_WEIGHT = 0.7
 _CORRECTION_WEIGHT = 0.5
+_JOINED_WEIGHT = 1.5
+"""Two words of a query that are written as one, or that are neighbours in an identifier, are rarely so by chance."""
 _MOST_FORMS = 12
 _MOST_CORRECTIONS = 3
 _WIDENED = 10
@@ -76,23 +80,34 @@ def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Correction]
     stemmers = [
         Stemmer.Stemmer(_LANGUAGES[code]) for code in sorted(vocabulary.languages() | {_DEFAULT}) if code in _LANGUAGES
     ]
+    joined = _joined(query.wanted[:_WIDENED], vocabulary)
     wanted: list[AnyOf] = []
     corrections = []
-    for group in query.wanted[:_WIDENED]:
+    for group, together in zip(query.wanted[:_WIDENED], joined, strict=True):
         if not _is_word(group):
             wanted.append(group)
             continue
         word = plain_words(group[0].text)
         forms = _forms(word, group[0].text.lower(), stemmers, vocabulary)
-        instead = (
-            () if word in forms else tuple(other for other in _corrections(word, vocabulary) if other not in forms)
-        )
+        is_known = word in forms or bool(together)
+        instead = () if is_known else tuple(other for other in _corrections(word, vocabulary) if other not in forms)
         if instead:
             corrections.append(Correction(group[0].text, instead))
         others = [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in forms if form != word]
         others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in instead]
+        others += [Term(one, prefix=False, weight=_JOINED_WEIGHT) for one in together]
+        if len(pieces := pieces_of(group[0].text)) > 1:
+            others.append(Term(" ".join(pieces), prefix=False, weight=_FORM_WEIGHT, is_quoted=True))
         wanted.append((*group, *others))
     return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), corrections
+
+
+def _joined(groups: Sequence[AnyOf], vocabulary: Vocabulary) -> list[list[str]]:
+    """For each group, the words of the library that it makes with its neighbour: "green house", "http client"."""
+    words = [plain_words(group[0].text) if _is_word(group) else "" for group in groups]
+    pairs = [before + after if before and after else "" for before, after in pairwise(words)]
+    known = vocabulary.among([pair for pair in pairs if pair])
+    return [[pair for pair in around if pair in known] for around in zip(["", *pairs], [*pairs, ""], strict=True)]
 
 
 def _is_word(group: AnyOf) -> bool:

@@ -109,11 +109,11 @@ def test_an_older_ledger_is_led_forward_and_what_it_was_is_kept(old: Path, later
     led = ledger.migrated
     ledger.close()
     assert led is not None
-    assert (led.before, led.now, led.kept) == ("0001", LATER, old.with_name("ledger-0001.backup.db"))
+    assert (led.before, led.now, led.kept) == ("0002", LATER, old.with_name("ledger-0002.backup.db"))
     sound(address(old), before)
     assert copies(old) == [led.kept]
     assert stat.S_IMODE(led.kept.stat().st_mode) == 0o600
-    assert (revision(address(led.kept)), told(address(led.kept))) == ("0001", before)
+    assert (revision(address(led.kept)), told(address(led.kept))) == ("0002", before)
     again = Ledger.open(address(old))
     assert again.migrated is None
     again.close()
@@ -122,7 +122,7 @@ def test_an_older_ledger_is_led_forward_and_what_it_was_is_kept(old: Path, later
 def test_a_program_that_is_killed_anywhere_while_it_leads_forward_is_followed_by_one_that_does_it(
     old: Path, later: Path
 ) -> None:
-    before, kept_copy = told(address(old)), old.with_name("ledger-0001.backup.db")
+    before, kept_copy = told(address(old)), old.with_name("ledger-0002.backup.db")
     for step in range(1, _MOST_STEPS):
         end = in_child(lambda at=step: (die_at(at), Ledger.open(address(old)).close()))()  # type: ignore[misc]
         if end == 0:
@@ -131,7 +131,7 @@ def test_a_program_that_is_killed_anywhere_while_it_leads_forward_is_followed_by
         # The last kill comes when it is done.
         assert told(address(old)) == before, step
         if kept_copy.exists():
-            assert (revision(address(kept_copy)), told(address(kept_copy))) == ("0001", before), step
+            assert (revision(address(kept_copy)), told(address(kept_copy))) == ("0002", before), step
     assert 30 < step < _MOST_STEPS - 1
     sound(address(old), before)
     assert copies(old) == [kept_copy]
@@ -183,7 +183,7 @@ def test_a_ledger_that_somebody_uses_is_not_led_forward(
         other.execute("SELECT count(*) FROM items").fetchone()
         with pytest.raises(LedgerUnavailable, match="another process"):
             Ledger.open(address(old))
-        assert (revision(address(old)), copies(old)) == ("0001", [])
+        assert (revision(address(old)), copies(old)) == ("0002", [])
     sound(address(old), before)
 
 
@@ -198,7 +198,7 @@ def test_a_disk_without_room_for_the_copy_leaves_the_ledger_as_it_is(old: Path, 
             os._exit(10)
 
     assert in_child(opened)() == 10
-    assert (revision(address(old)), told(address(old)), copies(old)) == ("0001", before, [])
+    assert (revision(address(old)), told(address(old)), copies(old)) == ("0002", before, [])
     sound(address(old), before)
 
 
@@ -256,8 +256,8 @@ def test_up_leads_the_ledger_forward_and_says_so_in_one_line(
         assert main(["up", "--detach", "--port", str(other.getsockname()[1])]) == 10
     said, _ = capsys.readouterr().err.splitlines()
     assert said == (
-        f"the ledger was migrated from revision 0001 to {LATER}; "
-        f"the previous one is in {home / 'ledger-0001.backup.db'}"
+        f"the ledger was migrated from revision 0002 to {LATER}; "
+        f"the previous one is in {home / 'ledger-0002.backup.db'}"
     )
     sound(address(home / "ledger.db"), before)
     assert main(["status"]) == 0
@@ -281,11 +281,11 @@ def test_what_was_kept_can_be_brought_back_by_either_program(
     with monkeypatch.context() as newer:
         become_later_with(newer, tmp_path / "later")
         Ledger.open(address(file)).close()
-        assert main(["restore", str(home / "ledger-0001.backup.db")]) == 0
+        assert main(["restore", str(home / "ledger-0002.backup.db")]) == 0
         sound(address(file), before)
     with pytest.raises(SchemaMismatch):
         Ledger.open(address(file))
-    assert main(["restore", str(home / "ledger-0001.backup.db")]) == 0
+    assert main(["restore", str(home / "ledger-0002.backup.db")]) == 0
     assert told(address(file)) == before
     assert "restored" in capsys.readouterr().out
 

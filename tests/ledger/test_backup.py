@@ -203,7 +203,7 @@ def test_a_copy_that_was_kept_before_a_migration_can_be_brought_back(
     file = file_of(sqlite_world)
     sqlite_world.ingest(*notes(3))
     sqlite_world.ledger.close()
-    monkeypatch.setattr("catchment.ledger.db.schema.REVISION", "0002")
+    monkeypatch.setattr("catchment.ledger.db.schema.REVISION", "0003")
     led = migrations.forward(sqlite_world.ledger._store)
     monkeypatch.undo()
     sqlite_world.reopen()

@@ -43,7 +43,7 @@ BREACHES = {
     "DELETE FROM chunks WHERE id = 2": "Passage 2 is in the index, but not in the library",
     "INSERT INTO chunks VALUES (77, 1, 0, 3, '')": "Passage 77 is in the library, but not in the index",
     "INSERT INTO chunk_pairs (rowid, pairs) VALUES (78, '水')": (
-        "Passage 78 is in the bigram index, but not in the library"
+        "Passage 78 is in the index of word parts, but not in the library"
     ),
     "UPDATE counters SET value = 4 WHERE name = 'jobs'": "The counter of jobs is too low",
     "DELETE FROM counters WHERE name = 'token'": "The counter of token is too low",
@@ -140,8 +140,8 @@ def test_the_deep_check_finds_letters_that_are_not_indexed_and_those_that_are_no
         connection.execute("UPDATE contents SET text = ?", (other,))
         connection.execute("UPDATE documents SET title = '', path = 'b.md' WHERE id = 2")
     findings = sqlite_world.ledger.check(deep=True)
-    assert "Passage 1 differs from the bigram index" in findings
-    assert "The name of document 2 differs from the bigram index" in findings
+    assert "Passage 1 differs from the index of word parts" in findings
+    assert "The name of document 2 differs from the index of word parts" in findings
 
 
 @pytest.mark.parametrize("old", JobState)

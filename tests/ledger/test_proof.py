@@ -67,7 +67,7 @@ def test_an_index_that_lacks_all_is_told_and_made_anew(harmed: World) -> None:
     proof.rebuild_index()
     assert proof.index(harmed.source.id) == []
     assert harmed.found("plain") == ["plain.md"]
-    assert len(harmed.found("湧水")) == 1, "in the index of letters, too"
+    assert len(harmed.found("湧水")) == 1, "in the index of word parts, too"
 
 
 def test_what_is_to_be_read_again_is_read_as_if_it_were_not_known(world: World) -> None:

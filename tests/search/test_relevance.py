@@ -17,7 +17,7 @@ FLOORS = {
     "word forms": 0.9,
     "typos": 0.9,
     "filters": 0.95,
-    "identifiers": 0.7,
+    "identifiers": 0.95,
     "mail": 0.95,
     "phrases": 0.95,
     "CJK": 0.95,

@@ -179,7 +179,7 @@ def _texts(store: Store) -> list[str]:
                 _read_texts(reading, table)
             except LedgerCorrupt:
                 return [f"The table {table.name} contains invalid text; {_RESTORE}"]
-        return [*word_index.check_letters(reading), *word_index.check_ways(reading)]
+        return [*word_index.check_parts(reading), *word_index.check_ways(reading)]
 
 
 def _read_texts(reading: Reading, table: Table) -> None:

@@ -18,7 +18,7 @@ from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_jso
 from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.failures import resolve
-from catchment.ledger.library import bigrams, withdraw, word_index
+from catchment.ledger.library import withdraw, word_index, word_parts
 from catchment.model import Chunk, Document, Item, JobState, SkipReason
 
 _AT_ONCE = 500
@@ -129,7 +129,7 @@ class Proof:
         findings = []
         with self._store.read() as reading:
             for index, there, what in wanted:
-                difference = f"SELECT count(*) FROM ({there} EXCEPT {bigrams.indexed(reading, index)}) AS difference"
+                difference = f"SELECT count(*) FROM ({there} EXCEPT {word_parts.indexed(reading, index)}) AS difference"
                 if number := int(reading.execute(text(difference)).scalar_one()):
                     findings.append(f"{number} {what} not in the index")
         return findings or check_words(self._store)
@@ -274,7 +274,7 @@ def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
 
 
 def _empty(writing: Writing) -> None:
-    for index in ("chunk_index", "document_index", bigrams.CHUNKS, bigrams.DOCUMENTS):
+    for index in ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS):
         if not writing.sqlite:
             writing.execute(text(f"DELETE FROM {index}"))
         else:

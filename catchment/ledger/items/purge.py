@@ -28,7 +28,7 @@ from catchment.ledger.db.schema import (
 )
 from catchment.ledger.db.vacuum import rewrite
 from catchment.ledger.items import consents
-from catchment.ledger.library import bigrams, withdraw
+from catchment.ledger.library import withdraw, word_parts
 from catchment.ledger.library.before_images import uses as was_used
 
 _ITEMS_AT_ONCE = 1_000
@@ -39,8 +39,8 @@ _FACTS = frozenset({"consents", "history", "syncs", "turns"})
 _INDEXES = (
     ("chunk_index", "SELECT id FROM chunks"),
     ("document_index", "SELECT id FROM documents WHERE removed_at IS NULL"),
-    (bigrams.CHUNKS, "SELECT id FROM chunks"),
-    (bigrams.DOCUMENTS, "SELECT id FROM documents WHERE removed_at IS NULL"),
+    (word_parts.CHUNKS, "SELECT id FROM chunks"),
+    (word_parts.DOCUMENTS, "SELECT id FROM documents WHERE removed_at IS NULL"),
 )
 _PASSAGE = re.compile(r"\S+(?: \S+){3,9}|\S{12,40}")
 _LEAST_PASSAGE = 24
@@ -111,7 +111,7 @@ class Purging:
                 elif (owned := _has_owner(table)) is not None:
                     found[table.name] = _count(reading, table, ~owned)
             for index, kept in _INDEXES:
-                statement = f"SELECT count(*) FROM ({bigrams.indexed(reading, index)} EXCEPT {kept}) AS difference"
+                statement = f"SELECT count(*) FROM ({word_parts.indexed(reading, index)} EXCEPT {kept}) AS difference"
                 found[index] = int(reading.execute(text(statement)).scalar_one())
         return found
 

@@ -8,8 +8,9 @@ from collections.abc import Collection
 from sqlalchemy import text
 
 from catchment.ledger.db.database import Reading, Store, json_list
+from catchment.ledger.library import word_parts
 
-_INDEXES = ("chunk_index", "document_index")
+_INDEXES = ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS)
 _SAMPLE = 300
 _MOST = 20_000
 """Maximum number of words per query. Only libraries with millions of chunks exceed it for a prefix of three letters."""

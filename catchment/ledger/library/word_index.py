@@ -1,7 +1,7 @@
-"""The full-text index: FTS5 on SQLite, tsvector on PostgreSQL. Differences between them are handled here and in `bigrams`.
+"""The full-text index: FTS5 on SQLite, tsvector on PostgreSQL. Differences between them are handled here and in `word_parts`.
 
 Chunks are indexed once per content. Names (title, aliases, path and property texts) are indexed once per live document. Texts
-in scripts without spaces are also in the `bigrams` index.
+in scripts without spaces are also in the `word_parts` index.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, select, text
@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, select, text
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among, json_list
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chunks, contents, documents
-from catchment.ledger.library import bigrams, filters
+from catchment.ledger.library import filters, word_parts
 from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
 from catchment.model import ASIDE
 
@@ -35,7 +35,7 @@ _SQLITE = (
     f"""CREATE VIRTUAL TABLE document_index
     USING fts5(title, aliases, path, properties, content = 'document_names', content_rowid = 'id',
     {_TOKENS})""",
-    *bigrams.SQLITE,
+    *word_parts.SQLITE,
 )
 
 _POSTGRES = (
@@ -47,21 +47,27 @@ _POSTGRES = (
     "CREATE INDEX chunk_index_words ON chunk_index USING gin (words)",
     "CREATE TABLE document_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
     "CREATE INDEX document_index_words ON document_index USING gin (words)",
-    *bigrams.POSTGRES,
+    *word_parts.POSTGRES,
 )
 
 
-_INDEXES = ("chunk_index", "document_index", bigrams.CHUNKS, bigrams.DOCUMENTS)
+_INDEXES = ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS)
 
 NAMES = ("id", "title", "aliases", "path", "properties")
 """The document columns that are indexed as names."""
 
 _TEXTS_AT_ONCE = 50
+_CHUNKS_AT_ONCE = 2_000
 _AT_ONCE = 100
 """Maximum number of query terms per statement. Databases limit the number of subqueries to a few hundred."""
 
 _ASIDE_WEIGHT = 0.5
 """Score factor of quotations and signatures in mail, so that the original message precedes its quotations."""
+
+_LETTER_SCORE = 1 / 3
+"""Score of a part of an identifier per letter: less than that of a word by itself. Half of it in the names of a document."""
+_POSTGRES_SCALE = 0.01
+"""Scores of PostgreSQL beside those of FTS5."""
 
 _ALL_NAMES = "title || ' ' || aliases || ' ' || path || ' ' || properties"
 _WEIGHTS = {"title": "A", "aliases": "B", "path": "D", "properties": "D"}
@@ -129,7 +135,7 @@ def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
             statement,
             [{"id": n, "heading": plain_words(heading), "words": plain_words(body)} for n, heading, body in rows],
         )
-    bigrams.add(writing, bigrams.CHUNKS, ((number, body) for number, _, body in rows))
+    word_parts.add(writing, word_parts.CHUNKS, ((number, body) for number, _, body in rows))
 
 
 def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
@@ -143,7 +149,7 @@ def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
         )
     else:
         writing.execute(text("DELETE FROM chunk_index WHERE id = :id"), [{"id": number} for number, *_ in old])
-    bigrams.forget(writing, bigrams.CHUNKS, [(number, body) for number, _, body in old])
+    word_parts.forget(writing, word_parts.CHUNKS, [(number, body) for number, _, body in old])
 
 
 def passages(reading: Reading, content_ids: Collection[int]) -> Iterator[tuple[int, str, str]]:
@@ -177,7 +183,7 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
             text(f"INSERT INTO document_index VALUES (:id, {' || '.join(words)})"),
             [dict(zip(NAMES, (row[0], *map(plain_words, row[1:])), strict=True)) for row in rows],
         )
-    bigrams.add(writing, bigrams.DOCUMENTS, map(_as_one, rows))
+    word_parts.add(writing, word_parts.DOCUMENTS, map(_as_one, rows))
 
 
 def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
@@ -193,7 +199,7 @@ def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
         )
     else:
         writing.execute(text("DELETE FROM document_index WHERE id = :id"), [{"id": row[0]} for row in rows])
-    bigrams.forget(writing, bigrams.DOCUMENTS, list(map(_as_one, rows)))
+    word_parts.forget(writing, word_parts.DOCUMENTS, list(map(_as_one, rows)))
 
 
 def _as_one(row: tuple[Any, ...]) -> tuple[int, str]:
@@ -324,18 +330,26 @@ def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> 
         return _ask_letters(reading, key, term.substring, parameters)
     parameters[key] = term.matcher(reading.sqlite)
     if reading.sqlite:
-        return (
+        words = (
             f"SELECT rowid AS id, -bm25(chunk_index, 3.0, 1.0) * {term.weight} AS score"
             f" FROM chunk_index WHERE chunk_index MATCH :{key}",
             f"SELECT rowid AS id, -bm25(document_index, 10.0, 8.0, 2.0, 1.0) * {term.weight} AS score"
             f" FROM document_index WHERE document_index MATCH :{key}",
         )
-    weights = "array[0.1, 0.2, 0.5, 1.0]::float4[]"
-    asked = f"to_tsquery('simple', :{key})"
-    ranked = (
-        f"SELECT id, ts_rank_cd({weights}, words, {asked}) * {term.weight} AS score FROM {{}} WHERE words @@ {asked}"
+    else:
+        weights = "array[0.1, 0.2, 0.5, 1.0]::float4[]"
+        asked = f"to_tsquery('simple', :{key})"
+        ranked = f"SELECT id, ts_rank_cd({weights}, words, {asked}) * {term.weight} AS score FROM {{}} WHERE words @@ {asked}"
+        words = ranked.format("chunk_index"), ranked.format("document_index")
+    word = plain_words(term.text)
+    if term.is_quoted or not word_parts.can_be_part(word):
+        return words
+    score = _LETTER_SCORE * len(word) * term.weight * (1 if reading.sqlite else _POSTGRES_SCALE)
+    chunk, name = (
+        word_parts.with_part(reading, table, f"{key}i", word, term.prefix, each, parameters)
+        for table, each in ((word_parts.CHUNKS, score), (word_parts.DOCUMENTS, score / 2))
     )
-    return ranked.format("chunk_index"), ranked.format("document_index")
+    return f"{words[0]} UNION ALL {chunk}", f"{words[1]} UNION ALL {name}"
 
 
 def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> _Asked:
@@ -345,32 +359,35 @@ def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str,
     like = "LIKE" if reading.sqlite else "ILIKE"
 
     def holding(table: str, view: str, column: str) -> str:
-        may = bigrams.narrowed(reading, table, f"{key}p", letters, parameters)
+        may = word_parts.narrowed(reading, table, f"{key}p", letters, parameters)
         has = f"({column} {like} :{key} ESCAPE '\\' OR {column} {like} :{key}d ESCAPE '\\')"
         return f"SELECT id, 1.0 AS score FROM {view} WHERE id IN ({may}) AND {has}"
 
-    return holding(bigrams.CHUNKS, "chunk_text", "text"), holding(
-        bigrams.DOCUMENTS, "document_names", f"({_ALL_NAMES})"
+    return holding(word_parts.CHUNKS, "chunk_text", "text"), holding(
+        word_parts.DOCUMENTS, "document_names", f"({_ALL_NAMES})"
     )
 
 
 def check(reading: Reading) -> list[str]:
     """Return differences between the index and the tables."""
     findings = []
-    for index, letters, kept, what in (
-        ("chunk_index", bigrams.CHUNKS, "SELECT id FROM chunks", "Passage"),
+    for index, parts, kept, what in (
+        ("chunk_index", word_parts.CHUNKS, "SELECT id FROM chunks", "Passage"),
         (
             "document_index",
-            bigrams.DOCUMENTS,
+            word_parts.DOCUMENTS,
             "SELECT id FROM documents WHERE removed_at IS NULL",
             "The name of document",
         ),
     ):
-        indexed = bigrams.indexed(reading, index)
+        indexed = word_parts.indexed(reading, index)
         for difference, how in (
             (f"{kept} EXCEPT {indexed}", "is in the library, but not in the index"),
             (f"{indexed} EXCEPT {kept}", "is in the index, but not in the library"),
-            (f"{bigrams.indexed(reading, letters)} EXCEPT {kept}", "is in the bigram index, but not in the library"),
+            (
+                f"{word_parts.indexed(reading, parts)} EXCEPT {kept}",
+                "is in the index of word parts, but not in the library",
+            ),
         ):
             number = reading.execute(text(f"SELECT min(id) FROM ({difference}) AS difference")).scalar()
             if number is not None:
@@ -378,38 +395,56 @@ def check(reading: Reading) -> list[str]:
     return findings
 
 
-def check_letters(reading: Reading) -> list[str]:
-    """Return the first differences between the bigram index and the texts. Reads every text."""
-    names = _in_order(reading, f"SELECT id, {_ALL_NAMES} AS words FROM document_names")
+def check_parts(reading: Reading) -> list[str]:
+    """Return the first differences between the index of word parts and the texts. Reads every text."""
     findings = []
     for table, told, what in (
-        (bigrams.CHUNKS, _foreign_passages(reading), "Passage"),
-        (bigrams.DOCUMENTS, names, "The name of document"),
+        (word_parts.CHUNKS, _passages_with_parts(reading), "Passage"),
+        (word_parts.DOCUMENTS, _names_with_parts(reading), "The name of document"),
     ):
-        wanted = (number for number, words in told if bigrams.has_letters(words))
-        there = (number for (number,) in _in_order(reading, bigrams.indexed(reading, table)))
+        wanted = (number for number, words in told if word_parts.parts(words))
+        there = (number for (number,) in _in_order(reading, word_parts.indexed(reading, table)))
         wrong = next((pair for pair in zip_longest(wanted, there) if pair[0] != pair[1]), None)
         if wrong is not None:
             first = min(number for number in wrong if number is not None)
-            findings.append(f"{what} {first} differs from the bigram index")
+            findings.append(f"{what} {first} differs from the index of word parts")
     return findings
 
 
-def _foreign_passages(reading: Reading) -> Iterator[tuple[int, str]]:
-    """Yield the chunks of contents that are not pure ASCII, with their texts.
+def _passages_with_parts(reading: Reading) -> Iterator[tuple[int, str]]:
+    """Yield the chunks of contents that may have word parts, with their texts.
 
     Slices in Python: the database scans the text from its start for each chunk, which takes 145 s for 10 MB.
     """
     # The plus keeps SQLite from using the index by content, which would require sorting all chunks in memory.
-    size = "length(CAST(text AS BLOB))" if reading.sqlite else "octet_length(text)"
+    may_have = (
+        "length(text) < length(CAST(text AS BLOB)) OR text GLOB '*[a-z0-9][A-Z]*' OR text GLOB '*[A-Z][A-Z][a-z]*'"
+        if reading.sqlite
+        else "length(text) < octet_length(text) OR text ~ '[a-z0-9][A-Z]|[A-Z]{2}[a-z]'"
+    )
     rows = f"""SELECT id, content_id, start, stop FROM chunks
-        WHERE +content_id IN (SELECT id FROM contents WHERE length(text) < {size})"""
+        WHERE +content_id IN (SELECT id FROM contents WHERE {may_have})"""
     held, whole = None, ""
     for number, content, start, stop in _in_order(reading, rows):
         if content != held:
             held = content
             whole = reading.execute(select(contents.c.text).where(contents.c.id == content)).scalar_one()
         yield number, whole[start:stop]
+
+
+def _names_with_parts(reading: Reading) -> Iterator[tuple[int, str]]:
+    return (
+        (number, words) for number, words in _in_order(reading, f"SELECT id, {_ALL_NAMES} AS words FROM document_names")
+    )
+
+
+def index_parts(writing: Writing) -> None:
+    """Build the index of word parts anew. Reads every text of the library."""
+    for table, texts in ((word_parts.CHUNKS, _passages_with_parts), (word_parts.DOCUMENTS, _names_with_parts)):
+        word_parts.clear(writing, table)
+        rows = texts(writing)
+        while part := list(islice(rows, _CHUNKS_AT_ONCE)):
+            word_parts.add(writing, table, part)
 
 
 def _in_order(reading: Reading, query: str) -> Iterator[AnyRow]:
@@ -434,7 +469,7 @@ def check_ways(reading: Reading) -> list[str]:
 
 
 _LARGE = 200_000
-"""Size in characters from which the chunks of a text are sliced before the comparison; see `_foreign_passages`."""
+"""Size in characters from which the chunks of a text are sliced before the comparison; see `_passages_with_parts`."""
 
 
 def check_words(writing: Writing) -> None:

@@ -1,0 +1,167 @@
+"""The index of word parts: bigrams of scripts without spaces between words, and the parts of identifiers.
+
+"水文学" is indexed as 水文, 文学 and 学, each once per chunk or per document's names. The bigrams of a search term
+narrow the search to few texts, which are then read. So they affect the speed of a search but not its result.
+
+"HttpClientFactory" is indexed as http, client, factory, httpclient and clientfactory. The word itself, and the parts of
+snake_case, are words of the full-text index.
+
+Only texts with such words are indexed, and only the parts are stored (FTS5 without positions and content, or tsvector). An
+entry is deleted by computing its parts again, so a change of `parts` requires rebuilding the index.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from operator import add as add_letters
+from typing import Any
+
+from sqlalchemy import text
+
+from catchment.ledger.db.database import Reading, Writing
+from catchment.ledger.db.lookup import nfc
+from catchment.ledger.library.query import NO_SPACES
+
+CHUNKS, DOCUMENTS = "chunk_pairs", "document_pairs"
+"""Names of the index tables for chunks and for the names of live documents."""
+
+SQLITE = tuple(
+    f"CREATE VIRTUAL TABLE {table} USING fts5(pairs, content = '', detail = none, tokenize = 'ascii')"
+    for table in (CHUNKS, DOCUMENTS)
+)
+POSTGRES = tuple(
+    statement
+    for table in (CHUNKS, DOCUMENTS)
+    for statement in (
+        f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, pairs TSVECTOR NOT NULL)",
+        f"CREATE INDEX {table}_pairs ON {table} USING gin (pairs)",
+    )
+)
+
+_LEADS = bytes([0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, *range(0xF0, 0xF5)])
+"""First bytes of characters of these scripts in UTF-8. Few characters of other scripts share them."""
+
+_SHAPES = (
+    bytes(97 if chr(n).islower() or chr(n).isdigit() else 65 if chr(n).isupper() else 32 for n in range(128))
+    + b" " * 128
+)
+"""Lower-case letters and digits as "a", capitals as "A", everything else as a space."""
+_IDENTIFIER = re.compile(r"(?<![^\W_])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z]))[A-Za-z0-9]{3,64}(?![^\W_])")
+_PIECE = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+|[A-Z]")
+_PLURAL = re.compile(r"[A-Z]+s")
+"""An abbreviation in the plural, such as PDFs, has no parts."""
+_MOST_PIECES = 8
+"""Words of more parts are seldom identifiers; their runs are not indexed."""
+_ASKED = re.compile(r"[a-z0-9]+")
+
+_ENOUGH = 16
+"""Number of bigrams that narrow a search sufficiently."""
+
+
+def parts(words: str) -> str:
+    """Return the distinct bigrams and parts of identifiers of the text, separated by spaces.
+
+    The last character of a run without spaces stands alone.
+    """
+    found: dict[str, None] = {}
+    if _may_have(words):
+        for run in NO_SPACES.findall(nfc(words)):
+            found |= dict.fromkeys(map(add_letters, run, run[1:]))
+            found[run[-1]] = None
+    shape = words.encode("utf-8", "replace").translate(_SHAPES)
+    if b"aA" in shape or b"AAa" in shape:
+        for word in dict.fromkeys(_IDENTIFIER.findall(words)):
+            found |= dict.fromkeys(_parts_of(word))
+    return " ".join(found)
+
+
+def pieces_of(word: str) -> list[str]:
+    """Return the parts of an identifier in lower case, or the word itself: ["http", "client"] for "HttpClient"."""
+    if not _IDENTIFIER.fullmatch(word) or _PLURAL.fullmatch(word):
+        return [word.lower()]
+    return [piece.lower() for piece in _PIECE.findall(word)]
+
+
+def _parts_of(word: str) -> Iterator[str]:
+    """Yield each part of an identifier and each run of several parts, without the identifier itself."""
+    pieces = pieces_of(word)
+    longest = len(pieces) - 1 if len(pieces) <= _MOST_PIECES else 1
+    for length in range(1, longest + 1):
+        for start in range(len(pieces) - length + 1):
+            if len(part := "".join(pieces[start : start + length])) > 1:
+                yield part
+
+
+def _may_have(words: str) -> bool:
+    """Fast pre-check: takes 2 µs per page, where the regular expression takes 20."""
+    if words.isascii():
+        return False
+    data = words.encode("utf-8", "surrogatepass")
+    return len(data.translate(None, _LEADS)) < len(data)
+
+
+def add(writing: Writing, table: str, rows: Iterable[tuple[int, str]]) -> None:
+    """Index new texts (ID, text). Texts in other scripts are skipped."""
+    found = [(number, told) for number, words in rows if (told := parts(words))]
+    if not found:
+        return
+    if writing.sqlite:
+        writing.connection.exec_driver_sql(f"INSERT INTO {table} (rowid, pairs) VALUES (?, ?)", found)
+    else:
+        # Built from an array, because a parser would split some scripts at vowels.
+        statement = text(f"INSERT INTO {table} VALUES (:id, array_to_tsvector(string_to_array(:pairs, ' ')))")
+        writing.execute(statement, [{"id": number, "pairs": told} for number, told in found])
+
+
+def forget(writing: Writing, table: str, rows: Sequence[tuple[int, str]]) -> None:
+    """Remove texts (ID, text) from the index. They must be equal to the indexed ones."""
+    found = [(number, told) for number, words in rows if (told := parts(words))]
+    if not found:
+        return
+    if writing.sqlite:
+        statement = f"INSERT INTO {table} ({table}, rowid, pairs) VALUES ('delete', ?, ?)"
+        writing.connection.exec_driver_sql(statement, found)
+    else:
+        writing.execute(text(f"DELETE FROM {table} WHERE id = :id"), [{"id": number} for number, _ in found])
+
+
+def clear(writing: Writing, table: str) -> None:
+    """Remove everything from the index."""
+    every = f"INSERT INTO {table} ({table}) VALUES ('delete-all')" if writing.sqlite else f"DELETE FROM {table}"
+    writing.connection.exec_driver_sql(every)
+
+
+def narrowed(reading: Reading, table: str, key: str, wanted: str, parameters: dict[str, Any]) -> str:
+    """Return a query for the IDs of candidate texts. `wanted` must contain a character of these scripts."""
+    asked = []
+    for run in NO_SPACES.findall(nfc(wanted)):
+        ends = range(max(1, len(run) - 1))
+        asked += [(run[start : start + 2], len(run) == 1) for start in ends]
+    asked = list(dict.fromkeys(asked))[:_ENOUGH]
+    if reading.sqlite:
+        parameters[key] = " ".join(f'"{pair}"{" *" if begins else ""}' for pair, begins in asked)
+        return f"SELECT rowid FROM {table} WHERE {table} MATCH :{key}"
+    parameters[key] = " & ".join(f"'{pair}'{':*' if begins else ''}" for pair, begins in asked)
+    return f"SELECT id FROM {table} WHERE pairs @@ CAST(:{key} AS tsquery)"
+
+
+def can_be_part(word: str) -> bool:
+    """Return whether a folded word can be a part of an identifier."""
+    return _ASKED.fullmatch(word) is not None
+
+
+def with_part(
+    reading: Reading, table: str, key: str, word: str, prefix: bool, weight: float, parameters: dict[str, Any]
+) -> str:
+    """Return a query for the ids of the texts that have an identifier with this part, with the weight as the score."""
+    if reading.sqlite:
+        parameters[key] = f'"{word}"{" *" if prefix else ""}'
+        return f"SELECT rowid AS id, {weight} AS score FROM {table} WHERE {table} MATCH :{key}"
+    parameters[key] = f"'{word}'{':*' if prefix else ''}"
+    return f"SELECT id, {weight} AS score FROM {table} WHERE pairs @@ CAST(:{key} AS tsquery)"
+
+
+def indexed(reading: Reading, table: str) -> str:
+    """Return a query for the IDs of the indexed texts."""
+    return f"SELECT id FROM {table}{'_docsize' if reading.sqlite else ''}"
