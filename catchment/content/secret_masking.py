@@ -15,7 +15,7 @@ from catchment.model import Document
 
 _DEEPEST = 50
 _MOST_ROUNDS = 5
-_WARNING = "secrets were masked: "
+_WARNING = "masked secrets: "
 
 
 def masked(document: Document) -> Document:

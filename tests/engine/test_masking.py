@@ -486,7 +486,7 @@ def test_a_document_tells_how_many_were_masked_and_keeps_none_anywhere() -> None
     document = masked(normalize(RawContent(note.encode(), "note.md")))
     assert secret not in repr(document)
     assert key not in repr(document.properties)
-    assert document.warnings[-1].startswith("secrets were masked: ")
+    assert document.warnings[-1].startswith("masked secrets: ")
     assert "GitHub token" in document.warnings[-1]
 
 

@@ -45,7 +45,7 @@ def test_what_is_broken_is_found_with_its_place() -> None:
         }
     )
     assert report.findings == (
-        VaultFinding(VaultFlaw.BAD_FRONTMATTER, "B.md", 1, "frontmatter is not valid YAML and was left as text"),
+        VaultFinding(VaultFlaw.BAD_FRONTMATTER, "B.md", 1, "frontmatter: not valid YAML; kept as text"),
         VaultFinding(VaultFlaw.BROKEN_ANCHOR, "A.md", 3, "B#Missing"),
         VaultFinding(VaultFlaw.BROKEN_ANCHOR, "A.md", 3, "B#^no"),
         VaultFinding(VaultFlaw.BROKEN_LINK, "A.md", 0, "Gone"),
@@ -70,4 +70,4 @@ def test_the_report_is_the_same_as_json_and_as_markdown() -> None:
     said = json.loads(report.to_json())
     assert said["findings"] == [{"detail": "Gone", "flaw": "broken_link", "line": 1, "path": "A.md"}]
     assert said["links"] == 2
-    assert "## Links that lead nowhere: 1\n\n- `A.md:1`: Gone\n" in report.to_markdown()
+    assert "## Broken links: 1\n\n- `A.md:1`: Gone\n" in report.to_markdown()

@@ -82,7 +82,7 @@ def test_boxes_chart_words_links_and_headers_of_an_old_workbook_are_read() -> No
     ],
 )
 def test_encrypted_office_file_says_that_it_is_encrypted(data: bytes, name: str) -> None:
-    with pytest.raises(ParseError, match="it is encrypted"):
+    with pytest.raises(ParseError, match="the file is encrypted"):
         _read(data, name)
 
 

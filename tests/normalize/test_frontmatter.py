@@ -127,24 +127,24 @@ def test_a_block_that_cannot_be_read_stays_in_the_text_with_a_warning(block: str
 @pytest.mark.parametrize(
     ("block", "expected", "warning"),
     [
-        ("tags: [book]\ncreated: {{date}}", {"tags": ["book"]}, "line 3 is not valid YAML; left out"),
-        ("created: {{date:YYYY}}\ntags:\n- a", {"tags": ["a"]}, "line 2 is not valid YAML; left out"),
-        ("<%* let x = 1 %>\na: 1", {"a": 1}, "line 2 is not valid YAML; left out"),
-        ('a: 1\nb: <% f("x: y") %>\nc: 2', {"a": 1, "c": 2}, "line 3 is not valid YAML; left out"),
-        ("a: [x\nb: 2", {"b": 2}, "line 2 is not valid YAML; left out"),
-        ("a: *no\nb: 2", {"b": 2}, "line 2 is not valid YAML; left out"),
-        ("tags:\n  - a\n  - {{b}}\n  - c\nd: e", {"tags": ["a", "c"], "d": "e"}, "line 4 is not valid YAML; left out"),
-        ("# x\ndeep:\n  a: {{b}}\n  c: 1", {"deep": {"c": 1}}, "line 4 is not valid YAML; left out"),
-        ("a: 1\nb:\n\t- x", {"a": 1}, "line 3 is not valid YAML; left out"),
-        ("a: {{x}}\nb: {{y}}\nc: 1", {"c": 1}, "line 2, 3 is not valid YAML; left out"),
+        ("tags: [book]\ncreated: {{date}}", {"tags": ["book"]}, "not valid YAML in line 3; omitted"),
+        ("created: {{date:YYYY}}\ntags:\n- a", {"tags": ["a"]}, "not valid YAML in line 2; omitted"),
+        ("<%* let x = 1 %>\na: 1", {"a": 1}, "not valid YAML in line 2; omitted"),
+        ('a: 1\nb: <% f("x: y") %>\nc: 2', {"a": 1, "c": 2}, "not valid YAML in line 3; omitted"),
+        ("a: [x\nb: 2", {"b": 2}, "not valid YAML in line 2; omitted"),
+        ("a: *no\nb: 2", {"b": 2}, "not valid YAML in line 2; omitted"),
+        ("tags:\n  - a\n  - {{b}}\n  - c\nd: e", {"tags": ["a", "c"], "d": "e"}, "not valid YAML in line 4; omitted"),
+        ("# x\ndeep:\n  a: {{b}}\n  c: 1", {"deep": {"c": 1}}, "not valid YAML in line 4; omitted"),
+        ("a: 1\nb:\n\t- x", {"a": 1}, "not valid YAML in line 3; omitted"),
+        ("a: {{x}}\nb: {{y}}\nc: 1", {"c": 1}, "not valid YAML in line 2, 3; omitted"),
         (
             "title: Weir: a history\nn: 1",
             {"title": "Weir: a history", "n": 1},
-            "line 2 is not valid YAML; read as text",
+            "not valid YAML in line 2; read as text",
         ),
-        ("by: @ada", {"by": "@ada"}, "line 2 is not valid YAML; read as text"),
-        ('name: "The" weir\nn: 1', {"name": '"The" weir', "n": 1}, "line 2 is not valid YAML; read as text"),
-        ("aliases:\n- A: B: C", {"aliases": [{"A": "B: C"}]}, "line 3 is not valid YAML; read as text"),
+        ("by: @ada", {"by": "@ada"}, "not valid YAML in line 2; read as text"),
+        ('name: "The" weir\nn: 1', {"name": '"The" weir', "n": 1}, "not valid YAML in line 2; read as text"),
+        ("aliases:\n- A: B: C", {"aliases": [{"A": "B: C"}]}, "not valid YAML in line 3; read as text"),
     ],
 )
 def test_line_that_is_not_yaml_leaves_the_other_properties(block: str, expected: dict[str, Any], warning: str) -> None:
@@ -171,15 +171,15 @@ def test_block_of_many_broken_properties_is_bounded() -> None:
     bomb = "a: &a [x, x]\n" + "".join(f"b{n}: [{'*a, ' * 9}*a]\n" for n in range(1_000)) + "c: {{x}}\nd: 1"
     assert _note(f"---\n{bomb}\n---\n").properties == {"a": ["x", "x"], "d": 1}
     deep = "a: 1\nb: {{x}}\nc: " + "[" * 60_000
-    assert _note(f"---\n{deep}\n---\n").warnings == ("frontmatter is nested too deeply and was left as text",)
+    assert _note(f"---\n{deep}\n---\n").warnings == ("frontmatter: nested too deeply; kept as text",)
 
 
 def test_a_block_of_aliases_of_aliases_is_bounded() -> None:
     bomb = "a: &a [x, x]\n" + "\n".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]" for n in range(20)
     )
-    assert _note(f"---\n{bomb}\n---\n").warnings == ("frontmatter is nested too deeply and was left as text",)
-    assert _note("---\na: &a [*a]\n---\n").warnings == ("frontmatter is nested too deeply and was left as text",)
+    assert _note(f"---\n{bomb}\n---\n").warnings == ("frontmatter: nested too deeply; kept as text",)
+    assert _note("---\na: &a [*a]\n---\n").warnings == ("frontmatter: nested too deeply; kept as text",)
     assert _note(f"---\na: {'[' * 5_000}\n---\n").properties == {}
     assert _note(f"---\na: {'[' * 60_000}\n---\n").properties == {}
 

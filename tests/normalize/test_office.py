@@ -196,12 +196,12 @@ def test_document_type_definition_in_a_package_is_refused() -> None:
     ],
 )
 def test_open_documents_and_books_with_a_lock_say_so(data: bytes, members: dict[str, str | bytes]) -> None:
-    with pytest.raises(ParseError, match="it is encrypted"):
+    with pytest.raises(ParseError, match="the file is encrypted"):
         _read(_changed(data, members))
 
 
 def test_only_a_pdf_without_text_is_said_to_need_text_recognition() -> None:
-    assert _read(samples.docx("<w:p/>")).warnings == ("no text in it",)
+    assert _read(samples.docx("<w:p/>")).warnings == ("no text found",)
     assert _read(samples.pdf(words="")).warnings == (
-        "no text in it; a scanned page needs text recognition, which is off",
+        "no text found; scanned pages need text recognition, which is off",
     )

@@ -84,7 +84,7 @@ def test_included_and_embedded_files_that_are_not_read_are_warnings() -> None:
     document = _docx(
         (("aFChunk", "a.bin"), ("package", "b.xlsx")), {"word/a.bin": b"\x00\x01", "word/b.xlsx": samples.xlsx()}
     )
-    assert document.warnings == ("embedded files that are not read: 1", "included files that are not read: 1")
+    assert document.warnings == ("embedded files not read: 1", "included files not read: 1")
 
 
 def test_chart_and_diagram_of_a_document_are_read() -> None:
@@ -147,15 +147,15 @@ def test_notes_and_comments_of_slides_are_read_in_the_order_of_the_slides() -> N
         "Comment on slide 1: all of them",
         "Chart: Levels",
     ]
-    assert document.warnings == ("embedded files that are not read: 1",)
+    assert document.warnings == ("embedded files not read: 1",)
 
 
 def test_damaged_and_missing_parts_beside_the_text_are_warnings() -> None:
     document = _docx((("aFChunk", "gone.html"), ("chart", "c.xml")), {"word/c.xml": "<!DOCTYPE a>"})
     assert document.text == "The weir"
     assert document.warnings == (
-        "charts or diagrams that cannot be read: 1",
-        "parts of the file that cannot be read: 1",
+        "unreadable charts or diagrams: 1",
+        "unreadable parts: 1",
     )
 
 
@@ -258,4 +258,4 @@ def test_links_boxes_and_charts_of_a_binary_workbook_are_read() -> None:
         "Box by the mill",
         "Chart: Flow",
     ]
-    assert document.warnings == ("comments of its cells are not read; save it as .xlsx",)
+    assert document.warnings == ("comments of cells were not read; save the file as .xlsx",)

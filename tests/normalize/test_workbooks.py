@@ -157,7 +157,7 @@ def test_sheet_that_is_missing_is_a_warning() -> None:
         f"{_OOXML}.spreadsheetml.sheet.main+xml",
         {"xl/workbook.xml": f'<workbook {_NAMES}><sheets><sheet name="a" r:id="r1"/></sheets></workbook>'},
     )
-    assert _read(data).warnings == ("a sheet is missing in the file", "no text in it")
+    assert _read(data).warnings == ("a sheet is missing in the file", "no text found")
 
 
 def test_strings_with_a_document_type_definition_are_refused() -> None:

@@ -31,12 +31,12 @@ class VaultFlaw(StrEnum):
 _LINE_END = re.compile(r"\n")
 _FAULTS = frozenset({VaultFlaw.BROKEN_LINK, VaultFlaw.BROKEN_ANCHOR, VaultFlaw.BAD_FRONTMATTER})
 _TITLES = {
-    VaultFlaw.BROKEN_LINK: "Links that lead nowhere",
-    VaultFlaw.BROKEN_ANCHOR: "Links to a heading or block that is not there",
-    VaultFlaw.BAD_FRONTMATTER: "Frontmatter that cannot be read",
-    VaultFlaw.ORPHAN: "Notes without any link, in or out",
+    VaultFlaw.BROKEN_LINK: "Broken links",
+    VaultFlaw.BROKEN_ANCHOR: "Links to missing headings or blocks",
+    VaultFlaw.BAD_FRONTMATTER: "Invalid frontmatter",
+    VaultFlaw.ORPHAN: "Notes without links",
     VaultFlaw.EMPTY: "Empty notes",
-    VaultFlaw.SAME_NAME: "Notes that share a name",
+    VaultFlaw.SAME_NAME: "Notes with the same name",
 }
 
 

@@ -22,10 +22,10 @@ _DIRECTORY_ENTRY = 46
 _GZIP = b"\x1f\x8b"
 _PIECE = 65_536
 _TOO_LARGE = (
-    f"it unpacks to more than {_RATIO} times its size, or than {MAX_BYTES >> 20} MB (fixed limits); "
+    f"the file unpacks to more than {_RATIO} times its size or to more than {MAX_BYTES >> 20} MB (fixed limits); "
     "if you trust it, unpack it or save a smaller copy"
 )
-_TOO_LONG = f"it unpacks to more than {MAX_INFLATED >> 20} MB (a fixed limit); unpack it by hand if you trust it"
+_TOO_LONG = f"the file unpacks to more than {MAX_INFLATED >> 20} MB (a fixed limit); if you trust it, unpack it"
 
 
 def refuse_bomb(data: bytes) -> None:
@@ -55,12 +55,14 @@ def inflated(data: bytes) -> bytes:
     while not members or data.startswith(_GZIP, at):
         members += 1
         if members > MAX_MEMBERS:
-            raise ResourceExhausted(f"it is made of more than {MAX_MEMBERS} files; unpack it by hand if you trust it")
+            raise ResourceExhausted(
+                f"the file has more than {MAX_MEMBERS:,} members (a fixed limit); if you trust it, unpack it"
+            )
         machine = zlib.decompressobj(wbits=31)
         while not machine.eof:
             # In pieces, because zlib copies all data that follows a member.
             if not (piece := data[at : at + _PIECE]):
-                raise ParseError("the compressed file ends too early; fetch it again")
+                raise ParseError("the compressed file is truncated; fetch it again")
             try:
                 parts.append(machine.decompress(piece, room + 1))
             except zlib.error as error:
@@ -82,7 +84,9 @@ def opened(data: bytes) -> zipfile.ZipFile:
     if declared // _DIRECTORY_ENTRY > MAX_MEMBERS:
         named = data.count(b"PK\x01\x02", 0, end)
         if named > MAX_MEMBERS:
-            raise ResourceExhausted(f"it holds more than {MAX_MEMBERS} files; unpack it by hand if you want them read")
+            raise ResourceExhausted(
+                f"the archive has more than {MAX_MEMBERS:,} files (a fixed limit); to have them read, unpack it"
+            )
     try:
         return zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, UnicodeDecodeError) as error:
@@ -96,7 +100,7 @@ def _tar_names(data: bytes) -> list[str]:
             for member in held:
                 if len(names) >= MAX_MEMBERS:
                     raise ResourceExhausted(
-                        f"it holds more than {MAX_MEMBERS} files; unpack it by hand if you want them read"
+                        f"the archive has more than {MAX_MEMBERS:,} files (a fixed limit); to have them read, unpack it"
                     )
                 names.append(member.name + ("/" if member.isdir() else ""))
     except (tarfile.TarError, ValueError, EOFError) as error:

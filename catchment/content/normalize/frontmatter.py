@@ -20,7 +20,7 @@ _MAX_DEPTH = 32
 _BEYOND = 2**63
 """Numbers from this size on stay text: databases and JSON cannot represent them."""
 
-_TOO_DEEP = "frontmatter is nested too deeply and was left as text"
+_TOO_DEEP = "frontmatter: nested too deeply; kept as text"
 _LONG_LEAD = re.compile(r"[ \t?:-]{32}")
 
 _NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
@@ -161,7 +161,7 @@ def _parsed(block: str, plain: _Plain | None = None) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise PropertiesError("frontmatter is not a list of properties and was left as text")
+        raise PropertiesError("frontmatter: not a list of properties; kept as text")
     try:
         return (plain or _Plain()).mapping(value, 0)
     except _TooMuchError as error:
@@ -170,14 +170,14 @@ def _parsed(block: str, plain: _Plain | None = None) -> dict[str, Any]:
 
 def _loaded(block: str) -> Any:
     if len(block) > _MAX_BLOCK:
-        raise PropertiesError("frontmatter is longer than 64 KB and was left as text")
+        raise PropertiesError("frontmatter: longer than 64 KB; kept as text")
     try:
         if _looks_deep(block) and _is_deep(block):
             raise PropertiesError(_TOO_DEEP)
         return yaml.load(block, _Loader)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, LookupError, AttributeError) as error:
         # A tag on a value of the wrong type, such as `!!bool x`, makes the library raise any of these errors.
-        raise _NotYamlError("frontmatter is not valid YAML and was left as text") from error
+        raise _NotYamlError("frontmatter: not valid YAML; kept as text") from error
 
 
 def _each_parsed(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -199,7 +199,7 @@ def _each_parsed(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
             left_out += (place for place, line in wrong.items() if line is None)
         except PropertiesError:
             left_out += wrong or [number]
-    return values, (*_warnings(as_text, "read as text"), *_warnings(left_out, "left out"))
+    return values, (*_warnings(as_text, "read as text"), *_warnings(left_out, "omitted"))
 
 
 def _entries(block: str) -> Iterator[tuple[int, list[str]]]:
@@ -231,7 +231,7 @@ def _as_text(line: str) -> str | None:
 def _warnings(lines: list[int], fate: str) -> Iterator[str]:
     if lines:
         numbers = ", ".join(map(str, lines[:_MOST_NUMBERS])) + ", …" * (len(lines) > _MOST_NUMBERS)
-        yield f"frontmatter: line {numbers} is not valid YAML; {fate}"
+        yield f"frontmatter: not valid YAML in line {numbers}; {fate}"
 
 
 def _looks_deep(block: str) -> bool:

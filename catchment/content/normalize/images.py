@@ -35,7 +35,7 @@ def image(data: bytes, media_type: str) -> Document:
     measure = _MEASURES.get(media_type)
     size = measure(data) if measure else None
     if measure and size is None:
-        raise ParseError("the picture is damaged or cut off; fetch or export it again")
+        raise ParseError("the image is damaged or truncated; fetch or export it again")
     properties: dict[str, Any] = {"height": size[1], "width": size[0]} if size else {}
     words = _png_words(data) if media_type == "image/png" else {}
     words |= _xmp(data)

@@ -46,8 +46,8 @@ _MAIN = re.compile(
     r"(Template)?\.main(?:\+xml)?\Z"
 )
 """Matches content types of main parts: the media type of the file with `.main` or `.main+xml`."""
-_TOO_MANY = f"a part of it has more than {_MAX_ELEMENTS} elements, or {_MAX_DEPTH} nested ones (fixed limits)"
-LOCKED = "it is encrypted; save a copy without a password"
+_TOO_MANY = f"a part has more than {_MAX_ELEMENTS:,} elements, or nests more than {_MAX_DEPTH} deep (fixed limits)"
+LOCKED = "the file is encrypted; save a copy without a password"
 _NOT_READ = "a part of the package cannot be read; open it in its own program and save it again"
 
 
@@ -87,7 +87,7 @@ class Package:
         """Return a part's bytes. Raises ParseError if it is missing, damaged or encrypted."""
         member = self._member(name)
         if member.file_size > MAX_PART:
-            raise ResourceExhausted(f"a part of it is larger than {MAX_PART >> 20} MB (a fixed limit)")
+            raise ResourceExhausted(f"a part is larger than {MAX_PART >> 20} MB (a fixed limit)")
         try:
             return self._zip.read(member)
         except _DAMAGE as error:
@@ -120,7 +120,7 @@ class Package:
     def _member(self, name: str) -> zipfile.ZipInfo:
         member = self._members.get(name.lower())
         if member is None:
-            raise ParseError("the package lacks a part that it names; open it in its own program and save it again")
+            raise ParseError("a part is missing in the package; open it in its own program and save it again")
         if member.flag_bits & _IS_ENCRYPTED or member.compress_type > _LAST_METHOD:
             raise ParseError(LOCKED)
         return member
@@ -149,8 +149,8 @@ class Package:
         """
         if sum(member.file_size for member in self._members.values()) > archives.MAX_INFLATED:
             raise ResourceExhausted(
-                f"its main part has an unusual name, and it unpacks to more than {archives.MAX_INFLATED >> 20} MB (a fixed "
-                "limit); save it again with another program"
+                f"the main part has an unusual name, and the file unpacks to more than {archives.MAX_INFLATED >> 20} MB "
+                "(a fixed limit); save it again with another program"
             )
         (folder, main), (new_folder, new_main) = posixpath.split(self.main_part or ""), posixpath.split(path)
         renamed = {f"{folder}/{main}": path, f"{folder}/_rels/{main}.rels": f"{new_folder}/_rels/{new_main}.rels"}

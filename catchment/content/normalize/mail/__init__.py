@@ -35,7 +35,7 @@ def mail(data: bytes) -> Document:
     tree = parse(data)
     root = tree.root
     if not _OF_A_MESSAGE & root.headers.keys():
-        raise ParseError("the message has no headers; it is not a mail message, or was cut off: fetch or save it again")
+        raise ParseError("no mail headers: not a mail message, or truncated; fetch or save it again")
     read = body.read(root)
     properties, warnings = _properties(root), [*tree.warnings, *read.warnings]
     if read.signed:
@@ -46,10 +46,10 @@ def mail(data: bytes) -> Document:
     if carried:
         properties["attachments"] = [_attachment_fields(part) for part in carried[:_MAX_FILES]]
     if any(part.media_type in _UNREADABLE or part.file_name.lower() == "winmail.dat" for part in carried):
-        warnings.append("what came along is packed in Outlook's own format (winmail.dat) and cannot be read")
+        warnings.append("attachments in winmail.dat (Outlook) were not read")
     created = _created(root)
     if created is None or not words.moment(root.header("date")):
-        warnings.append("its date is missing or makes no sense")
+        warnings.append("the date is missing or implausible")
     senders = properties.get("from") or properties.get("sender")
     return Document(
         text=read.text,

@@ -25,8 +25,8 @@ _REPORTS = frozenset(
     }
 )
 _NOTICES = {
-    "message/partial": "it is one piece of a message that was sent in several",
-    "message/external-body": "a part of it is kept elsewhere, and was not fetched",
+    "message/partial": "this is one fragment of a message (message/partial)",
+    "message/external-body": "a part is stored externally and was not fetched (message/external-body)",
 }
 _SMIME = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
 _STUB = 300
@@ -117,7 +117,7 @@ class _Reader:
 
     def _encrypted(self, how: str) -> None:
         self._body.encrypted = how
-        self._body.warn(f"the message is encrypted ({how}); only its headers can be read")
+        self._body.warn(f"the message is encrypted ({how}); only its headers were read")
 
     def _smime(self, part: Part) -> str:
         if self._depth >= _MAX_ATTACHED:
@@ -133,7 +133,7 @@ class _Reader:
     def _attached(self, part: Part) -> str:
         """Return an attached message as a quotation with its main headers."""
         if self._depth >= _MAX_ATTACHED:
-            self._body.warn(f"it holds messages within messages; those more than {_MAX_ATTACHED} deep were left out")
+            self._body.warn(f"attached messages more than {_MAX_ATTACHED} deep were omitted")
             return ""
         inner = part.parts[0]
         text = _Reader(self._body, inner, self._depth + 1).text(inner)
@@ -144,7 +144,7 @@ class _Reader:
     def _leaf(self, part: Part) -> str:
         if part.media_type in ("text/html", "text/x-amp-html"):
             if part.stop - part.start > _MAX_TEXT:
-                self._body.warn("its text is very long; the rest was left out")
+                self._body.warn(f"the text is longer than {_MAX_TEXT >> 20} MB; the rest was omitted")
             return page(part.content()[:_MAX_TEXT], part.charset)
         text = self._plain(part)
         if part.media_type in ("text/enriched", "text/richtext"):
@@ -155,19 +155,19 @@ class _Reader:
         self._body.signed = self._body.signed or signed
         if encrypted:
             self._body.encrypted = encrypted
-            self._body.warn(f"text in the message is encrypted ({encrypted}) and cannot be read")
+            self._body.warn(f"part of the text is encrypted ({encrypted}) and was not read")
         return text
 
     def _plain(self, part: Part) -> str:
         if not part.is_encoding_known:
-            self._body.warn("the transport encoding of a part is unknown; it was read as it is")
+            self._body.warn("a part has an unknown transport encoding and was read undecoded")
         data = part.content()
         if len(data) > _MAX_TEXT:
-            self._body.warn("its text is very long; the rest was left out")
+            self._body.warn(f"the text is longer than {_MAX_TEXT >> 20} MB; the rest was omitted")
             data = data[:_MAX_TEXT]
         text = words.decoded(data, part.charset)
         if "\ufffd" in text:
-            self._body.warn("some characters cannot be read in the encoding that the message says")
+            self._body.warn("some characters are not valid in the declared charset")
         return text
 
 

@@ -88,5 +88,5 @@ def _header(data: bytes, place: int) -> tuple[int, int, int | None]:
         length = int.from_bytes(data[place : place + size], "big")
         place += size
     if length > len(data):
-        raise ValueError("longer than all there is")
+        raise ValueError("length exceeds the data")
     return tag, place, length

@@ -169,7 +169,7 @@ class _Builder:
 
     def entity(self, data: bytes, start: int, stop: int, default_type: str, number: str, depth: int) -> Part:
         if depth > MAX_DEPTH:
-            raise ParseError("the message nests its parts too deeply; no mail program writes such a one; leave it out")
+            raise ParseError(f"parts nest more than {MAX_DEPTH} deep; exclude the message")
         self._count += 1
         headers, body = _headers(data, start, stop)
         part = Part(data, body, stop, default_type, number, headers, is_rewritten=data is self._rewritten)
@@ -184,9 +184,9 @@ class _Builder:
         spans = _spans(part, boundary) if boundary else None
         if spans is None and (guess := _GUESS.search(part.data, part.start, part.stop)):
             spans = _spans(part, guess[1].removesuffix(b"--") or guess[1])
-            self._warn("the boundary between its parts is missing or wrong; a likely one was taken")
+            self._warn("the MIME boundary is missing or wrong; a likely one was used")
         if spans is None:
-            self._warn("it says that it has parts, and has none; it was read as text")
+            self._warn("a multipart entity has no parts; it was read as text")
             part.headers["content-type"] = [b"text/plain"]
             part.__dict__.pop("_content_type", None)
             return
@@ -194,7 +194,7 @@ class _Builder:
         prefix = f"{part.number}." if part.number else ""
         for place, (start, stop) in enumerate(spans, 1):
             if self._count >= MAX_PARTS:
-                self._warn(f"it has more than {MAX_PARTS} parts; the rest was left out")
+                self._warn(f"more than {MAX_PARTS:,} parts; the rest was omitted")
                 return
             part.parts.append(self.entity(part.data, start, stop, inner, f"{prefix}{place}", depth + 1))
 

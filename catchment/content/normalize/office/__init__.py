@@ -38,8 +38,8 @@ _ODF = "application/vnd.oasis.opendocument."
 _IWORK = "application/x-iwork-"
 _EPUB = "application/epub+zip"
 _MAX_CHUNKS = 100
-_SCANNED = "no text in it; a scanned page needs text recognition, which is off"
-_EMPTY = "no text in it"
+_SCANNED = "no text found; scanned pages need text recognition, which is off"
+_EMPTY = "no text found"
 
 
 def office(data: bytes, media_type: str) -> Document:
@@ -141,7 +141,7 @@ def _included(chunks: list[tuple[str, bytes]]) -> tuple[list[str], list[str]]:
         except (ParseError, ResourceExhausted):
             refused += 1
     refused += len(chunks[_MAX_CHUNKS:])
-    return texts, [f"included files that are not read: {refused}"] if refused else []
+    return texts, [f"included files not read: {refused}"] if refused else []
 
 
 def _basic_type(media_type: str) -> str:

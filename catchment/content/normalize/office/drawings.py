@@ -31,7 +31,7 @@ def beside(package: Package, relations: list[Relation]) -> tuple[list[str], list
             lines += read(package.tree(relation.target))
         except (ParseError, ResourceExhausted):
             unread += 1
-    return lines, [f"charts or diagrams that cannot be read: {unread}"] if unread else []
+    return lines, [f"unreadable charts or diagrams: {unread}"] if unread else []
 
 
 def _chart(root: Element) -> list[str]:

@@ -123,8 +123,8 @@ def _remarks(result: Any) -> list[str]:
         if "embedded" in warning.source or "embedded" in warning.message:
             embedded += 1
         elif warning.source not in _NO_LOSS:
-            kinds[f"some of its content is not read (reader of {warning.source})"] = None
-    return [*([f"embedded files that are not read: {embedded}"] if embedded else []), *kinds]
+            kinds[f"some content was not read (reader: {warning.source})"] = None
+    return [*([f"embedded files not read: {embedded}"] if embedded else []), *kinds]
 
 
 @cache
@@ -154,9 +154,11 @@ def _configuration(is_pdf: bool) -> Any:
 def _refusal(message: str, data: bytes, media_type: str) -> ItemError:
     """Return the error for a failure of xberg; only its message distinguishes causes."""
     if _CELL_LIMIT in message:
-        return ResourceExhausted(f"it has more than {_MAX_CELLS:,} cells (a fixed limit); save it as .xlsx or split it")
+        return ResourceExhausted(
+            f"the file has more than {_MAX_CELLS:,} cells (a fixed limit); save it as .xlsx or split it"
+        )
     if _LIMIT in message:
-        return ResourceExhausted("it exceeds a fixed limit of its format's reader; split it or save it as PDF or text")
+        return ResourceExhausted("the file exceeds a fixed limit of the reader; split it or save it as PDF or text")
     if (media_type == "application/pdf" and b"/Encrypt" in data) or _PASSWORD.search(message):
         return ParseError(LOCKED)
     if media_type == XLSB:

@@ -62,7 +62,7 @@ def text(data: bytes, media_type: str) -> tuple[str, list[str]]:
         lines, warnings = _of_archives(_opened(package, inner[0]) if inner else package)
     previews = [name for name in package.names if name.endswith(_PREVIEW)]
     if not lines and previews:
-        return extracted(package.read(previews[0]), "application/pdf").content, ["only its preview was read"]
+        return extracted(package.read(previews[0]), "application/pdf").content, ["only the preview was read"]
     if not lines and not has_archives:
         raise Skipped(SkipReason.UNSUPPORTED)
     return "\n\n".join(lines), warnings
@@ -152,7 +152,7 @@ def _of_archives(package: Package) -> tuple[list[str], list[str]]:
                     )
         except (ParseError, ResourceExhausted):
             damaged += 1
-    return lines, [f"parts of the file that cannot be read: {damaged}"] if damaged else []
+    return lines, [f"unreadable parts: {damaged}"] if damaged else []
 
 
 def _texts(message: bytes) -> Iterator[str]:
@@ -204,14 +204,14 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
             case 1 | 5 as size:
                 at += 8 if size == 1 else 4
             case _:
-                raise ParseError("an archive of it is damaged")
+                raise ParseError("an archive in the file is damaged")
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise ParseError("an archive of it is damaged")
+            raise ParseError("an archive in the file is damaged")
         value |= (data[at] & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if data[at - 1] < 0x80:
@@ -234,7 +234,7 @@ def _block(data: bytes, room: int) -> bytes:
     """Decompress a raw Snappy block."""
     size, at = _varint(data, 0)
     if size > min(room, _MAX_BLOCK):
-        raise ResourceExhausted(f"its archives unpack to more than {archives.MAX_INFLATED >> 20} MB (a fixed limit)")
+        raise ResourceExhausted(f"the archives unpack to more than {archives.MAX_INFLATED >> 20} MB (a fixed limit)")
     out = bytearray()
     while at < len(data) and len(out) <= size:
         tag = data[at]
@@ -256,10 +256,10 @@ def _block(data: bytes, room: int) -> bytes:
             offset = int.from_bytes(data[at : at + width], "little")
         at += width
         if not 0 < offset <= len(out):
-            raise ParseError("an archive of it is damaged")
+            raise ParseError("an archive in the file is damaged")
         start = len(out) - offset
         piece = bytes(out[start : start + length])
         out += (piece * (length // len(piece) + 1))[:length]
     if len(out) != size:
-        raise ParseError("an archive of it is damaged")
+        raise ParseError("an archive in the file is damaged")
     return bytes(out)

@@ -22,7 +22,7 @@ def text(result: Extracted, data: bytes) -> tuple[str, list[str]]:
     if annotations and (sections := list(_ANNOTATIONS.finditer(content))):
         content = content[: sections[-1].start()]  # a list of annotations, mostly links without a URL
     if not content.strip() and b"%%EOF" not in data[-_TAIL:]:
-        raise ParseError("the PDF ends too early; fetch or export it again")
+        raise ParseError("the PDF is truncated; fetch or export it again")
     lines: dict[str, None] = {}
     files = 0
     for each in annotations[:_MAX_LINES]:
@@ -32,7 +32,7 @@ def text(result: Extracted, data: bytes) -> tuple[str, list[str]]:
             files += 1
         elif words and words not in content:
             lines[f"{'Link' if kind == 'link' else 'Comment'} on page {each.page_number}: {words}"] = None
-    warnings = [f"attached files that are not read: {files}"] if files else []
+    warnings = [f"attached files not read: {files}"] if files else []
     if _RIGHT_TO_LEFT.search(content):
         warnings.append("words of right-to-left lines may be out of order")
     return "\n\n".join(filter(None, (content.strip("\n"), *lines))), warnings

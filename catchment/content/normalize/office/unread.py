@@ -105,7 +105,7 @@ def of_binary_workbook(package: Package, text: str) -> Unread:
         related += beside
     unread = search.found(related)
     if any(relation.kind == "comments" for relation in related):
-        unread.warnings.append("comments of its cells are not read; save it as .xlsx")
+        unread.warnings.append("comments of cells were not read; save the file as .xlsx")
     return unread
 
 
@@ -160,9 +160,9 @@ class _Search:
         """Return the result. Embedded files are counted in the relationships `related`."""
         embedded = len({relation.target for relation in related if relation.kind in _EMBEDDED})
         if embedded:
-            self._unread.warnings.append(f"embedded files that are not read: {embedded}")
+            self._unread.warnings.append(f"embedded files not read: {embedded}")
         if self._damaged:
-            self._unread.warnings.append(f"parts of the file that cannot be read: {self._damaged}")
+            self._unread.warnings.append(f"unreadable parts: {self._damaged}")
         return self._unread
 
     def relations(self, part: str) -> list[Relation]:

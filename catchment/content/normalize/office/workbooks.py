@@ -88,7 +88,7 @@ class _Workbook:
         if len(sheets) > _MAX_SHEETS:
             self._warnings.append(f"only the first {_MAX_SHEETS:,} sheets were read (a fixed limit)")
         if self._embedded:
-            self._warnings.append(f"embedded files that are not read: {len(self._embedded)}")
+            self._warnings.append(f"embedded files not read: {len(self._embedded)}")
         return "\n\n".join(blocks), list(dict.fromkeys(self._warnings))
 
     def _sheet(self, relation: Relation) -> list[str]:
@@ -291,7 +291,7 @@ class _StringsReader:
             self._room -= len(text)
             if self._room < 0:
                 raise ResourceExhausted(
-                    f"its cells have more than {2 * MAX_CHARACTERS:,} characters (a fixed limit); split it"
+                    f"the cells have more than {2 * MAX_CHARACTERS:,} characters (a fixed limit); split the file"
                 )
             self.strings.append(text)
 
