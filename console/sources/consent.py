@@ -109,7 +109,7 @@ def revoke(
 ) -> int:
     """Withdraw consent, delete the data and verify its deletion.
 
-    Repeat the command to finish an interrupted deletion. Nothing at the source is changed. The source stays configured;
+    Repeat the command to finish an interrupted deletion. The source is not changed. The source stays configured;
     remove it with `catchment sources remove`. Exits with 1 if data is left.
 
     Example: catchment consent revoke mail --scope attachments

@@ -31,7 +31,7 @@ def plan(
 ) -> None:
     """Preview what a sync would add, update, move and delete.
 
-    Lists the source and changes nothing.
+    Lists the source without changing it.
 
     Example: catchment plan notes --out notes.plan
     """

@@ -172,7 +172,7 @@ def remove(
 ) -> None:
     """Remove a source and its documents from the library.
 
-    Nothing at the source is changed.
+    The source is not changed.
 
     Example: catchment sources remove notes
     """

@@ -63,7 +63,7 @@ def install(
 ) -> None:
     """Write a systemd user unit for this home folder.
 
-    Starts nothing, but prints the commands that do.
+    Prints the commands that start the service.
 
     Example: catchment service install --print
     """

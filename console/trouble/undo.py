@@ -31,7 +31,7 @@ def undo(
 ) -> None:
     """Undo the changes of a sync in the library.
 
-    Nothing at the source is changed. An undone item stays as it is until it changes at the source.
+    The source is not changed. An undone item stays undone until it changes at the source.
 
     Example: catchment undo 34 --dry-run
     """

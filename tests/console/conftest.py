@@ -1,4 +1,4 @@
-"""The command line as tests drive it: in this process where that is enough, as a process of its own where it is not."""
+"""Fixtures that run the command line, in this process or in a separate one, and homes with prepared ledgers."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ NOTES = {
 
 
 @dataclass(frozen=True)
-class Said:
-    """What one command line did."""
+class Response:
+    """Exit code and output of one command line."""
 
     code: int
     out: str
@@ -56,12 +56,12 @@ class Said:
         return json.loads(self.out)
 
 
-Cli = Callable[..., Said]
+Cli = Callable[..., Response]
 
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that does not exist yet, and no colours or widths from outside."""
+    """Return the path of a home that does not exist yet; remove settings for colours and width."""
     folder = tmp_path / "state"
     monkeypatch.setenv("CATCHMENT_HOME", str(folder))
     for name in ("CATCHMENT_DATABASE_URL", "COLUMNS", "FORCE_COLOR", "NO_COLOR"):
@@ -73,20 +73,20 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def cli(state: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
     """Run a command line in this process."""
 
-    def run(*arguments: str) -> Said:
+    def run(*arguments: str) -> Response:
         capsys.readouterr()
         code = main(arguments)
         out, err = capsys.readouterr()
-        return Said(code, out, err)
+        return Response(code, out, err)
 
     yield run
 
 
 @pytest.fixture
 def process(state: Path) -> Cli:
-    """Run a command line as a process of its own, as a shell does; or a script that drives it there."""
+    """Run a command line, or a script that calls it, in a separate process."""
 
-    def run(*arguments: str, script: str | None = None, **environment: str) -> Said:
+    def run(*arguments: str, script: str | None = None, **environment: str) -> Response:
         how = ["-c", script] if script else ["-m", "console"]
         done = subprocess.run(
             [sys.executable, *how, *arguments],
@@ -97,7 +97,7 @@ def process(state: Path) -> Cli:
             timeout=60,
             check=False,
         )
-        return Said(done.returncode, done.stdout, done.stderr)
+        return Response(done.returncode, done.stdout, done.stderr)
 
     return run
 
@@ -117,7 +117,7 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def filled(prepared: Path, state: Path, vault: Path) -> Path:
-    """A home with the source `notes`, whose ledger has one item in each of the states that a person asks about.
+    """Return a home with the source `notes`, whose ledger has one item in each state.
 
     Two notes in the library, `broken.pdf` in quarantine, `later.md` to be tried again, `big.bin` skipped, `new.md` waiting.
     """
@@ -129,7 +129,7 @@ def filled(prepared: Path, state: Path, vault: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `filled` is a copy of: making it takes longer than a test of a question."""
+    """Return the home that `filled` copies, because creating it takes longer than most tests."""
     folder = tmp_path_factory.mktemp("prepared")
     (folder / "Vault" / ".obsidian").mkdir(parents=True)
     home = Home(folder / "state")

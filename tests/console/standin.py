@@ -1,4 +1,4 @@
-"""A stand-in for the Prefect server: it answers the questions of `status`, `health` and `doctor` with what a test says."""
+"""A stand-in for the Prefect server that returns prepared responses to `status`, `health` and `doctor`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from deployments.server.running import Running, record, supervisor_lock
 
 
 def moment(seconds: float) -> str:
-    """So many seconds from now, as the server writes it."""
+    """Return a time in so many seconds, in the format of the server."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
 def run(name: str, seconds: float, *, auto: bool = True, state: str = "Scheduled", **more: Any) -> dict[str, Any]:
-    """A flow run that is to begin so many seconds from now."""
+    """Return a flow run that is due in so many seconds."""
     return {
         "id": f"run-of-{name}",
         "name": f"{name}-run",
@@ -43,7 +43,7 @@ def run(name: str, seconds: float, *, auto: bool = True, state: str = "Scheduled
 
 @dataclass
 class Standin:
-    """What the server knows; `answers` maps the path below /api to what is returned for it. Others are not found."""
+    """Prepared responses by path below /api, and the received requests. Other paths return 404."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Standin:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Standin]:
-    """A stand-in that `running` finds in this home; this process plays the supervisor."""
+    """Serve a stand-in as the running server of a home. This process acts as the supervisor."""
     standin = Standin({"/flow_runs/filter": [], "/deployments/filter": [], "/work_pools/catchment/workers/filter": []})
 
     class Handler(BaseHTTPRequestHandler):
@@ -78,13 +78,13 @@ def serving(folder: Path) -> Iterator[Standin]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PATCH = respond  # noqa: N815 - the names that the library calls
+        do_GET = do_POST = do_PATCH = respond  # noqa: N815 - names required by http.server
 
         def date_time_string(self, timestamp: float | None = None) -> str:
             return standin.date or super().date_time_string(timestamp)  # type: ignore[arg-type]
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Write no log."""
 
     home = Home(folder).make()
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

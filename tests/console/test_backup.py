@@ -1,4 +1,4 @@
-"""`backup` and `restore` as a person types them."""
+"""`catchment backup` and `catchment restore`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 def test_a_backup_brings_back_the_library_and_the_sources(cli: Cli, filled: Path, tmp_path: Path) -> None:
     sources = (filled / "sources.yaml").read_text()
-    said = cli("backup", str(tmp_path / "kept.db"), "--json")
-    assert (said.code, said.json["broken"], said.json["bytes"]) == (0, [], (tmp_path / "kept.db").stat().st_size)
+    response = cli("backup", str(tmp_path / "kept.db"), "--json")
+    assert (response.code, response.json["broken"], response.json["bytes"]) == (
+        0,
+        [],
+        (tmp_path / "kept.db").stat().st_size,
+    )
     cli("sources", "remove", "notes", "--yes")
     (filled / "cache.db").write_text("stale")
-    said = cli("restore", str(tmp_path / "kept.db"))
-    assert said.code == 0 and "up --detach" in said.out and "replaced-" in said.out
+    response = cli("restore", str(tmp_path / "kept.db"))
+    assert response.code == 0 and "up --detach" in response.out and "replaced-" in response.out
     assert (filled / "sources.yaml").read_text() == sources
     [kept] = filled.glob("replaced-*/sources.yaml")
     assert "notes" not in kept.read_text()
@@ -30,9 +34,9 @@ def test_a_backup_brings_back_the_library_and_the_sources(cli: Cli, filled: Path
 
 
 def test_a_backup_without_a_name_goes_into_the_home(cli: Cli, filled: Path, tmp_path: Path) -> None:
-    said = cli("backup")
+    response = cli("backup")
     [file] = (filled / "backups").iterdir()
-    assert said.code == 0 and str(file) in said.out
+    assert response.code == 0 and str(file) in response.out
     assert cli("backup", str(tmp_path)).code == 0
     assert len(list(tmp_path.glob("catchment-*.db"))) == 1
 
@@ -48,8 +52,8 @@ def test_two_backups_of_the_same_second_have_names_of_their_own(cli: Cli, filled
 def test_a_damaged_ledger_names_the_command_that_brings_a_backup_back(cli: Cli, filled: Path, tmp_path: Path) -> None:
     cli("backup", str(tmp_path / "kept.db"))
     (filled / "ledger.db").write_bytes(b"\0" * 50_000)
-    said = cli("status")
-    assert said.code == 1 and "catchment restore FILE" in said.err
+    response = cli("status")
+    assert response.code == 1 and "catchment restore FILE" in response.err
     assert cli("restore", str(tmp_path / "kept.db"), "--json").json["broken"] == []
     assert cli("ledger", "check", "--deep").code == 0
     assert cli("ledger", "vacuum", "--json").json["after"] > 0
@@ -59,9 +63,9 @@ def test_restore_is_refused_while_the_system_runs_or_starts(cli: Cli, filled: Pa
     cli("backup", str(tmp_path / "kept.db"))
     before = (filled / "ledger.db").read_bytes()
     with supervisor_lock(Home(filled).make()):
-        said = cli("restore", str(tmp_path / "kept.db"))
-    assert (said.code, (filled / "ledger.db").read_bytes()) == (5, before)
-    assert "catchment down" in said.err
+        response = cli("restore", str(tmp_path / "kept.db"))
+    assert (response.code, (filled / "ledger.db").read_bytes()) == (5, before)
+    assert "catchment down" in response.err
 
 
 def test_a_backup_of_nothing_and_one_that_is_not_there_are_told_so(cli: Cli, state: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`catchment consent`, and the question that `sources add` asks; over a real ledger and a server of mail that is not there."""
+"""`catchment consent`, and the confirmation in `sources add`, with a real ledger and no mail server."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SECRET = ("--secret", "password=env:MAIL_PASSWORD")
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server of mail that can be reached, as far as the command asks."""
+    """Make the probe of a mail server succeed."""
     monkeypatch.setattr(Imap, "probe", lambda _self: "127.0.0.1: 2 of 2 folders")
 
 
 @pytest.fixture
 def mail(cli: Cli, answering: None, state: Path) -> Path:
-    """A home with an account of mail, agreed to for 90 days, and nothing read yet."""
+    """Return a home with a mail account, with consent for 90 days and no sync yet."""
     assert cli(*MAIL, *SECRET, "--consent", "--for", "90d").code == 0
     return state
 

@@ -55,8 +55,8 @@ def test_commands_outside_a_container_see_the_system_inside(
     before = (filled / "ledger.db").read_bytes()
     assert cli("status", "--json").json["server"]["running"]
     for words in (["restore", str(tmp_path / "kept.db")], ["down"]):
-        said = cli(*words)
-        assert (said.code, said.err.count("\n")) == (5, 1), words
+        response = cli(*words)
+        assert (response.code, response.err.count("\n")) == (5, 1), words
     assert (filled / "ledger.db").read_bytes() == before
     assert contained.poll() is None
     contained.communicate()

@@ -1,4 +1,4 @@
-"""`demo` as far as it starts nothing; all of it is tried in `tests/acceptance`."""
+"""The parts of `catchment demo` that start nothing. tests/acceptance runs all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doctor`: each examination on real files, processes and clocks where it can be, and what `--mend` clears away."""
+"""`catchment doctor`: each check on real files, processes and clocks, and the effect of `--mend`."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def of(probe: str, findings: list[Finding]) -> Finding:
     return found
 
 
-def told(probe: str, said: Any) -> dict[str, str]:
-    [found] = [finding for finding in said.json["findings"] if finding["probe"] == probe]
+def told(probe: str, response: Any) -> dict[str, str]:
+    [found] = [finding for finding in response.json["findings"] if finding["probe"] == probe]
     return dict(found)
 
 
@@ -83,7 +83,7 @@ def test_what_this_user_watches_is_counted_from_the_kernel() -> None:
     descriptor = library.inotify_init1(os.O_CLOEXEC)
     try:
         assert library.inotify_add_watch(descriptor, b"/", 2) > 0
-        # Other programs begin and end to watch meanwhile, but hardly in these two lines: ours is seen by its descriptor.
+        # Other programs may add watches at the same time, but hardly between these two lines.
         lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines()
         assert sum(line.startswith("inotify wd:") for line in lines) == 1
         assert machine.inotify_used()[1] >= 1
@@ -218,10 +218,10 @@ def test_a_run_that_no_worker_executes_fails_and_is_not_touched(cli: Cli, server
     lost = run("notes", -300, state="Running", state_type="RUNNING", work_pool_name="catchment")
     server.answers["/flow_runs/filter"] = [lost]
 
-    said = told("runs", cli("doctor", "--json"))
+    response = told("runs", cli("doctor", "--json"))
     cli("doctor", "--mend")
 
-    assert (said["verdict"], said["said"]) == ("fail", "no worker executes 1 Running")
+    assert (response["verdict"], response["said"]) == ("fail", "no worker executes 1 Running")
     assert [path for _, path, _ in server.asked if path.endswith("/set_state")] == []
 
 
@@ -250,8 +250,8 @@ def test_a_slot_that_no_run_holds_fails_and_is_given_back(cli: Cli, server: Stan
     server.answers["/v2/concurrency_limits/filter"] = lambda _: [limit]
     server.answers["/v2/concurrency_limits/limit-7"] = lambda body: limit.update(body) or {}
     server.answers["/task_runs/filter"] = []
-    said = cli("doctor", "--json")
-    assert (said.code, told("slots", said)["verdict"]) == (1, "fail")
+    response = cli("doctor", "--json")
+    assert (response.code, told("slots", response)["verdict"]) == (1, "fail")
     mended = cli("doctor", "--mend", "--json")
     assert (limit["active_slots"], told("slots", mended)["verdict"]) == (0, "ok")
 
@@ -290,5 +290,5 @@ def test_doctor_works_before_anything_was_added_and_loads_no_prefect(process: Cl
         "assert 'prefect' not in sys.modules\n"
         "sys.exit(code)\n"
     )
-    said = process(script=script)
-    assert (said.code, said.err) == (0, ""), said
+    response = process(script=script)
+    assert (response.code, response.err) == (0, ""), response

@@ -26,7 +26,7 @@ def named(document: Path) -> list[str]:
 
 
 def wrong(words: list[str]) -> str | None:
-    """What there is not, of a command line; arguments may be anything."""
+    """Return the first unknown command or option of a command line. Arguments are not checked."""
     command: Any = ROOT
     options = {name for parameter in command.params for name in parameter.opts} | {
         "--help",
@@ -61,13 +61,13 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def anchors(document: Path) -> set[str]:
-    """The anchors that GitHub gives the headings of a document."""
+    """Return the anchors of the headings of a document, as GitHub generates them."""
     headings = _HEADING.findall(document.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def broken(document: Path) -> list[str]:
-    """The links of a document that lead to no file or heading of the project."""
+    """Return the broken links of a document."""
     links = _LINK.findall(document.read_text(encoding="utf-8"))
     targets = [(document.parent / file if file else document, anchor) for file, anchor in links]
     return [

@@ -1,4 +1,4 @@
-"""`health`: what is asked of the server, the watcher, the ledger and the sources, and what the Prefect UI is shown."""
+"""`catchment health`: checks of the server, watcher, ledger and sources, and the artifact in the Prefect UI."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def server(filled: Path) -> Iterator[Standin]:
         yield standin
 
 
-def verdicts(said: Any) -> dict[str, str]:
-    return {finding["probe"]: finding["verdict"] for finding in said.json["findings"]}
+def verdicts(response: Any) -> dict[str, str]:
+    return {finding["probe"]: finding["verdict"] for finding in response.json["findings"]}
 
 
 def test_all_is_well(cli: Cli, server: Standin) -> None:
-    said = cli("health", "--json")
-    assert said.code == 0
-    assert verdicts(said) == dict.fromkeys(
+    response = cli("health", "--json")
+    assert response.code == 0
+    assert verdicts(response) == dict.fromkeys(
         ["disk", "ledger", "server", "scheduler", "worker", "watcher", "source notes"], "ok"
     )
     assert cli("health").out.splitlines()[0].split() == ["PROBE", "VERDICT", "FINDING"]
 
 
 def test_when_nothing_runs_health_fails_and_says_what_to_do(cli: Cli, filled: Path) -> None:
-    said = cli("health", "--json")
-    assert (said.code, said.json["verdict"]) == (1, "fail")
-    assert verdicts(said) == {"disk": "ok", "ledger": "ok", "server": "fail", "source notes": "ok"}
+    response = cli("health", "--json")
+    assert (response.code, response.json["verdict"]) == (1, "fail")
+    assert verdicts(response) == {"disk": "ok", "ledger": "ok", "server": "fail", "source notes": "ok"}
     assert "catchment up --detach" in cli("health").out
 
 
@@ -74,8 +74,8 @@ def test_system_that_is_starting_or_stopping_is_reported_as_such(cli: Cli, fille
 
 def test_a_server_that_does_not_answer_fails(cli: Cli, server: Standin) -> None:
     server.code = 500
-    said = cli("health", "--json")
-    assert (said.code, verdicts(said)["server"]) == (1, "fail")
+    response = cli("health", "--json")
+    assert (response.code, verdicts(response)["server"]) == (1, "fail")
 
 
 def test_a_worker_that_is_away_fails(cli: Cli, server: Standin) -> None:
@@ -89,21 +89,21 @@ def test_runs_that_are_late_are_a_warning_and_those_that_wait_their_turn_are_not
     server.answers["/flow_runs/filter"] = [run("notes", -300, state="AwaitingConcurrencySlot"), run("notes", 90)]
     assert verdicts(cli("health", "--json"))["scheduler"] == "ok"
     server.answers["/flow_runs/filter"] = [run("notes", -300, state="Late")]
-    said = cli("health", "--json")
-    assert (said.code, verdicts(said)["scheduler"]) == (0, "warn")
+    response = cli("health", "--json")
+    assert (response.code, verdicts(response)["scheduler"]) == (0, "warn")
 
 
 def test_a_source_whose_root_is_gone_fails_with_its_remedy(cli: Cli, server: Standin, vault: Path) -> None:
     vault.rename(vault.with_name("unmounted"))
-    said = cli("health", "--json")
-    assert (said.code, verdicts(said)["source notes"]) == (1, "fail")
-    assert "mount" in said.json["findings"][-1]["remedy"]
+    response = cli("health", "--json")
+    assert (response.code, verdicts(response)["source notes"]) == (1, "fail")
+    assert "mount" in response.json["findings"][-1]["remedy"]
 
 
 def test_a_source_that_does_not_answer_does_not_keep_health_from_answering(
     cli: Cli, server: Standin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A disk whose computer is away blocks whoever asks for it.
+    # Accessing an unreachable network disk blocks.
     hangs = threading.Event()
     monkeypatch.setattr(checks, "_prober", lambda entry: hangs.wait)
     monkeypatch.setattr(checks, "_PROBE_SECONDS", 0.05)
@@ -118,12 +118,12 @@ def test_a_source_that_is_watched_badly_is_a_warning(cli: Cli, server: Standin, 
     file.write_text(re.sub(r"( +)- obsidian\n", r"\1- obsidian\n\1- watch\n", file.read_text()))
     assert verdicts(cli("health", "--json"))["watcher"] == "warn"
     status.write(Home(filled), {"notes": WatchState(Watching.GONE, "folder not found", "mount its disk")})
-    said = cli("health", "--json")
-    assert verdicts(said)["watcher"] == "ok"
-    assert said.json["findings"][-1] == {
+    response = cli("health", "--json")
+    assert verdicts(response)["watcher"] == "ok"
+    assert response.json["findings"][-1] == {
         "probe": "source notes",
         "verdict": "warn",
-        "said": said.json["findings"][-1]["said"],
+        "said": response.json["findings"][-1]["said"],
         "remedy": "mount its disk",
     }
 
@@ -131,15 +131,15 @@ def test_a_source_that_is_watched_badly_is_a_warning(cli: Cli, server: Standin, 
 def test_a_damaged_ledger_fails_and_the_rest_is_told(cli: Cli, server: Standin, filled: Path) -> None:
     file = filled / "ledger.db"
     file.write_bytes(file.read_bytes()[:4096] + os.urandom(file.stat().st_size - 4096))
-    said = cli("health", "--json")
-    assert (said.code, verdicts(said)["ledger"], verdicts(said)["source notes"]) == (1, "fail", "ok")
+    response = cli("health", "--json")
+    assert (response.code, verdicts(response)["ledger"], verdicts(response)["source notes"]) == (1, "fail", "ok")
 
 
 def test_a_sources_file_that_is_wrong_fails_with_its_line(cli: Cli, server: Standin, filled: Path) -> None:
     (filled / "sources.yaml").write_text("deploments: []\n")
-    said = cli("health", "--json")
-    assert (said.code, verdicts(said)["sources"]) == (1, "fail")
-    assert "line 1" in said.json["findings"][-1]["said"]
+    response = cli("health", "--json")
+    assert (response.code, verdicts(response)["sources"]) == (1, "fail")
+    assert "line 1" in response.json["findings"][-1]["said"]
 
 
 def test_the_check_of_the_ledger_is_remembered(cli: Cli, filled: Path) -> None:
@@ -194,7 +194,7 @@ def test_page_is_refreshed_once_and_tells_whether_all_is_well(server: Standin, f
 
 @pytest.fixture
 def mail(server: Standin, filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
-    """What is found of an account of mail whose secret is kept there, and which can be read by whoever has it."""
+    """Return a function that checks a mail account with the given secret reference; its server accepts any login."""
     monkeypatch.setattr(secret_references, "_READERS", dict(secret_references._READERS))
     monkeypatch.setattr(Imap, "probe", lambda self: secret_references.resolve(self._settings.password) and "it answers")
 

@@ -109,9 +109,9 @@ def test_a_retry_puts_items_back_into_the_queue(filled: Path, cli: Cli, choice: 
 
 @pytest.mark.parametrize("arguments", [(), ("7", "--all"), ("7", "--reason", "timeout")])
 def test_a_retry_that_does_not_say_what_is_refused(filled: Path, cli: Cli, arguments: tuple[str, ...]) -> None:
-    said = cli("quarantine", "retry", *arguments)
-    assert said.code == 2
-    assert "--all" in said.err
+    response = cli("quarantine", "retry", *arguments)
+    assert response.code == 2
+    assert "--all" in response.err
     assert len(cli("quarantine", "list", "--json").json) == 1
 
 
@@ -142,7 +142,7 @@ def test_the_quarantine_is_counted_by_reason_and_cause(filled: Path, cli: Cli) -
 
 @pytest.fixture
 def emptied(filled: Path) -> Path:
-    """The same home after a sync that found another root with nothing in it."""
+    """Return the home after a sync that found an empty folder in place of the root."""
     ledger = Ledger.open(Home(filled).database_url)
     try:
         source = ledger.sources.get("notes").id
@@ -214,8 +214,8 @@ def test_why_says_what_keeps_a_file_out(filled: Path, vault: Path, cli: Cli, tmp
         vault / "gone.md": "notes: the file does not exist",
     }
     for path, reason in expected.items():
-        said = cli("why", str(path))
-        assert (said.code, reason in said.out) == (0, True), said
+        response = cli("why", str(path))
+        assert (response.code, reason in response.out) == (0, True), response
 
 
 @pytest.mark.parametrize(("disk", "asked"), [("NFC", "NFD"), ("NFD", "NFC")])
@@ -234,8 +234,8 @@ def test_why_finds_a_name_whose_accents_are_written_in_another_way(
         ledger.syncs.end(sync.id, "completed", {})
     monkeypatch.chdir(vault)
     for path in (seen, "Café.md", vault / seen):
-        said = cli("why", normalize(asked, str(path)), "--json").json
-        assert [item["item"] for item in said["items"]] == [locator]
+        response = cli("why", normalize(asked, str(path)), "--json").json
+        assert [item["item"] for item in response["items"]] == [locator]
     for path in (ignored, vault / ignored):
         assert "notes: not read (excluded by .catchmentignore" in cli("why", normalize(asked, str(path))).out
 
@@ -253,19 +253,21 @@ def test_why_of_something_that_nobody_knows_exits_with_4(filled: Path, cli: Cli)
 def test_nothing_is_discarded_when_one_of_the_jobs_cannot_be(filled: Path, cli: Cli) -> None:
     broken, other = str(_job(cli, "broken.pdf")), str(_job(cli, "Hive.md"))
     for more in (other, "999999"):
-        said = cli("quarantine", "discard", broken, more)
-        assert (said.code, said.out, said.err.count("\n")) == ({other: 1, "999999": 4}[more], "", 1), said
+        response = cli("quarantine", "discard", broken, more)
+        assert (response.code, response.out, response.err.count("\n")) == ({other: 1, "999999": 4}[more], "", 1), (
+            response
+        )
         assert len(cli("quarantine", "list", "--json").json) == 1
     assert cli("quarantine", "discard", broken, broken).out == "1 item discarded\n"
 
 
 def test_a_retry_tells_which_jobs_are_not_in_quarantine(filled: Path, cli: Cli) -> None:
     broken, other = str(_job(cli, "broken.pdf")), str(_job(cli, "Hive.md"))
-    said = cli("quarantine", "retry", other, "999999")
-    assert (said.code, said.out, "JOB: none is in quarantine" in said.err) == (4, "", True)
-    said = cli("quarantine", "retry", broken, other)
-    assert (said.code, said.out[:7]) == (0, "1 item ")
-    assert "1 job is not in quarantine" in said.err
+    response = cli("quarantine", "retry", other, "999999")
+    assert (response.code, response.out, "JOB: none is in quarantine" in response.err) == (4, "", True)
+    response = cli("quarantine", "retry", broken, other)
+    assert (response.code, response.out[:7]) == (0, "1 item ")
+    assert "1 job is not in quarantine" in response.err
 
 
 def test_a_retry_tells_which_jobs_are_missed_at_their_source(filled: Path, cli: Cli) -> None:
@@ -280,10 +282,10 @@ def test_a_retry_tells_which_jobs_are_missed_at_their_source(filled: Path, cli: 
         ledger.intake.settle(sync.id, root_changed=True)
         ledger.syncs.end(sync.id, "completed", {"held": 2})
     jobs = [str(_job(cli, name)) for name in ("broken.pdf", "worse.pdf")]
-    said = cli("quarantine", "retry", *jobs)
-    assert (said.code, "missing at the source" in said.err, "deletions list" in said.err) == (4, True, True)
-    said = cli("quarantine", "retry", "--all")
-    assert (said.code, said.out[:7], "2 jobs are not in quarantine, or missing" in said.err) == (
+    response = cli("quarantine", "retry", *jobs)
+    assert (response.code, "missing at the source" in response.err, "deletions list" in response.err) == (4, True, True)
+    response = cli("quarantine", "retry", "--all")
+    assert (response.code, response.out[:7], "2 jobs are not in quarantine, or missing" in response.err) == (
         0,
         "0 items",
         True,
@@ -293,13 +295,16 @@ def test_a_retry_tells_which_jobs_are_missed_at_their_source(filled: Path, cli: 
 def test_why_says_which_ignore_file_keeps_a_folder_from_being_listed(filled: Path, vault: Path, cli: Cli) -> None:
     (vault / "Bees" / "unseen.md").write_text("text")
     (vault / "Bees" / ".catchmentignore").write_text("*.tmp\n" * 200_000)
-    said = cli("why", str(vault / "Bees" / "unseen.md"))
-    assert (said.code, said.err) == (0, "")
-    assert "notes: cannot be listed (.catchmentignore cannot be read (file too large: more than 5,000 lines" in said.out
+    response = cli("why", str(vault / "Bees" / "unseen.md"))
+    assert (response.code, response.err) == (0, "")
+    assert (
+        "notes: cannot be listed (.catchmentignore cannot be read (file too large: more than 5,000 lines"
+        in response.out
+    )
     (vault / ".catchmentignore").write_text("*.tmp\n" * 200_000)
-    said = cli("why", str(vault / "Bees" / "unseen.md"))
-    assert (said.code, said.err.count("\n")) == (10, 1)
-    assert ".catchmentignore cannot be read (file too large: more than 5,000 lines" in said.err
+    response = cli("why", str(vault / "Bees" / "unseen.md"))
+    assert (response.code, response.err.count("\n")) == (10, 1)
+    assert ".catchmentignore cannot be read (file too large: more than 5,000 lines" in response.err
 
 
 def test_why_finds_a_file_whose_name_is_no_text(filled: Path, vault: Path, cli: Cli) -> None:
@@ -321,7 +326,7 @@ def test_why_takes_a_path_by_way_of_a_link_to_the_source(
     (vault / "unseen.md").write_text("text")
     (tmp_path / "link").symlink_to(vault)
     assert "notes: new; add it with" in cli("why", str(tmp_path / "link" / "unseen.md")).out
-    # The source may be written down by way of the link, and the shell be where it leads to.
+    # The source may be configured with the link, and the path given with its target.
     file = filled / "sources.yaml"
     file.write_text(file.read_text().replace(str(vault), str(tmp_path / "link")))
     monkeypatch.chdir(vault)

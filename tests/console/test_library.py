@@ -43,9 +43,9 @@ def test_search_shows_a_person_where_and_how_it_was_found(filled: Path, cli: Cli
 
 @pytest.mark.parametrize("words", ['"unclosed', "a AND OR NOT", "*", "(((", "col:x", "'; DROP TABLE jobs", "\x00", "^"])
 def test_no_search_is_a_syntax_error(filled: Path, cli: Cli, words: str) -> None:
-    said = cli("search", "--json", "--", words)
-    assert said.code == 0
-    assert isinstance(said.json, list)
+    response = cli("search", "--json", "--", words)
+    assert response.code == 0
+    assert isinstance(response.json, list)
 
 
 def test_a_search_can_leave_words_out_and_be_kept_to_a_source(filled: Path, cli: Cli) -> None:
@@ -55,8 +55,8 @@ def test_a_search_can_leave_words_out_and_be_kept_to_a_source(filled: Path, cli:
 
 
 def test_nothing_found_is_said_and_is_no_error(filled: Path, cli: Cli) -> None:
-    said = cli("search", "zebra")
-    assert (said.code, said.out, said.err) == (0, "", "nothing found\n")
+    response = cli("search", "zebra")
+    assert (response.code, response.out, response.err) == (0, "", "nothing found\n")
 
 
 def test_what_a_note_says_cannot_steer_the_terminal(filled: Path, cli: Cli) -> None:
@@ -66,10 +66,10 @@ def test_what_a_note_says_cannot_steer_the_terminal(filled: Path, cli: Cli) -> N
         ("show", "Hive.md"),
         ("show", "Hive.md", "--json"),
     ):
-        said = cli(*arguments)
-        assert said.code == 0
-        assert "red" in said.out
-        assert not {"\x1b", "\x07"} & set(said.out)
+        response = cli(*arguments)
+        assert response.code == 0
+        assert "red" in response.out
+        assert not {"\x1b", "\x07"} & set(response.out)
 
 
 def test_show_tells_all_that_is_known_of_a_document(filled: Path, cli: Cli) -> None:
@@ -86,9 +86,9 @@ def test_show_tells_all_that_is_known_of_a_document(filled: Path, cli: Cli) -> N
 
 
 def test_showing_what_is_not_there_exits_with_4(filled: Path, cli: Cli) -> None:
-    said = cli("show", "Nowhere.md")
-    assert said.code == 4
-    assert said.err.count("\n") == 1
+    response = cli("show", "Nowhere.md")
+    assert response.code == 4
+    assert response.err.count("\n") == 1
 
 
 def test_related_follows_links_both_ways(filled: Path, cli: Cli) -> None:
@@ -103,17 +103,17 @@ def test_related_follows_links_both_ways(filled: Path, cli: Cli) -> None:
 
 
 def test_a_vault_is_reported_with_what_is_broken_in_it(filled: Path, cli: Cli) -> None:
-    said = cli("vault", "report", "notes", "--json")
-    assert said.code == 0, "an orphan breaks nothing"
-    assert (said.json["notes"], said.json["files"], said.json["backlinks"]) == (2, 6, 1)
+    response = cli("vault", "report", "notes", "--json")
+    assert response.code == 0, "an orphan breaks nothing"
+    assert (response.json["notes"], response.json["files"], response.json["backlinks"]) == (2, 6, 1)
     assert cli("vault", "report", "notes", "--markdown").out.startswith("# Vault quality\n")
     assert "2 notes (6 files in total), 1 link, 1 between notes" in cli("vault", "report", "notes").out
 
 
 def test_only_a_vault_is_reported_as_one(filled: Path, cli: Cli, tmp_path: Path) -> None:
     assert cli("sources", "add", "local_files", str(tmp_path), "--name", "papers").code == 0
-    said = cli("vault", "report", "papers")
-    assert (said.code, "not an Obsidian vault; name an obsidian source" in said.err) == (2, True)
+    response = cli("vault", "report", "papers")
+    assert (response.code, "not an Obsidian vault; name an obsidian source" in response.err) == (2, True)
 
 
 def test_status_has_the_shape_that_scripts_rely_on(filled: Path, cli: Cli) -> None:
@@ -133,9 +133,9 @@ def test_status_tells_a_person_what_waits_for_a_decision(filled: Path, cli: Cli)
 
 
 def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Path) -> None:
-    said = cli("status")
-    assert said.code == 0
-    assert "catchment sources add obsidian" in said.out
+    response = cli("status")
+    assert response.code == 0
+    assert "catchment sources add obsidian" in response.out
     nothing = {"server": {"running": False, "answers": False, "url": None}, "worker": None, "sources": [], "hosts": []}
     assert cli("status", "--json").json == nothing
     assert not state.exists(), "a question makes nothing"
@@ -143,9 +143,9 @@ def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Pat
 
 @pytest.mark.parametrize("arguments", [("search", "x"), ("jobs", "list"), ("quarantine", "list"), ("ledger", "check")])
 def test_before_anything_was_added_a_question_is_answered_with_4(cli: Cli, state: Path, arguments: list[str]) -> None:
-    said = cli(*arguments)
-    assert said.code == 4
-    assert said.err.count("\n") == 1
+    response = cli(*arguments)
+    assert response.code == 4
+    assert response.err.count("\n") == 1
     assert not state.exists()
 
 
@@ -156,9 +156,9 @@ def test_a_damaged_ledger_is_reported_and_left_as_it_is(filled: Path, cli: Cli) 
     damaged = b"this is no database" + bytes(8_192)
     file.write_bytes(damaged)
     for arguments in (("status",), ("search", "hive"), ("sources", "pause", "notes")):
-        said = cli(*arguments)
-        assert said.code == 1
-        assert said.err.count("\n") == 1
+        response = cli(*arguments)
+        assert response.code == 1
+        assert response.err.count("\n") == 1
         assert file.read_bytes() == damaged
 
 
@@ -169,9 +169,9 @@ def test_a_ledger_check_names_what_does_not_hold(filled: Path, cli: Cli) -> None
         database.execute("DROP TRIGGER history_no_delete")
         database.execute("DELETE FROM history WHERE id = 2")
     database.close()
-    said = cli("ledger", "check")
-    assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("invariant violated: ")
+    response = cli("ledger", "check")
+    assert (response.code, response.out) == (1, "")
+    assert response.err.startswith("invariant violated: ")
 
 
 def test_quick_commands_load_neither_prefect_nor_pydantic(filled: Path, process: Cli) -> None:
@@ -183,9 +183,9 @@ def test_quick_commands_load_neither_prefect_nor_pydantic(filled: Path, process:
         f"print('loaded:', sorted({heavy!r} & set(sys.modules)))\n"
         "sys.exit(code)\n"
     )
-    said = process(script=script)
-    assert said.code == 0
-    assert said.out.splitlines()[-1] == "loaded: []"
+    response = process(script=script)
+    assert response.code == 0
+    assert response.out.splitlines()[-1] == "loaded: []"
 
 
 def test_the_help_loads_no_library_at_all(process: Cli) -> None:

@@ -1,4 +1,4 @@
-"""The boundary of the command line: help, exit codes, one line per error, and quiet ends."""
+"""Help pages, exit codes, one-line errors, and interrupted or closed output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message of mail as `search`, `show` and `related` tell it."""
+"""Mail messages in `search`, `show` and `related`."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ On Friday Ada wrote:\n> Does the sluice hold?\n
 
 @pytest.fixture
 def mailbox(filled: Path) -> Path:
-    """A home with a question, its answer, and the file that the answer carries."""
-    said = {"INBOX;UID=1": mail(ASKED), "INBOX;UID=2": mail(ANSWERED)}
-    said["INBOX;UID=2;PART=2"] = Document("New planks", "text/plain", "plan")
+    """Return a home with a message, its reply, and an attachment of the reply."""
+    response = {"INBOX;UID=1": mail(ASKED), "INBOX;UID=2": mail(ANSWERED)}
+    response["INBOX;UID=2;PART=2"] = Document("New planks", "text/plain", "plan")
     with closing(Ledger.open(Home(filled).database_url)) as ledger:
         source = ledger.sources.put("mail", "imap", Priority.NORMAL).id
         sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="1", alive=alive)
-        ledger.intake.record(sync.id, [Upsert(Item(locator, "INBOX", "1")) for locator in said], {})
+        ledger.intake.record(sync.id, [Upsert(Item(locator, "INBOX", "1")) for locator in response], {})
         batch = ledger.queue.claim(source, 10, owner=identity())
         outcomes = []
         for job in batch.jobs:
-            told = said[job.item.locator]
+            told = response[job.item.locator]
             done = Delivered(job.id, job.item.locator, "1", told, extract(told), told.title or "", None, {})
             outcomes.append(done)
         ledger.queue.deliver(batch.token, outcomes)

@@ -1,4 +1,4 @@
-"""`plan`, and `sync --plan` as far as it needs no server."""
+"""`catchment plan`, and the parts of `sync --plan` that need no server."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def papers(cli: Cli, tmp_path: Path) -> Path:
 
 
 def test_a_plan_is_told_to_a_person_and_to_a_script(cli: Cli, papers: Path) -> None:
-    said = cli("plan", "papers")
-    assert said.code == 0
-    lines = [line.split() for line in said.out.splitlines()]
+    response = cli("plan", "papers")
+    assert response.code == 0
+    lines = [line.split() for line in response.out.splitlines()]
     assert ["add", "1", "8", "B"] in lines and ["add", "weir.md"] in lines
     assert ["skip", "huge.bin", "too_large"] in lines
-    assert "first sync" in said.out
+    assert "first sync" in response.out
     told = cli("plan", "papers", "--json").json
     assert told["totals"] == {"add": {"items": 1, "bytes": 8}, "skip": {"items": 1, "bytes": 0}}
     assert cli("status", "--json").json["sources"][0]["documents"] == 0
@@ -42,16 +42,16 @@ def test_a_plan_is_told_to_a_person_and_to_a_script(cli: Cli, papers: Path) -> N
 
 def test_a_plan_of_a_root_that_is_gone_says_so(cli: Cli, papers: Path) -> None:
     papers.rename(papers.with_name("moved"))
-    said = cli("plan", "papers")
-    assert (said.code, len(said.err.splitlines())) == (10, 1)
+    response = cli("plan", "papers")
+    assert (response.code, len(response.err.splitlines())) == (10, 1)
 
 
 def test_a_sync_is_asked_to_follow_a_plan_that_is_kept_for_it(
     cli: Cli, papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
     file = tmp_path / "plan.json"
-    said = cli("plan", "papers", "--deep", "--out", str(file))
-    assert f"catchment sync papers --plan {file}" in said.out
+    response = cli("plan", "papers", "--deep", "--out", str(file))
+    assert f"catchment sync papers --plan {file}" in response.out
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     asked: dict[str, object] = {}
     monkeypatch.setattr("console.session.needs_server", lambda: type("Server", (), {"url": "http://here"}))
@@ -77,13 +77,13 @@ def test_a_plan_is_for_its_owner_alone_whatever_was_there_and_may_have_any_name(
     link = tmp_path / "link"
     link.symlink_to(file)
     with file.open() as opened_before:
-        said = cli("plan", "papers", "--out", "~/my plan")
+        response = cli("plan", "papers", "--out", "~/my plan")
         assert opened_before.read() == "", "who may read what was there may not read the plan"
         assert cli("plan", "papers", "--out", str(link)).code == 0
         assert link.is_symlink()
     nowhere = cli("plan", "papers", "--out", str(tmp_path / "none" / "plan"))
     assert (nowhere.code, "none: no such folder" in nowhere.err) == (2, True)
-    assert "catchment sync papers --plan '~/my plan'`" in said.out
+    assert "catchment sync papers --plan '~/my plan'`" in response.out
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text())["source"] == "papers"
     assert cli("sync", "papers", "--plan", "~/my plan").code == 10, "it was found, and no server runs"

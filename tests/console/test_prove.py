@@ -1,4 +1,4 @@
-"""`prove` as a person types it."""
+"""`catchment prove`."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def test_a_source_is_proved_and_what_differs_is_queued(
     folder = tmp_path / "papers"
     folder.mkdir()
     assert cli("sources", "add", "local_files", str(folder), "--name", "papers").code == 0
-    said = cli("prove", "papers")
-    assert (said.code, said.out.splitlines()[-1]) == (
+    response = cli("prove", "papers")
+    assert (response.code, response.out.splitlines()[-1]) == (
         0,
         "papers: the library matches the source",
     )
     assert "0 texts compared with a fresh parse" in cli("prove", "papers", "--deep").out
     (folder / "weir.md").write_text("The weir")
-    said = cli("prove", "papers")
-    assert said.code == 1 and "prove papers --repair" in said.err
-    assert ["missing", "weir.md"] in [line.split()[:2] for line in said.out.splitlines()]
+    response = cli("prove", "papers")
+    assert response.code == 1 and "prove papers --repair" in response.err
+    assert ["missing", "weir.md"] in [line.split()[:2] for line in response.out.splitlines()]
     told = cli("prove", "papers", "--json")
     assert told.code == 1 and told.json["holds"] is False
     assert told.json["folders"] == [
         {"folder": "", "source": 1, "ledger": 0, "library": 0, "set_apart": 0, "missing": 1, "hash": ""}
     ]
-    said = cli("prove", "papers", "--repair")
-    assert said.code == 0 and "differing items queued; process them with `catchment sync papers`" in said.out
+    response = cli("prove", "papers", "--repair")
+    assert response.code == 0 and "differing items queued; process them with `catchment sync papers`" in response.out
     assert cli("prove", "papers", "--json").json["findings"] == [
         {"flaw": "waiting", "item": "weir.md", "why": "queued"}
     ]

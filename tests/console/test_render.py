@@ -1,4 +1,4 @@
-"""What is printed: harmless, aligned, and the same for scripts whatever the terminal is."""
+"""Output: free of control sequences, aligned, and independent of the terminal for scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
-    """Put a terminal of 80 columns in the place of the output; called by the test, after the capture has begun."""
+    """Return a function that replaces the output by a terminal of 80 columns. Call it in the test, after pytest's capture."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "80")
@@ -154,7 +154,7 @@ def test_a_moment_of_another_day_is_told_with_its_day() -> None:
 
 @pytest.fixture
 def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Put this process into another time zone."""
+    """Set the time zone of this process."""
 
     def move(name: str) -> None:
         monkeypatch.setenv("TZ", name)
@@ -196,7 +196,7 @@ def test_a_terminal_that_obeys_nothing_gets_no_line_that_is_written_anew() -> No
 
 
 def _on_terminal(script: str, columns: int, **environment: str) -> str:
-    """What a terminal of so many columns gets of a script's errors."""
+    """Return the standard error of a script as a terminal of so many columns receives it."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     named = {"TERM": "xterm", "CATCHMENT_HOME": "/nowhere", **environment}

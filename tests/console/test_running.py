@@ -1,4 +1,4 @@
-"""The commands that need the running server: a source from `add` to `remove`, as a person would do it."""
+"""Commands that need a running server: a source from `add` to `remove`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture
 def online(cli: Cli, server: Running, server_home: Home, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """The command line in the home whose server runs."""
+    """Run the command line in the home of the running server."""
     monkeypatch.setenv("CATCHMENT_HOME", str(server_home.path))
     return cli
 
@@ -65,8 +65,8 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
 
 
 def test_up_says_that_it_runs_already(online: Cli, server: Running) -> None:
-    said = online("up", "--detach")
-    assert (said.code, server.url in said.out) == (0, True)
+    response = online("up", "--detach")
+    assert (response.code, server.url in response.out) == (0, True)
 
 
 def test_source_that_is_refused_after_its_deploy_is_undeployed(

@@ -1,4 +1,4 @@
-"""`up` when it cannot work: one line with the remedy, the right exit code, and nothing started."""
+"""`catchment up` when it cannot start: one line with the remedy and the exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was started instead of the real server."""
+    """Record the starts of the server in place of starting it."""
     begun: list[str] = []
 
     def up(home: object, **options: object) -> int:
@@ -33,8 +33,10 @@ def test_a_damaged_ledger_is_said_and_left_as_it_is(cli: Cli, filled: Path, star
     file = filled / "ledger.db"
     file.write_bytes(file.read_bytes()[:20_000])
     damaged = file.read_bytes()
-    said = cli("up", "--detach")
-    assert (said.code, said.out, said.err.count("\n"), "backup" in said.err) == (1, "", 1, True), said
+    response = cli("up", "--detach")
+    assert (response.code, response.out, response.err.count("\n"), "backup" in response.err) == (1, "", 1, True), (
+        response
+    )
     assert (file.read_bytes(), started) == (damaged, [])
 
 
@@ -42,15 +44,15 @@ def test_a_ledger_of_a_newer_program_is_said(cli: Cli, filled: Path, started: li
     with closing(sqlite3.connect(filled / "ledger.db")) as ledger:
         ledger.execute("UPDATE revision SET version_num = '9999'")
         ledger.commit()
-    said = cli("up")
-    assert (said.code, said.err.count("\n"), started) == (1, 1, []), said
+    response = cli("up")
+    assert (response.code, response.err.count("\n"), started) == (1, 1, []), response
 
 
 def test_a_full_disk_is_said(cli: Cli, filled: Path, started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "disk_is_full", lambda: True)
-    said = cli("up", "--detach")
-    assert said.code == 10
-    assert said.err == "catchment: the disk is full and Catchment cannot write its state; make room and try again\n"
+    response = cli("up", "--detach")
+    assert response.code == 10
+    assert response.err == "catchment: the disk is full and Catchment cannot write its state; make room and try again\n"
     assert started == []
 
 

@@ -1,4 +1,4 @@
-"""The systemd unit: systemd itself accepts it, and whatever was in its place and is not ours stays."""
+"""The systemd unit: systemd accepts it, and a foreign unit is not overwritten."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of this user's units; not there yet. A program named systemctl is found, and never called."""
+    """Return the folder of user units, which does not exist yet. A fake systemctl is on the path."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "systemctl").write_text("#!/bin/false\n")
@@ -31,10 +31,10 @@ def settings(text: str) -> dict[str, str]:
 
 
 def test_print_shows_the_unit_and_writes_nothing(cli: Cli, state: Path, units: Path) -> None:
-    said = cli("service", "install", "--print")
-    assert said.code == 0
+    response = cli("service", "install", "--print")
+    assert response.code == 0
     assert not units.exists()
-    found = settings(said.out)
+    found = settings(response.out)
     assert found["ExecStart"] == f"{sys.executable} -P -m console up"
     assert found["Environment"] == f"CATCHMENT_HOME={state}"
     assert (found["Restart"], found["KillMode"], found["OOMPolicy"]) == ("on-failure", "mixed", "continue")
@@ -42,10 +42,10 @@ def test_print_shows_the_unit_and_writes_nothing(cli: Cli, state: Path, units: P
 
 
 def test_install_writes_the_unit_and_says_the_two_commands(cli: Cli, units: Path) -> None:
-    said = cli("service", "install")
-    assert said.code == 0, said
-    assert "systemctl --user daemon-reload" in said.out
-    assert "systemctl --user enable --now catchment" in said.out
+    response = cli("service", "install")
+    assert response.code == 0, response
+    assert "systemctl --user daemon-reload" in response.out
+    assert "systemctl --user enable --now catchment" in response.out
     assert (units / "catchment.service").read_text() == cli("service", "install", "--print").out
     assert cli("service", "install").code == 0, "it may be installed again"
 
@@ -54,8 +54,8 @@ def test_a_unit_that_is_not_ours_is_left_alone(cli: Cli, units: Path) -> None:
     units.mkdir(parents=True)
     (units / "catchment.service").write_text("[Service]\nExecStart=/bin/true\n")
     for words in (("service", "install"), ("service", "uninstall")):
-        said = cli(*words)
-        assert (said.code, "move it away" in said.err) == (5, True)
+        response = cli(*words)
+        assert (response.code, "move it away" in response.err) == (5, True)
     assert "/bin/true" in (units / "catchment.service").read_text()
 
 
@@ -70,8 +70,8 @@ def test_uninstall_removes_the_unit_and_what_enabled_it(cli: Cli, units: Path) -
 
 def test_without_systemd_it_says_what_to_do_instead(cli: Cli, units: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    said = cli("service", "install")
-    assert (said.code, "catchment up --detach" in said.err) == (4, True)
+    response = cli("service", "install")
+    assert (response.code, "catchment up --detach" in response.err) == (4, True)
     assert not units.exists()
 
 
@@ -79,9 +79,9 @@ def test_an_address_with_a_password_stays_out_of_the_unit(
     cli: Cli, units: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CATCHMENT_DATABASE_URL", "postgresql+psycopg://me:hush@db/ledger")
-    said = cli("service", "install")
-    assert "environment (mode 0600)" in said.err
-    assert "hush" not in (units / "catchment.service").read_text() + said.out + said.err
+    response = cli("service", "install")
+    assert "environment (mode 0600)" in response.err
+    assert "hush" not in (units / "catchment.service").read_text() + response.out + response.err
 
 
 @pytest.mark.parametrize("name", ["home", "my notes", 'a "quoted" 100 % $HOME \\ one'])

@@ -1,4 +1,4 @@
-"""`sources`, `sync` and `config`: what is checked before anything is written, and what is refused."""
+"""`catchment sources`, `sync` and `config`: checks before anything is written, and refusals."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_watched_source_may_have_a_quiet_of_its_own_and_another_may_not(cli: C
 
 
 def test_two_who_add_a_source_at_once_have_both_added(state: Path, folder: Path, process: Cli) -> None:
-    # Whoever has read the file takes their time to write it.
+    # Delay the write after the read.
     script = (
         "import sys, time\n"
         "from deployments.sources.sources_file import SourcesFile\n"

@@ -1,4 +1,4 @@
-"""`status` and `sources next`: what runs, how each source is watched, when it runs next; asked of files and the server."""
+"""`catchment status` and `sources next`: load, watching and the next runs, from files and the server."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LIMITS = HostLimits("imap.example.org", "ada", per_hour=5_000)
 
 @pytest.fixture
 def asked(filled: Path) -> Path:
-    """A home whose source was refused, and whose host was asked and has a transfer going on."""
+    """Return a home with a refused login, a host with a used quota, and a transfer in progress."""
     with closing(Ledger.open(Home(filled).database_url)) as ledger:
         ledger.pacing.take(Ask(LIMITS, "notes", identity(), 1, False), Report(), None)
         ledger.pacing.ask(LIMITS, "notes", identity())
@@ -98,10 +98,10 @@ def test_who_ruled_what_and_which_breakers_opened_is_in_the_history(asked: Path,
 
 
 def test_without_anything_to_show_it_says_so(filled: Path, cli: Cli) -> None:
-    said = cli("throttle", "show")
-    assert said.code == 0 and "no limits are set" in said.err
-    said = cli("throttle", "history")
-    assert said.code == 0 and "no limits were changed" in said.err
+    response = cli("throttle", "show")
+    assert response.code == 0 and "no limits are set" in response.err
+    response = cli("throttle", "history")
+    assert response.code == 0 and "no limits were changed" in response.err
 
 
 def test_before_there_is_a_ledger_nothing_is_throttled(state: Path, cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""`undo` as a person types it."""
+"""`catchment undo`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 def test_a_sync_is_undone_by_its_number_and_the_undo_by_its_own(cli: Cli, filled: Path) -> None:
     [sync] = cli("sources", "show", "notes", "--json").json["syncs"]
     number = str(sync["sync"])
-    said = cli("undo", number, "--dry-run")
-    assert said.code == 0 and "would change: 2 removed" in said.out
+    response = cli("undo", number, "--dry-run")
+    assert response.code == 0 and "would change: 2 removed" in response.out
     assert cli("search", "swarm", "--json").json != []
-    said = cli("undo", number, "--reason", "a mistake", "--json")
-    assert said.json["deeds"] == [{"do": "take out", "item": item} for item in ("Bees/Swarm.md", "Hive.md")]
+    response = cli("undo", number, "--reason", "a mistake", "--json")
+    assert response.json["deeds"] == [{"do": "take out", "item": item} for item in ("Bees/Swarm.md", "Hive.md")]
     assert cli("search", "swarm", "--json").json == []
     assert "a mistake" in cli("why", "Bees/Swarm.md").out
-    said = cli("undo", str(said.json["undo"]))
-    assert said.code == 0 and "2 restored; to revert: `catchment undo" in said.out
+    response = cli("undo", str(response.json["undo"]))
+    assert response.code == 0 and "2 restored; to revert: `catchment undo" in response.out
     assert [hit["item"] for hit in cli("search", "swarm", "--json").json] == ["Bees/Swarm.md"]
     assert cli("ledger", "check", "--deep").code == 0
 
 
 def test_an_undo_of_what_is_not_kept_says_so(cli: Cli, filled: Path) -> None:
-    said = cli("undo", "99")
-    assert (said.code, "catchment sources show" in said.err) == (4, True)
+    response = cli("undo", "99")
+    assert (response.code, "catchment sources show" in response.err) == (4, True)

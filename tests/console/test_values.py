@@ -1,4 +1,4 @@
-"""Values as they are typed: read as meant, or refused with an example."""
+"""Values on the command line: parsed, or refused with an example."""
 
 from __future__ import annotations
 
