@@ -1,1 +1,1 @@
-"""How fast, beside what: measurements with the same work done by a bare loop in the same run."""
+"""Benchmarks of Catchment. Each comparison also measures a bare loop that does the same work, in the same run."""

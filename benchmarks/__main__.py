@@ -1,6 +1,6 @@
 """`python -m benchmarks [--quick]`: run every comparison, print a table, and write build/bench.json.
 
-Beside each figure stands how it differs from the last that were kept on such a machine (`python -m benchmarks.kept`).
+The table also shows the change since the last stored results from the same hardware (`python -m benchmarks.kept`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.system import BUILD, empty
 
 
 def main() -> None:
-    """Measure in turn, the yardstick first in every group."""
+    """Run the comparisons. The cases of each are measured in turn, the baseline first."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="2 000 notes and medians of three, instead of 10 000 and five"

@@ -1,6 +1,6 @@
-"""The bare loop: the same reading, parsing and writing as a sync, in one process, with nothing kept of what was done.
+"""The bare loop: the same reading, parsing and writing as a sync, in one process, without any bookkeeping.
 
-No jobs, no attempts, no history, no isolation, no change detection: what is left is the work itself. Prints JSON.
+No jobs, attempts, history, isolation or change detection: only the work itself. Prints JSON.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _INSERTS = {
 
 @dataclass
 class _Rows:
-    """Rows of all tables, gathered between two commits, and how many there were in all."""
+    """Rows of all tables, collected between two commits, and their total number."""
 
     of: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {table: [] for table in _INSERTS})
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_INSERTS, 0))
@@ -88,7 +88,7 @@ class _Rows:
 
 
 def files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Every file below `folder` that is not hidden, with its stat."""
+    """Yield every file below `folder` that is not hidden, with its stat."""
     waiting = [str(folder)]
     while waiting:
         with os.scandir(waiting.pop()) as entries:
@@ -102,14 +102,14 @@ def files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def walk(folder: Path) -> dict[str, Any]:
-    """List and stat every file: what finding out that nothing has changed costs at least."""
+    """List and stat every file: the minimum cost of finding no changes."""
     start = time.perf_counter()
     number = sum(1 for _ in files(folder))
     return {"files": number, "seconds": time.perf_counter() - start}
 
 
 def ingest(folder: Path, file: Path) -> dict[str, Any]:
-    """Read everything below `folder` into a new database."""
+    """Read all files below `folder` into a new database."""
     start = time.perf_counter()
     database = sqlite3.connect(file)
     database.executescript(_TABLES)
@@ -133,7 +133,7 @@ def ingest(folder: Path, file: Path) -> dict[str, Any]:
 def _take(rows: _Rows, known: dict[str, tuple[int, str, str]], folder: Path, path: str, status: os.stat_result) -> None:
     data = Path(path).read_bytes()
     digest = hashlib.sha256(data).hexdigest()
-    name = os.path.basename(path)  # noqa: PTH119 - the fastest way, as befits what others are measured by
+    name = os.path.basename(path)  # noqa: PTH119 - the fastest way, as a baseline requires
     stem = name.rpartition(".")[0] or name
     modified = datetime.fromtimestamp(status.st_mtime, UTC)
     if digest not in known:
@@ -151,7 +151,7 @@ def _take(rows: _Rows, known: dict[str, tuple[int, str, str]], folder: Path, pat
 def _add_content(
     rows: _Rows, number: int, digest: str, document: Document, extraction: Extraction
 ) -> tuple[int, str, str]:
-    """The number of the new content, the other names that it gives itself, and what its frontmatter says."""
+    """Return the ID of the new content, its aliases, and its frontmatter."""
     text = document.text
     about = (document.media_type, document.title, document.language, document.author)
     times = (_micros(document.created), _micros(document.modified))

@@ -1,4 +1,4 @@
-"""Claims out of a long queue: how long one takes with many jobs pending. Prints JSON, times in milliseconds."""
+"""The duration of a claim from a long queue, with many pending jobs. Prints JSON, times in milliseconds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measure(file: Path, pending: int, batch: int) -> dict[str, Any]:
         )
         times.append((time.perf_counter() - begun) * 1_000)
     ledger.close()
-    # The first one also prepares the statements, once for a process.
+    # The first claim also prepares the statements, once per process.
     first, *others = times
     cuts = statistics.quantiles(others, n=100)
     return {"seconds": cuts[98] / 1_000, "p50_ms": cuts[49], "p95_ms": cuts[94], "p99_ms": cuts[98], "first_ms": first}

@@ -1,4 +1,4 @@
-"""The engine without Prefect: one sync, driven as the flows drive it. Prints JSON."""
+"""The engine without Prefect: one sync, with the calls that the flows make. Prints JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH = 1_000
 def sync(
     kind: str, folder: Path, home: Home, *, name: str = "notes", only_list: bool = False, **policy_changes: int
 ) -> dict[str, Any]:
-    """One sync of a folder into the ledger of a home, or only its listing."""
+    """Sync a folder to the ledger of a home, or only list it."""
     connector = connector_class(kind)
     settings = connector.settings.model_validate({"root": folder})
     return ingest(connector(settings), settings, home, name, only_list=only_list, **policy_changes)
@@ -30,7 +30,7 @@ def sync(
 def ingest(
     connector: Connector, settings: SourceSettings, home: Home, name: str, *, only_list: bool = False, **changes: int
 ) -> dict[str, Any]:
-    """One sync of any source."""
+    """Sync a source of any kind."""
     configure_gc()
     start = time.perf_counter()
     policy = settings.policy(connector.policy).model_copy(update=changes)

@@ -1,4 +1,4 @@
-"""How fairly sources of equal priority were served, from the items of each in the library at several moments."""
+"""Fairness between sources of equal priority, from the number of items of each in the library at several times."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _LEAST_ITEMS = 250
-"""A source that was due fewer items than a batch is not counted: one batch is all of it."""
+"""Minimum due share in items. A source due fewer than a batch is not counted, because one batch covers its share."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """The items of each source that are done at one moment; sources that have begun and are not done are `active`."""
+    """The number of finished items of each source at one time. `active`: sources that have started but not finished."""
 
     done: Mapping[str, int]
     active: frozenset[str]
@@ -21,9 +21,9 @@ class Look:
 
 @dataclass(frozen=True)
 class Fairness:
-    """Jain's index over each source's part of the items that it was due, and the least of these.
+    """Jain's index over the ratio of received to due items of each source, and the smallest ratio.
 
-    The active sources are due equal parts of all items done between two looks.
+    The items finished between two looks are due in equal shares to the active sources.
     """
 
     jain: float
@@ -31,13 +31,13 @@ class Fairness:
 
 
 def jain(service: Sequence[float]) -> float:
-    """Jain's index: 1 where all were served alike, 1/n where one had everything."""
+    """Jain's index: 1 if all ratios are equal, 1/n if one source received everything."""
     squares = sum(value * value for value in service)
     return sum(service) ** 2 / (len(service) * squares) if squares else 1.0
 
 
 def judge(looks: Sequence[Look]) -> Fairness:
-    """Judge by the items done from each look to the next."""
+    """Compute the fairness from the items finished between consecutive looks."""
     due: defaultdict[str, float] = defaultdict(float)
     had: defaultdict[str, float] = defaultdict(float)
     for before, after in itertools.pairwise(looks):

@@ -1,4 +1,4 @@
-"""A source of any number of small notes that are made when they are read: what is measured is Catchment and not a disk."""
+"""A source of any number of small notes, generated when they are read, to measure Catchment without a disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _WORDS = ("river", "valley", "rain", "bridge", "boat", "hour", "keeper", "lamp",
 
 
 class GeneratedSettings(SourceSettings):
-    """How many notes there are; of a dozen words each drawn twenty times, or of as many of `vocabulary` as `length`."""
+    """`notes` notes of `length` words each.
+
+    `vocabulary`: the number of different words; 0: a dozen fixed words.
+    """
 
     notes: int
     vocabulary: int = 0
@@ -29,12 +32,12 @@ class GeneratedSettings(SourceSettings):
 
     @classmethod
     def located(cls, location: str) -> Mapping[str, Any]:
-        """As `SourceSettings.located`: the number."""
+        """Return the settings for a number of notes as the location."""
         return {"notes": location}
 
 
 class Generated:
-    """Notes of about 160 bytes, a thousand to a container, of which each leaves a mark as a folder does."""
+    """Notes of about 160 bytes, a thousand per container. Each container has a cursor, as a folder does."""
 
     kind: ClassVar[str] = "generated"
     settings: ClassVar[type[SourceSettings]] = GeneratedSettings
@@ -47,11 +50,11 @@ class Generated:
         self._vocabulary = settings.vocabulary
 
     def probe(self) -> str:
-        """As `Connector.probe`."""
+        """Do nothing: the source is always available."""
         return f"{self._notes} notes"
 
-    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:  # noqa: ARG002 - a version says all
-        """As `Connector.changes`."""
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:  # noqa: ARG002 - versions are complete
+        """Yield the changes of each container whose cursor is not known."""
         yield Root("generated")
         marks = known.marks()
         for start in range(0, self._notes, _PER_CONTAINER):
@@ -63,7 +66,7 @@ class Generated:
         yield Checkpoint()
 
     def fetch(self, item: Item) -> RawContent:
-        """As `Connector.fetch`; always the same for the same item."""
+        """Return the content of an item, the same at every call."""
         chance = random.Random(item.locator)
         known, weights = _words(self._vocabulary)
         words = " ".join(chance.choices(known, cum_weights=weights, k=self._length))
@@ -75,14 +78,14 @@ class Generated:
 
 @cache
 def _words(size: int) -> tuple[Sequence[str], Sequence[float] | None]:
-    """What notes are made of, and how often by Zipf's law: the word of rank n is n times as rare as the first one."""
+    """Return the words, and their weights by Zipf's law: the word of rank n is n times rarer than the first."""
     if not size:
         return _WORDS, None
     return vocabulary(size), list(accumulate(1 / n for n in range(1, size + 1)))
 
 
 def vocabulary(size: int) -> list[str]:
-    """Words that mean nothing, the shortest first; some are other forms of another."""
+    """Return meaningless words, shortest first. Some are inflections of others."""
     chance = random.Random(size)
     return [
         "".join(chance.choices(_SYLLABLES, k=2 + n.bit_length() // 6)) + chance.choice(_ENDINGS) for n in range(size)

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.github_api [ISSUES]`: issues and comments through GitHub's API beside a bare loop over the pages.
+"""`python -m benchmarks.github_api [ISSUES]`: issues and comments through GitHub's API, compared with a bare loop.
 
-The bare loop asks httpx for every page of issues, comments and reviews and keeps nothing. Both ask the same server on this
-machine through a proxy that counts. A line for each case tells requests (and those that were free), time and memory.
+The bare loop requests every page of issues, comments and reviews with httpx and stores nothing. Both use the same local server
+through a counting proxy. Prints for each case the requests (and the free ones among them), the time and the memory.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WORDS = (
 
 
 def main() -> None:
-    """Fill a server, then measure each case in a process of its own."""
+    """Fill a server, then measure each case in a separate process."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.github_api", description=__doc__)
     parser.add_argument("count", nargs="?", type=int, default=2_000, help="issues; each has five comments")
     parser.add_argument("--case", choices=_CASES, help=argparse.SUPPRESS)
@@ -153,7 +153,7 @@ def _consent(home: Path, github: GitHub) -> None:
 
 
 def _next_day(address: str, home: Path) -> dict[str, Any]:
-    """As if the last count of everything was of another day."""
+    """Sync as if the last full count had been made on another day."""
     import sqlite3
 
     with sqlite3.connect(home / "ledger.db") as connection:
@@ -171,7 +171,7 @@ def _work(opened: SourceSync) -> None:
 
 
 def _peak() -> float:
-    """The most memory that this process had, in MB; what rusage tells begins with that of the parent."""
+    """Peak memory of this process in MB. The value of rusage would include the parent's memory at the fork."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.github_files [FILES] [--commits N]`: the files of a repository beside bare git.
+"""`python -m benchmarks.github_files [FILES] [--commits N]`: the files of a repository, compared with bare git.
 
-Bare git copies the newest commit into a bare repository and reads every file of it. Both ask the same server on this machine.
+Bare git fetches the newest commit into a bare repository and reads all its files. Both use the same local server.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _edits = itertools.count()
 
 
 def main() -> None:
-    """Make a repository, then measure each case in a process of its own."""
+    """Create a repository, then measure each case in a separate process."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.github_files", description=__doc__)
     parser.add_argument("files", nargs="?", type=int, default=1_000, help="files, half programs and half texts")
     parser.add_argument("--commits", type=int, default=5_000, help="commits of its history")
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def _made(path: Path, files: int, commits: int) -> Repository:
-    """A repository with so many files after so many commits, made in one go."""
+    """Create a repository with this number of files and commits, with one import."""
     work = Repository.made(path)
     for number in range(files):
         work.put(*_file(number, 0))
@@ -89,7 +89,7 @@ def _made(path: Path, files: int, commits: int) -> Repository:
 
 
 def _file(number: int, edition: int) -> tuple[str, str]:
-    """A program or a text of some three kilobytes, unlike any other."""
+    """A program or a text of about 3 KB, different from every other."""
     if number % 2:
         body = "".join(
             f"    def m{line}(self, x):\n        return x + {number * line + edition}\n\n" for line in range(_LINES)
@@ -115,7 +115,7 @@ def _rename(work: Repository) -> None:
     work.commit()
 
 
-# What is measured
+# The measured cases
 
 
 def _bare(address: str, home: Path) -> dict[str, Any]:

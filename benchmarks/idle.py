@@ -1,7 +1,7 @@
-"""`python -m benchmarks.idle [SECONDS]`: what the whole system takes while three watched sources do not change.
+"""`python -m benchmarks.idle [SECONDS]`: resource usage of the whole system while three watched sources do not change.
 
-CPU is in percent of one core, over the seconds given (120). Memory is in megabytes: resident, and the part that a process has
-for itself, shared pages counted in parts.
+CPU in percent of one core, over the given seconds (default 120). Memory in MB: resident (RSS) and proportional (PSS, shared
+pages counted in parts).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from catchment.settings import Home
 
 _NOTES = 100
 _REST = 40.0
-"""Seconds after the last sync in which what follows a start comes to an end."""
+"""Seconds between the last sync and the measurement, for work after the start to finish."""
 
 
 def main(seconds: float) -> None:
-    """Start a system of its own, let it come to rest, and look at it twice."""
+    """Start a separate system, let it become idle, and take two samples."""
     with empty("idle") as place, started(home := Home(place / "home")) as state:
         for name in ("one", "two", "three"):
             add_vault(home, place / name, name, _NOTES, watch=True)
@@ -48,7 +48,7 @@ def _measured(roles: dict[psutil.Process, str], seconds: float) -> dict[str, dic
 
 
 def _cpu(process: psutil.Process) -> float:
-    """Seconds, with those of children that have ended: a short-lived one is work too."""
+    """CPU seconds, including exited children: short-lived processes count, too."""
     return sum(process.cpu_times()[:4])
 
 

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.imap [--large]`: mail beside bare loops, on a server of its own; needs root and Dovecot.
+"""`python -m benchmarks.imap [--large]`: mail, compared with bare loops, on a local server. Needs root and Dovecot.
 
-A first sync of one folder: the bare loop asks IMAPClient for every message and has `email` parse it. A listing of many
-folders in which nothing has changed: the bare loop asks for the status of each. Mailboxes are written as files.
+A first sync of one folder: the bare loop fetches every message with IMAPClient and parses it with `email`. A listing of many
+unchanged folders: the bare loop requests the status of each. The mailboxes are written as files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AT_ONCE = 50
 
 
 def main() -> None:
-    """Fill a server, then measure each case in a process of its own."""
+    """Fill a server, then measure each case in a separate process."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.imap", description=__doc__)
     parser.add_argument(
         "--large", action="store_true", help="10 000 messages, not 1 000; 100 folders of 1 000, not 20 of 100"
@@ -91,7 +91,7 @@ def _server() -> Iterator[tuple[Dovecot, Home]]:
 
 
 def _write(server: Dovecot, folder: str, messages: Sequence[bytes]) -> int:
-    """Put messages into a folder, which is made if need be; their bytes."""
+    """Add messages to a folder, creating it if necessary. Returns their size in bytes."""
     with server.person() as person:
         if not person.folder_exists(folder):
             person.create_folder(folder)
@@ -121,7 +121,7 @@ def _list_first(port: int, home: Home) -> None:
         _list(port, home.path)
 
 
-# What is measured
+# The measured cases
 
 
 def _bare(port: int, _home: Path) -> dict[str, Any]:

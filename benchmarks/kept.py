@@ -1,6 +1,6 @@
-"""`python -m benchmarks.kept`: keep the results in build/ in the repository; and how new ones differ from the last kept ones.
+"""`python -m benchmarks.kept`: store the results of build/ in the repository; and compare new results with stored ones.
 
-One file for each benchmark that was run, with the hardware in it and in its name: figures of another machine say nothing.
+One file for each benchmark and hardware class, because results from different hardware cannot be compared.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _NAMES = ("bench", "latency", "million", "load", "presets")
 _TOO_LONG = frozenset({"lines", "saves", "parts"})
 
 Kept = Mapping[tuple[str, str], Mapping[str, float]]
-"""What was measured, by its comparison and its name."""
+"""Stored figures, by comparison and case name."""
 
 
 def main() -> None:
-    """Keep what build/ has of every benchmark. Raises SystemExit where it has nothing."""
+    """Store the results of every benchmark in build/. Raises SystemExit if there are none."""
     found = [file for name in _NAMES if (file := BUILD / f"{name}.json").exists()]
     if not found:
         sys.exit("build/ has no results; run `make bench` first")
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def keep(file: Path, results: Path) -> Path:
-    """Write the figures of a run, without its long lists, under the day when they were measured; where to."""
+    """Store the figures of a run, without its long lists, under the date of the measurement. Returns the path."""
     report = json.loads(file.read_text(encoding="utf-8"))
     kept = {key: value for key, value in report.items() if key not in _TOO_LONG}
     day = datetime.fromtimestamp(file.stat().st_mtime, UTC).date()
@@ -45,15 +45,15 @@ def keep(file: Path, results: Path) -> Path:
 
 
 def hardware_class(machine: Mapping[str, Any]) -> str:
-    """Machines of which the figures may be compared: processor, cores and Python."""
+    """The class of hardware whose figures can be compared: processor, cores and Python version."""
     python = ".".join(str(machine["python"]).split(".")[:2])
     said = f"{machine['processor']} {machine['cores']} cores python {python}"
     return re.sub(r"[^a-z0-9.]+", "-", said.lower()).strip("-")
 
 
 def last(machine: Mapping[str, Any], results: Path) -> Kept:
-    """The comparisons that were kept last on such a machine; empty where none were."""
-    # The day is the end of the name.
+    """Return the comparisons stored last for this hardware class; empty if there are none."""
+    # The file name ends with the date.
     files = sorted(results.glob(f"bench-{hardware_class(machine)}-*.json"))
     if not files:
         return {}
@@ -62,7 +62,7 @@ def last(machine: Mapping[str, Any], results: Path) -> Kept:
 
 
 def against(result: Result, kept: Mapping[str, float] | None) -> str:
-    """How many times the time that it took when it was kept; `~` where the ranges of both overlap, so that it may be chance."""
+    """The ratio of the time to the stored one; with `~` if the ranges overlap, so that the difference may be chance."""
     if kept is None:
         return "new"
     overlap = result.fastest <= kept["slowest"] and kept["fastest"] <= result.slowest
@@ -70,7 +70,7 @@ def against(result: Result, kept: Mapping[str, float] | None) -> str:
 
 
 def differences(title: str, results: Sequence[Result], kept: Kept) -> list[str]:
-    """`against` for each result of a comparison; empty where nothing was kept at all."""
+    """`against` for each result of a comparison; empty if no figures are stored."""
     return [against(result, kept.get((title, result.name))) for result in results] if kept else []
 
 

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.latency [--saves 50]`: from the save of a note until it is found, and where the time goes.
+"""`python -m benchmarks.latency [--saves 50]`: the time from saving a note until search finds it, and its parts.
 
-A real `catchment up` with a home of its own, a watched vault of 5 000 notes, and saves as editors make them, at random
-moments. The library is asked directly every 20 ms. Prints a table, and writes build/latency.json.
+Uses a real `catchment up` with a separate home, a watched vault of 5,000 notes, and saves as editors make them, at random
+times. Reads the library directly every 20 ms. Prints a table, and writes build/latency.json.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _SOURCE = "notes"
 _LOOK_SECONDS = 0.02
 _PATIENCE = 60.0
 _PAUSES = (0.5, 4.0)
-"""Seconds between finding one note and saving the next."""
+"""Minimum and maximum seconds between finding one note and saving the next."""
 _PARTS = ("debounce", "to the run", "to its begin", "to the listing", "to the library")
 
 
 @dataclass(frozen=True)
 class Save:
-    """One save, in seconds since 1970: when the editor was done, and when a search found what it wrote.
+    """One save. Times in seconds since 1970: when the editor had written the file, and when a search found it.
 
-    `cpu`: the CPU seconds that the whole system used meanwhile.
+    `cpu`: CPU seconds of the whole system between the two times.
     """
 
     editor: str
@@ -54,13 +54,13 @@ class Save:
 
 
 def main() -> None:
-    """Measure, print, write the figures down."""
+    """Measure, print, and write the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__)
     parser.add_argument("--saves", type=int, default=50, help="how many notes are saved")
     parser.add_argument("--notes", type=int, default=5_000, help="how many notes the vault has")
     parser.add_argument("--runs", type=int, default=10, help="how many empty runs each worker gets; 0: none")
     asked = parser.parse_args()
-    # The runs that do nothing are imported from here.
+    # The empty runs import their flow from here.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path.cwd()), os.environ.get("PYTHONPATH")]))
     with empty("latency") as place:
         generate(place / "vault", asked.notes)
@@ -74,7 +74,7 @@ def _measure(home: Home, server: Running, vault: Path, asked: argparse.Namespace
     commit(entry, agreement(entry, given=True))
     wait(server, start_sync(server, "obsidian", _SOURCE))
     saves = _save(home, server, vault, asked)
-    # What is asked of the server would cost time during a run.
+    # Queries to the server would slow down a run in progress.
     time.sleep(2)
     parts = [part for save in saves if (part := _parts(server, save))]
     _print(saves, parts)
@@ -90,7 +90,7 @@ def _measure(home: Home, server: Running, vault: Path, asked: argparse.Namespace
 
 
 def _save(home: Home, server: Running, vault: Path, asked: argparse.Namespace) -> list[Save]:
-    """Save notes one after the other, each when the one before was found and a random while has passed."""
+    """Save notes one after another, each a random time after the previous one was found."""
     chance = random.Random(1)
     ledger = Ledger.inspect(home.database_url)
     made = []
@@ -118,7 +118,7 @@ def _found(ledger: Ledger, word: str) -> float:
 
 
 def _parts(server: Running, save: Save) -> dict[str, float] | None:
-    """Where the time of a save went; None when a run that was asked for before delivered it."""
+    """Return the parts of a save's latency; None if a run that was requested earlier delivered the note."""
     with api(server) as client:
         run = next((run for run in _runs(client, save) if _at(run["created"]) > save.saved), None)
         if run is None:
@@ -131,7 +131,7 @@ def _parts(server: Running, save: Save) -> dict[str, float] | None:
 
 
 def _runs(client: Client, save: Save) -> list[dict[str, Any]]:
-    """The runs that were going on when the note was found; the first to begin first."""
+    """Return the runs that were in progress when the note was found, in the order of their start."""
     began = {"before_": _written(save.found), "after_": _written(save.saved - _PATIENCE)}
     query = {"flow_runs": {"start_time": began, "deployment_id": {"is_null_": False}}, "sort": "START_TIME_ASC"}
     found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()

@@ -1,9 +1,8 @@
-"""`python -m benchmarks.load [--quick]`: four unequal sources, 100 000 items in all, are asked for at once, the largest first.
+"""`python -m benchmarks.load [--quick]`: four sources of unequal size, 100,000 items in all, synced at the same time.
 
-Through the real server and worker. Each ten seconds a line: the items of each source in the library, how many a second since
-the line before, Jain's index so far, the memory of everything and the size of the ledger. In the end a table and JSON, which
-is written to build/load.json too: when each source was done, Jain's index (benchmarks/fairness.py says what is counted), and
-the peak memory of everything that runs.
+Uses the real server and worker. Prints a line every ten seconds: the items of each source in the library, items per second,
+Jain's index so far, the memory of all processes and the size of the ledger. Finally prints a table and JSON, and writes
+build/load.json: when each source was finished, Jain's index (see benchmarks/fairness.py), and the peak memory of all processes.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MICROS = 1_000_000
 
 
 def main() -> None:
-    """Measure once, and tell."""
+    """Measure once, and print the report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="10 000, 5 000, 2 500 and 1 250 items")
     parser.add_argument("--sizes", type=int, nargs="+", help="items of each source, in place of the four")
@@ -51,7 +50,7 @@ def main() -> None:
 
 
 def measure(place: Path, sizes: Sequence[int]) -> dict[str, Any]:
-    """Bring sources of these sizes in, all at once; `place` is an empty folder."""
+    """Sync sources of these sizes at the same time, the largest requested first. `place` is an empty folder."""
     names = [f"notes-{number}" for number, _ in enumerate(sizes, 1)]
     home = Home(place / "home").make()
     os.environ["CATCHMENT_HOME"] = str(home.path)
@@ -82,7 +81,7 @@ def measure(place: Path, sizes: Sequence[int]) -> dict[str, Any]:
 
 
 class _Watcher(threading.Thread):
-    """Looks each second at what is done and at the memory of all processes, and says every ten seconds how it goes."""
+    """Samples progress and the memory of all processes every second, and prints a line every ten seconds."""
 
     def __init__(self, home: Home, pid: int, sizes: Mapping[str, int]) -> None:
         super().__init__(daemon=True)
@@ -126,7 +125,7 @@ class _Watcher(threading.Thread):
 
 
 def _counts(home: Home, names: Sequence[str]) -> list[int]:
-    """How many items of each source are in the library."""
+    """Number of items of each source in the library."""
     counts = "SELECT s.name, count(*) FROM jobs j JOIN sources s ON s.id = j.source_id WHERE j.state = 'succeeded' GROUP BY 1"
     with closing(sqlite3.connect(home.path / "ledger.db")) as database:
         found = dict(database.execute(counts))
@@ -134,7 +133,7 @@ def _counts(home: Home, names: Sequence[str]) -> list[int]:
 
 
 def _finished(home: Home, names: Sequence[str]) -> dict[str, list[float]]:
-    """When each item of each source was in the library."""
+    """The times at which the items of each source reached the library."""
     with closing(Ledger.inspect(home.database_url)) as ledger:
         sources = {source.name: source for source in ledger.sources.all()}
     times = "SELECT finished_at FROM jobs WHERE source_id = ? AND state = 'succeeded' ORDER BY finished_at"
@@ -143,7 +142,7 @@ def _finished(home: Home, names: Sequence[str]) -> dict[str, list[float]]:
 
 
 def _syncs(home: Home, names: Sequence[str]) -> dict[str, list[float]]:
-    """When each sync of each source began."""
+    """The start times of the syncs of each source."""
     with closing(Ledger.inspect(home.database_url)) as ledger:
         rows = ledger.syncs.recent(limit=10_000)
     return {name: sorted(row.began.timestamp() for row in rows if row.source == name) for name in names}

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.mail [COUNT]`: messages per second, beside a bare loop with the standard library's parser.
+"""`python -m benchmarks.mail [COUNT]`: parsed messages per second, compared with the standard library's parser.
 
-The corpus is made anew each time from one seed: letters and replies, half of them with a page, every tenth with a PDF. Each
-reader is measured in turn, by the processor time of this process; the last line is JSON.
+The corpus is generated from a fixed seed: letters and replies, half of them with HTML, every tenth with a PDF. The readers are
+measured in turn, in CPU time of this process. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from catchment.ledger.library.conversations import envelope, threads
 _SENTENCE = "the pump at north mill was opened and a new seal is ordered für März über die Brücke water level key plot"
 _ROUNDS = 3
 _LETTERS = 500
-"""Messages that answer nothing; each later one is in the thread of one of them."""
+"""Messages that start a thread; each later message replies in one of these threads."""
 
 
 def corpus(count: int, vocabulary: Sequence[str] = tuple(_SENTENCE.split())) -> list[bytes]:
-    """That many messages, always the same, some 6 KB each without their files."""
+    """Return `count` messages, always the same, of about 6 KB each without attachments."""
     chance = random.Random(7)
     return [_message(chance, number, vocabulary) for number in range(count)]
 
@@ -61,7 +61,7 @@ def _message(chance: random.Random, number: int, vocabulary: Sequence[str]) -> b
 
 
 def _page(text: str, picture: bytes) -> bytes:
-    """A PDF of one page with a line of text, and with the bytes of a picture that it does not show."""
+    """A PDF of one page with a line of text, and with the data of an image that is not shown."""
     said = b"BT /F1 9 Tf 40 800 Td (%s) Tj ET" % text.encode("latin-1", "replace")
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",

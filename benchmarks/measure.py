@@ -1,4 +1,4 @@
-"""Measuring commands as children: wall time, processor time and memory of the whole process tree, in turn, by medians."""
+"""Measures commands as child processes: wall time, CPU time and memory of the whole process tree. Reports medians."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Any
 
 _SAMPLE_SECONDS = 0.1
 LOOK = "BENCHMARK_LOOKS_AT_MEMORY"
-"""Set for a command that looks at the memory of processes which it did not start."""
+"""Set for a command that measures the memory of processes that it did not start."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command whose last line of output is JSON; its `seconds` are the work without the start of the program.
+    """A command whose last line of output is JSON. Its `seconds` are the work without the start of the program.
 
-    `prepare` puts things as they must be before each run, unmeasured.
+    `prepare` sets up each run, unmeasured.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Sample:
-    """One run. Seconds; megabytes of memory that the tree had for itself at its peak (shared pages counted in parts)."""
+    """One run. Times in seconds; memory as the tree's peak PSS in MB (shared pages counted in parts)."""
 
     wall: float
     cpu: float
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Result:
-    """Medians of the runs of a case, with the fastest and the slowest work, and what the last run said."""
+    """Medians of the runs of a case, the fastest and the slowest work, and the output of the last run."""
 
     name: str
     work: float
@@ -66,9 +66,9 @@ class Result:
 
 
 def in_turn(cases: Sequence[Case], rounds: int, *, rest: float = 0.5) -> list[Result]:
-    """Run the cases one after the other, resting `rest` seconds between; a round more comes first.
+    """Run the cases in turn for `rounds` rounds, with `rest` seconds between runs, after one warm-up round.
 
-    It warms up, and is the one in which memory is looked at: to look costs as much as a tenth of a core.
+    Memory is measured in the warm-up round only, because sampling takes up to a tenth of a core.
     """
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
     memory: dict[str, Sample] = {}
@@ -84,7 +84,7 @@ def in_turn(cases: Sequence[Case], rounds: int, *, rest: float = 0.5) -> list[Re
 
 
 def once(case: Case, *, look_at_memory: bool = False) -> Sample:
-    """Run a case. Raises SystemExit with what it printed if it fails."""
+    """Run a case. Raises SystemExit with its output if it fails."""
     environment = os.environ | case.environment | ({LOOK: "1"} if look_at_memory else {})
     start = time.perf_counter()
     with subprocess.Popen(case.command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -93,7 +93,7 @@ def once(case: Case, *, look_at_memory: bool = False) -> Sample:
                 output = process.stdout.read() if process.stdout else ""
                 _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
-            # The end of the block would wait for a case of minutes.
+            # Otherwise the end of the block would wait for the case, which may take minutes.
             process.kill()
             raise
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -105,7 +105,7 @@ def once(case: Case, *, look_at_memory: bool = False) -> Sample:
 
 
 def hardware() -> dict[str, Any]:
-    """The machine and what runs on it."""
+    """The hardware and the versions of the software."""
     model = next((line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "")
     memory = next((int(line.split()[1]) >> 20 for line in _lines("/proc/meminfo") if "MemTotal" in line), 0)
     return {
@@ -133,7 +133,7 @@ def _summarize(name: str, samples: Sequence[Sample], memory: Sample) -> Result:
 
 
 class Peak(threading.Thread):
-    """The most memory that a process and all that descend from it have had over what they had at first; 0 without a look."""
+    """Peak memory of a process tree, above its memory at the start; 0 if `look` is false."""
 
     def __init__(self, pid: int, *, look: bool, since_now: bool = False) -> None:
         super().__init__(daemon=True)
@@ -159,15 +159,15 @@ class Peak(threading.Thread):
 
 
 def tree_mb(root: int) -> float:
-    """Megabytes that a process and all that descend from it have for themselves, shared pages counted in parts."""
+    """PSS in MB of a process and all its descendants (shared pages counted in parts)."""
     return sum(_pss(pid) for pid in _tree(root)) / 1_024
 
 
 def tree_cpu(root: int) -> float:
-    """CPU seconds that a process, all that descend from it, and those of them that have ended, have used."""
+    """CPU seconds of a process and all its descendants, including exited ones."""
     ticks = 0
     for pid in _tree(root):
-        # The name of a program may hold spaces and brackets; what follows the last one is numbers.
+        # The program name may contain spaces and brackets; numbers follow the last bracket.
         fields = "".join(_lines(f"/proc/{pid}/stat")).rpartition(")")[2].split()
         ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
@@ -188,5 +188,5 @@ def _pss(pid: int) -> int:
 def _lines(path: str | Path) -> list[str]:
     try:
         return Path(path).read_text().splitlines()
-    except OSError:  # the process has ended, or this system has no such file
+    except OSError:  # the process has exited, or this system has no such file
         return []

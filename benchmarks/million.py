@@ -1,9 +1,9 @@
-"""`python -m benchmarks.million [--quick | --items N]`: very many small notes through the engine.
+"""`python -m benchmarks.million [--quick | --items N]`: a very large number of small notes through the engine.
 
-Each ten seconds a line: how many are in the library, how many a second since the line before, the p99 of the claims since then
-(with their wait for whoever writes), the memory of all processes and the size of the ledger. Then a sync that finds no
-change, and claims that wait for nobody with as many jobs pending. Writes build/million.json; takes 1.9 KB a note on the
-disk.
+Prints a line every ten seconds: the notes in the library, notes per second, the p99 of the claims since the last line
+(including their wait for writers), the memory of all processes and the size of the ledger. Then measures a sync without
+changes, and claims without concurrent writers with the same number of pending jobs. Writes build/million.json. Needs 1.9 KB of
+disk space per note.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LINE_SECONDS = 10.0
 
 
 def main() -> None:
-    """Measure once, and tell."""
+    """Measure once, and print the report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.million", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK:,} items")
     parser.add_argument("--items", type=int, default=ITEMS, help="how many (default: %(default)s)")
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def measure(place: Path, items: int) -> dict[str, Any]:
-    """Bring the notes into a ledger in an empty folder, then look once more."""
+    """Sync the notes to a ledger in an empty folder, then sync again without changes."""
     home = Home(place)
     print(f"{'s':>6}{'items':>11}{'a second':>10}{'claim p99 ms':>14}{'MB memory':>11}{'MB on disk':>12}", flush=True)
     with _opened(home, items) as sync, _Lines(sync, home) as lines:
@@ -82,7 +82,7 @@ def measure(place: Path, items: int) -> dict[str, Any]:
 
 
 def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
-    """Median, p99 and longest; nothing of nothing."""
+    """Return median, p99 and maximum; empty for no values."""
     if len(milliseconds) < 2:
         return {name: max(milliseconds, default=0.0) for name in ("p50", "p99", "max")}
     cuts = statistics.quantiles(milliseconds, n=100, method="inclusive")
@@ -98,7 +98,7 @@ def _opened(home: Home, items: int) -> Iterator[SourceSync]:
 
 
 def _work(sync: SourceSync, claims: list[tuple[float, float]]) -> None:
-    """Until nothing waits; the moment and the milliseconds of each claim."""
+    """Process jobs until none is waiting. Appends the time and the milliseconds of each claim."""
     while True:
         begun = time.perf_counter()
         token = sync.claim(_BATCH)
@@ -109,7 +109,7 @@ def _work(sync: SourceSync, claims: list[tuple[float, float]]) -> None:
 
 
 class _Lines(threading.Thread):
-    """Says every ten seconds, and at the end, how it goes."""
+    """Prints a progress line every ten seconds, and at the end."""
 
     def __init__(self, sync: SourceSync, home: Home) -> None:
         super().__init__(daemon=True)

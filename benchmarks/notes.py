@@ -1,4 +1,4 @@
-"""A vault of generated notes, always the same for the same number and seed: sizes as in real vaults, linked to one another."""
+"""A vault of generated notes, deterministic by number and seed, with realistic sizes and links between the notes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _TEXTS = {
     "ja": "雨の後 川 低い橋 船 待つ 時間 数えない 灯台 地図 庭 会議 計画 手紙 返事 質問 収穫 冬 機械 信号 紙 窓 朝 列車 報告",
 }
 WORDS: Mapping[str, Sequence[str]] = {language: text.split() for language, text in _TEXTS.items()}
-"""By language the words of a note."""
+"""The words of the notes, by language."""
 _LANGUAGES = ("en",) * 6 + ("de", "de", "fr", "es", "ru", "ja")
 _TAGS = ("project/river", "project/bridge", "reading", "meeting", "idea", "person", "recipe", "todo", "archive/old")
 
 
 def generate(folder: Path, count: int, seed: int = 1, words: Mapping[str, Sequence[str]] = WORDS) -> int:
-    """Write `count` notes into folders of about a hundred below `folder`, and return their size in bytes together."""
+    """Write `count` notes into folders of about a hundred below `folder`. Returns their total size in bytes."""
     (folder / ".obsidian").mkdir(parents=True)
     (folder / ".obsidian" / "app.json").write_text("{}\n")
     total = 0
@@ -43,7 +43,7 @@ def generate(folder: Path, count: int, seed: int = 1, words: Mapping[str, Sequen
 
 
 def edit(folder: Path, count: int, every: int) -> int:
-    """Add a line to every `every`-th of the `count` notes, and return how many those are."""
+    """Add a line to every `every`-th of the `count` notes. Returns the number of changed notes."""
     numbers = range(0, count, every)
     for number in numbers:
         with (folder / _path(number)).open("a") as note:
@@ -52,7 +52,7 @@ def edit(folder: Path, count: int, every: int) -> int:
 
 
 def edit_one(folder: Path, number: int, line: str) -> tuple[Path, str]:
-    """A note and the text that it is to have: the present one with a line more."""
+    """Return the path of a note, and its current text with one more line."""
     note = folder / _path(number)
     return note, f"{note.read_text(encoding='utf-8')}\n{line}\n"
 

@@ -1,4 +1,4 @@
-"""A flow that does nothing: what is left is what a run costs."""
+"""An empty flow, which measures the overhead of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure the overhead of the parser pool: many small tasks that do nothing, 2 KB in and 3 KB out. Prints JSON."""
+"""The overhead of the parser pool: many small tasks without work, 2 KB in and 3 KB out. Prints JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catchment.settings import Limits
 
 
 def answer(data: bytes) -> bytes:
-    """As much as a parsed note is larger than its file."""
+    """Return more data than the input, in the proportion of a parsed note to its file."""
     return data + data[:1_024]
 
 
@@ -30,5 +30,5 @@ def pass_through(count: int) -> dict[str, float]:
 
 
 def main(count: int) -> None:
-    """Print what passing `count` tasks through took. To be called from an import: a task is found again by its module."""
+    """Print the measurement for `count` tasks. Must be called from an imported module, because tasks are found by module."""
     print(json.dumps(pass_through(count)))

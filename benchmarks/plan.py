@@ -1,4 +1,4 @@
-"""What is compared with what. In each comparison the first case is the yardstick of the others."""
+"""The comparisons. The first case of each is the baseline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from console.sources.consent import agreement
 from console.sources.source_lifecycle import Timing, commit, prepare
 
 _CHANGED_EVERY = 67
-"""One note in 67 is 1.5 %."""
+"""Every 67th note: 1.5 %."""
 _WALK, _ALONE, _PREFECT = "bare walk, every file's stat", "the engine alone", "through Prefect"
 _DOCUMENTATION = (Path("/usr/share/doc"), Path(sysconfig.get_path("purelib")))
 _TEXTS = frozenset({".md", ".rst", ".txt", ".html"})
@@ -26,7 +26,7 @@ _MOST_TEXTS = 3_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """Cases that do the same work; `rounds` where the usual number would take too long."""
+    """Cases that do the same work. `rounds`: fewer rounds for cases that take long."""
 
     title: str
     cases: Sequence[Case]
@@ -34,7 +34,7 @@ class Comparison:
 
 
 def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
-    """Everything that is measured; `place` is an empty folder on a real disk. Made one by one, so that each finds it clean."""
+    """Yield all comparisons. `place` is an empty folder on a real disk. Each comparison starts from a clean folder."""
     vault, tree = place / "vault", place / "documentation"
     size, files = generate(vault, notes), _copy_documentation(tree)
     home, alone = Home(place / "home"), Home(place / "alone")
@@ -82,7 +82,7 @@ def _first(title: str, kind: str, folder: Path, name: str, home: Home, alone: Ho
 
 
 def _scaling(place: Path, notes: int, home: Home) -> Comparison:
-    """A tenth and ten times as many notes: what an item costs, and the memory of the run, should stay."""
+    """A tenth and ten times the number of notes: the cost per item and the memory of the run should stay the same."""
     cases = []
     for number in (notes // 10, notes * 10):
         vault = place / f"vault-{number}"
@@ -94,7 +94,7 @@ def _scaling(place: Path, notes: int, home: Home) -> Comparison:
 
 
 def _copy_documentation(folder: Path) -> int:
-    """Real texts, copied so that nothing changes meanwhile; how many. Names that occur twice are told apart by a number."""
+    """Copy real texts, so that they do not change meanwhile. Returns their number. Duplicate names get a number."""
     folder.mkdir(parents=True)
     number = 0
     for place in _DOCUMENTATION:
@@ -108,7 +108,7 @@ def _copy_documentation(folder: Path) -> int:
 
 
 def _many_files(place: Path, files: int) -> Iterator[Comparison]:
-    """Listing a folder that did not change; what is in the files does not matter for that."""
+    """List a large unchanged folder. The contents of its files do not matter."""
     folder, home = place / "many", Home(place / "many-home")
     (folder / ".obsidian").mkdir(parents=True)
     for number in range(files):
@@ -125,7 +125,7 @@ def _many_files(place: Path, files: int) -> Iterator[Comparison]:
 
 
 def _claims(place: Path, pending: int) -> Comparison:
-    """The yardstick is the 10 ms that a claim may take (p99)."""
+    """The baseline is the limit for a claim: 10 ms (p99)."""
     database = place / "claims.db"
     return Comparison(
         f"Claims with {pending:,} jobs pending: work is the p99 of 400 claims (of 1 000: of 99)",
@@ -138,7 +138,7 @@ def _claims(place: Path, pending: int) -> Comparison:
 
 
 def _recovery(place: Path, interrupted: int) -> Comparison:
-    """The yardstick is the second in which all must wait again."""
+    """The baseline is the limit for recovery: one second until all jobs wait again."""
     database = place / "recovery.db"
     command = _python("benchmarks.recovery", database, interrupted)
     return Comparison(
@@ -157,7 +157,7 @@ def _python(module: str, *arguments: object) -> list[str]:
 
 
 def _forget(home: Home) -> Callable[[], None]:
-    """Begin with an empty library."""
+    """Return a function that empties the library."""
 
     def forget() -> None:
         for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm", "cache.db", "cache.db-wal", "cache.db-shm"):

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.presets [--quick]`: what parsers at once and the size of a batch are worth, each with each, in turn.
+"""`python -m benchmarks.presets [--quick]`: the effect of the number of parsers and the batch size, in all combinations.
 
-For every pair: notes a second of a first ingest, CPU seconds and peak memory of all its processes, and how long a small source
-takes to bring in one saved note beside it. Prints a table for docs/measurements.md, and writes build/presets.json.
+For each combination: notes per second of a first sync, CPU seconds and peak memory of all its processes, and the duration of a
+sync of one changed note in a small source at the same time. Prints a table for docs/measurements.md, and writes
+build/presets.json.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _REST = 0.3
 
 @dataclass(frozen=True)
 class Cell:
-    """Medians over the rounds; memory from a round of its own, in which it is looked at."""
+    """Medians over the rounds; memory is measured in a separate round."""
 
     parsers: int
     batch: int
@@ -43,7 +44,7 @@ class Cell:
 
 
 def main() -> None:
-    """Measure every pair in turn, as often as there are rounds."""
+    """Measure every combination in turn in each round."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.presets", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="500 notes and one round, instead of 4 000 and three")
     quick = parser.parse_args().quick
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def measure(place: Path, notes: int, rounds: int) -> list[Cell]:
-    """Each round measures every pair once; one more looks at memory."""
+    """Measure every combination once in each round, and memory in one more."""
     generate(place / "vault", notes)
     generate(place / "small", 5)
     pairs = [(parsers, batch) for batch in _BATCHES for parsers in _PARSERS]
@@ -71,7 +72,7 @@ def measure(place: Path, notes: int, rounds: int) -> list[Cell]:
 
 
 def table(cells: Sequence[Cell]) -> str:
-    """The cells as a table of Markdown."""
+    """Return the cells as a Markdown table."""
     head = f"| parsers | batch | notes a second | range | CPU s | peak MB | a save beside it, s |\n{'|---:' * 7}|"
     rows = (
         f"| {c.parsers} | {c.batch:,} | {c.notes_a_second:.0f} | {c.slowest:.0f}–{c.fastest:.0f} | {c.cpu:.1f} "
@@ -98,13 +99,13 @@ def _case(place: Path, parsers: int, batch: int) -> Case:
 
 
 def _ingest(place: Path, parsers: int, batch: int) -> tuple[float, float]:
-    """Seconds of work and of CPU of one first ingest."""
+    """Return the seconds of work and the CPU seconds of a first sync."""
     sample = once(_case(place, parsers, batch))
     return sample.work, sample.cpu
 
 
 def _saves_beside(place: Path, parsers: int, batch: int) -> list[float]:
-    """How long each sync of a small source took that had one changed note, while the large one was brought in."""
+    """Return the durations of syncs of a small source with one changed note each, during the sync of the large source."""
     case = _case(place, parsers, batch)
     taken: list[float] = []
     with subprocess.Popen(case.command, stdout=subprocess.DEVNULL) as large:

@@ -1,4 +1,4 @@
-"""Jobs that a dead process held: how long it takes to find them and let them wait again. Prints JSON."""
+"""Recovery of the jobs of a dead process: the time until they wait again. Prints JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEAD = "gone:1:1"
 
 
 def measure(file: Path, interrupted: int) -> dict[str, Any]:
-    """Fill a new ledger with jobs that a process of an earlier boot works on, and recover them."""
+    """Fill a new ledger with jobs that a process from before a reboot holds, and recover them."""
     ledger = Ledger.open(f"sqlite:///{file.absolute()}")
     source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
     sync = ledger.syncs.begin(source.id, run=None, owner=_DEAD, code_version="bench", alive=process.alive)

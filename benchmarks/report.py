@@ -1,4 +1,4 @@
-"""How a comparison is shown: a table in which the first case is the yardstick of the others, beside what was kept last."""
+"""The table of a comparison: each case relative to the baseline, and to the stored results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.measure import Result
 
 
 def show(title: str, results: Sequence[Result], kept: Kept | None = None) -> None:
-    """Print the results of a comparison; `× kept` is the work beside what was kept, with `~` where that may be chance."""
+    """Print the results of a comparison. `× kept`: work relative to the stored result, with `~` if that may be chance."""
     yardstick = results[0]
     beside = differences(title, results, kept or {}) or [""] * len(results)
     print(title)

@@ -1,4 +1,4 @@
-"""An empty run by the warm worker and by Prefect's process worker, on the same server, in turn."""
+"""An empty run with the warm worker and with Prefect's process worker, on the same server, in turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REST = 1.2
 
 
 def compare_workers(home: Home, server: Running, runs: int) -> dict[str, list[float]]:
-    """Seconds from creation to completion, by the server's clock, of runs of a flow that does nothing."""
+    """Return the seconds from creation to completion, by the server's clock, of runs of an empty flow."""
     with api(server) as client:
         client.post("/work_pools/", json={"name": _STOCK, "type": "process"}).raise_for_status()
         with _stock_worker(home, server, client):
@@ -39,7 +39,7 @@ def compare_workers(home: Home, server: Running, runs: int) -> dict[str, list[fl
 
 @contextmanager
 def _stock_worker(home: Home, server: Running, client: Client) -> Iterator[None]:
-    """Prefect's own worker, with Prefect's own settings for how often it looks."""
+    """Prefect's own worker, with Prefect's default polling interval."""
     environment = child_environment(home, port=server.port, auth=server.login)
     del environment["PREFECT_WORKER_QUERY_SECONDS"]
     command = [sys.executable, "-P", "-m", "prefect", "worker", "start", "--pool", _STOCK, "--type", "process"]
@@ -50,7 +50,7 @@ def _stock_worker(home: Home, server: Running, client: Client) -> Iterator[None]
                 time.sleep(0.2)
             yield
         finally:
-            # Asked to end, it may wait for ever; it has nothing left to do.
+            # It may not react to SIGTERM, and has no more work.
             worker.kill()
 
 
@@ -63,7 +63,7 @@ def _deploy(client: Client, pool: str) -> str:
 def _run(client: Client, deployment: str) -> float:
     run: dict[str, Any] = client.post(f"/deployments/{deployment}/create_flow_run", json={}).raise_for_status().json()
     while not run["end_time"]:
-        # Rarely: who asks the server while it is busy with the run makes it slower.
+        # Rarely, because requests slow down the server while it is busy with the run.
         time.sleep(_REST)
         run = client.get(f"/flow_runs/{run['id']}").raise_for_status().json()
     return (datetime.fromisoformat(run["end_time"]) - datetime.fromisoformat(run["created"])).total_seconds()

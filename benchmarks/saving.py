@@ -1,4 +1,4 @@
-"""How editors save a note: each leaves other traces in the folder."""
+"""The ways in which editors save a note, which differ in their file system events."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Save = Callable[[Path, str], None]
 
 
 def in_place(note: Path, text: str) -> None:
-    """As VS Code: the file is emptied and written."""
+    """Save like VS Code: truncate the file and write it."""
     with note.open("w", encoding="utf-8") as file:
         file.write(text)
 
 
 def by_backup(note: Path, text: str) -> None:
-    """As vim: the old file becomes a backup, a new one is written in its place, and the backup goes."""
+    """Save like vim: rename the old file to a backup, write a new file, and delete the backup."""
     probe, backup = note.with_name("4913"), note.with_name(f"{note.name}~")
     probe.touch()
     probe.unlink()
@@ -30,7 +30,7 @@ def by_backup(note: Path, text: str) -> None:
 
 
 def by_rename(note: Path, text: str) -> None:
-    """As Obsidian and many others: a hidden file is written and renamed over the old one."""
+    """Save like Obsidian and many other editors: write a hidden file and rename it over the old one."""
     draft = note.with_name(f".{note.name}.tmp")
     draft.write_text(text, encoding="utf-8")
     draft.replace(note)

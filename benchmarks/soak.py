@@ -102,7 +102,7 @@ class Tally:
 
 
 def main(rounds: int | None, folder: Path = FOLDER) -> int:
-    """Run so many rounds, or all that are left, and print the tally after each; 1 if anything failed so far."""
+    """Run `rounds` rounds, or all that remain, and print the tally after each. Returns 1 if a test or sync has failed."""
     tally = Tally.read(folder)
     while not tally.is_done and rounds != 0:
         rounds = None if rounds is None else rounds - 1
@@ -142,14 +142,14 @@ def report(tally: Tally) -> str:
 
 
 def run_tests(folder: Path, until: float, arguments: tuple[str, ...]) -> None:
-    """Run the tests that are left in a process of their own until a moment of the monotonic clock."""
+    """Run the remaining tests in a child process until a time of the monotonic clock."""
     tally = Tally.read(folder)
     process = multiprocessing.get_context("spawn").Process(target=_in_process, args=(folder, until, arguments))
     process.start()
     assert process.pid is not None
     process.join(until - time.monotonic())
     if process.is_alive():
-        # As Ctrl-C does: the test is interrupted, and what it started is stopped.
+        # Like Ctrl-C: the test is interrupted, and its fixtures stop their processes.
         os.kill(process.pid, signal.SIGINT)
         process.join(_TO_STOP)
     if process.is_alive():
@@ -162,7 +162,7 @@ def run_tests(folder: Path, until: float, arguments: tuple[str, ...]) -> None:
     if not tally.tests_done and not tally.running and len(tally.tests) == known:
         raise SystemExit("soak: pytest ended before the first test; its output above says why")
     if tally.running:
-        # A second interruption means that the test was the first of a round, and had all of it.
+        # A second interruption means that the test was the first of a round, and had the whole round.
         if tally.running == tally.interrupted:
             tally.tests[tally.running] = "unfinished"
         tally.interrupted, tally.running = tally.running, ""
@@ -174,7 +174,7 @@ def _in_process(folder: Path, until: float, arguments: tuple[str, ...]) -> None:
 
 
 class _Recorder:
-    """A plug-in of pytest: leave out the finished tests, write each outcome to the tally, stop at the end of the round."""
+    """A pytest plug-in that skips finished tests, writes each outcome to the tally, and stops at the end of the round."""
 
     def __init__(self, folder: Path, until: float) -> None:
         self._folder, self._until = folder, until
@@ -210,7 +210,7 @@ class _Recorder:
 
 
 def _run_syncs(tally: Tally, folder: Path, until: float) -> None:
-    """Start the system of the kept home and sync until a moment of the monotonic clock, or until all are done."""
+    """Start the system of the kept home and sync until a time of the monotonic clock, or until all syncs are done."""
     place, syncs = folder / "syncs", tally.syncs
     if not syncs.first:
         # A round that was killed while it added the sources leaves a home with some of them.
@@ -243,7 +243,7 @@ def _run_syncs(tally: Tally, folder: Path, until: float) -> None:
 
 
 def _work(home: Home, number: int, until: float) -> tuple[int, int]:
-    """Do up to so many syncs of all sources side by side; how many were started, and how many did not complete."""
+    """Do up to `number` syncs of all sources in parallel. Returns how many were started, and how many did not complete."""
     left, lock, is_over = iter(range(number)), threading.Lock(), threading.Event()
 
     def one(name: str) -> tuple[int, int]:
@@ -267,7 +267,7 @@ def _work(home: Home, number: int, until: float) -> tuple[int, int]:
 
 
 def _look(home: Home) -> dict[str, float]:
-    """Megabytes: of files with their logs of changes, and of the processes."""
+    """Sizes in MB: of files with their write-ahead logs, and of the processes."""
     sizes = {
         "prefect": _size(home.prefect, "prefect.db*"),
         "ledger": _size(home.path, "ledger.db*"),

@@ -1,4 +1,4 @@
-"""Where a benchmark works: a folder, and a whole system of its own (server, worker), its processes by role."""
+"""The environment of a benchmark: a folder, and a separate system (server, worker) with its processes by role."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from deployments.server.running import Running, running
 from deployments.supervisor.supervisor import down, up
 
 BUILD = Path("build").absolute()
-"""Where a benchmark works and leaves its figures."""
+"""The folder for the work and the results of benchmarks."""
 
 
 @contextmanager
 def empty(name: str) -> Iterator[Path]:
-    """A new folder on the disk of the project; what a benchmark that was stopped has left of it goes."""
+    """Create an empty folder on the project's disk, deleting the leftovers of an interrupted benchmark."""
     place = BUILD / name
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
@@ -35,7 +35,7 @@ def empty(name: str) -> Iterator[Path]:
 
 @contextmanager
 def started(home: Home) -> Iterator[Running]:
-    """The system of a home, up until the block ends, also by SIGTERM or SIGHUP. Main thread only."""
+    """Run the system of a home for the duration of the block, also on SIGTERM or SIGHUP. Main thread only."""
     os.environ["CATCHMENT_HOME"] = str(home.path)
     before = {number: signal.signal(number, _exit) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
@@ -48,13 +48,13 @@ def started(home: Home) -> Iterator[Running]:
 
 
 def _exit(number: int, _frame: object) -> None:
-    """Leave as after an error; a second signal must not keep the system from being stopped."""
+    """Exit as after an error. A second signal must not interrupt the shutdown of the system."""
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
 def state_of(home: Home) -> Running:
-    """What runs for a home. Raises SystemExit when nothing does."""
+    """Return the running system of a home. Raises SystemExit if it is not running."""
     state = running(home)
     if state is None:
         raise SystemExit("the system has ended; its logs say why")
@@ -62,7 +62,7 @@ def state_of(home: Home) -> Running:
 
 
 def add_vault(home: Home, folder: Path, name: str, notes: int, *, watch: bool) -> None:
-    """Add a vault of so many notes as a source, and bring it in."""
+    """Add a vault of this number of notes as a source, and sync it."""
     generate(folder, notes)
     entry = prepare("obsidian", str(folder), name, {}, Timing(watch=watch))
     commit(entry, agreement(entry, given=True))
@@ -74,11 +74,11 @@ _NAMES = frozenset({"server", "worker", "reclaim", "runner"})
 
 
 def by_role(state: Running) -> dict[psutil.Process, str]:
-    """The processes of a system, by their names."""
+    """Return the processes of a system with their roles."""
     supervisor = psutil.Process(state.pid)
     roles = {supervisor: "supervisor"}
     for process in supervisor.children(recursive=True):
-        # A run may end meanwhile.
+        # A process may exit meanwhile.
         with suppress(psutil.NoSuchProcess):
             if (name := process.name()) in _NAMES:
                 roles[process] = name
@@ -86,5 +86,5 @@ def by_role(state: Running) -> dict[psutil.Process, str]:
 
 
 def own_mb(process: psutil.Process) -> float:
-    """Megabytes that a process has for itself, shared pages counted in parts."""
+    """PSS of a process in MB (shared pages counted in parts)."""
     return float(process.memory_full_info().pss) / 1e6

@@ -1,7 +1,7 @@
-"""One sync through Prefect: a run of the deployment, by the server and the worker that `up` keeps. Prints JSON.
+"""One sync through Prefect: a run of the deployment, on the running server and worker. Prints JSON.
 
-`seconds` is from the start of the run to its end; `created_to_end` is what a person waits. `run_mb` is the peak memory of
-the run's process tree, shared pages counted in parts.
+`seconds`: from the start of the run to its end. `created_to_end`: the time that a user waits. `run_mb`: the peak PSS of the
+run's process tree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deployments.server.running import Running, running
 
 
 def sync(server: Running, kind: str, name: str) -> dict[str, Any]:
-    """One sync of a source that is deployed. Raises SystemExit when the run does not complete."""
+    """Sync a deployed source. Raises SystemExit if the run does not complete."""
     with Peak(server.worker_pid, look=LOOK in os.environ, since_now=True) as memory:
         view = wait(server, start_sync(server, kind, name))
     if view.state_type != "COMPLETED":
@@ -40,7 +40,7 @@ def sync(server: Running, kind: str, name: str) -> dict[str, Any]:
 
 
 def _discover_seconds(client: Client, run: str) -> float:
-    """How long the listing took; Prefect writes task runs a moment after they happened."""
+    """Return the duration of the listing. Prefect stores task runs with a short delay."""
     query = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"name": {"any_": ["discover"]}}}
     for _ in range(50):
         found = client.post("/task_runs/filter", json=query).raise_for_status().json()

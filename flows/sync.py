@@ -24,13 +24,13 @@ from catchment.errors import (
 from catchment.settings import PlanId, SourceSettings
 from flows.slices import BATCH, work_through
 from tasks import hints
-from tasks.coalesce import answer_the_waiting, coalesce_into_next
+from tasks.coalesce import coalesce_into_next, complete_waiting_runs
 from tasks.redacted_errors import Reported
 from tasks.report import name_run, report, schedule_next, showing_progress
 from tasks.session import Session, session
 from tasks.sync_tasks import QUARANTINED, discover, process_item
 
-_AGAIN_SECONDS = 5.0
+_COALESCE_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02
 _ITEMS_AT_ONCE = 4
 ITEMS_SHOWN = 200
@@ -76,7 +76,7 @@ async def bring_up_to_date(
         if deployment.id is None:
             raise
         await name_run(f"{name}: coalesced, another run is active")
-        return await coalesce_into_next(name, _AGAIN_SECONDS, deep=deep, plan=plan)
+        return await coalesce_into_next(name, _COALESCE_SECONDS, deep=deep, plan=plan)
     except (LedgerError, HomeUnavailable) as error:
         # Without the cause, which contains statements and paths that Prefect would log.
         raise error from None
@@ -89,17 +89,17 @@ async def bring_up_to_date(
 async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | dict[str, int]:
     sync = opened.sync
     sync.discovery.changed = hints.take(opened.run) if changed_only else None
-    answering = asyncio.create_task(answer_the_waiting())
+    coalescing = asyncio.create_task(complete_waiting_runs())
     try:
         async with showing_progress(opened):
             await _listed(opened, deep)
             await work_through(opened)
             await _failing_items(opened)
-        await answering
+        await coalescing
     finally:
         # After a failure, waiting runs make their own attempt.
-        answering.cancel()
-        await asyncio.gather(answering, return_exceptions=True)
+        coalescing.cancel()
+        await asyncio.gather(coalescing, return_exceptions=True)
     if opened.is_stopped:
         return await _stopped(opened)
     if sync.permit.ended:

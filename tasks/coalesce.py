@@ -23,7 +23,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
-HANDED_ON = "Coalesced"
+COALESCED = "Coalesced"
 """Name of the state of a run whose work another run does. Its message ends with that run's ID."""
 
 _WAITED = timedelta(seconds=3)
@@ -36,19 +36,19 @@ async def coalesce_into_next(name: str, seconds: float, *, deep: bool, plan: str
     """Request another run of this deployment, `seconds` after this one. Returns the final state of this run."""
     moment = datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)
     parameters = {"deep": deep, "plan": plan}
-    if (run := await ask_for_another(f"{name}: continued", moment, f"after {flow_run.id}", parameters)) is None:
+    if (run := await request_run(f"{name}: continued", moment, f"after {flow_run.id}", parameters)) is None:
         message = "The deployment was deleted; the rest is done when the source is deployed again"
         return State(type=StateType.COMPLETED, name="Skipped", message=message)
-    return _handed_on(run)
+    return _coalesced(run)
 
 
-async def ask_for_another(called: str, moment: datetime, key: str, parameters: dict[str, Any]) -> UUID | None:
+async def request_run(name: str, moment: datetime, key: str, parameters: dict[str, Any]) -> UUID | None:
     """Schedule a run of this deployment, at most one for each key. Returns its ID; None if the deployment was deleted."""
     async with get_client() as client:
         try:
             run = await client.create_flow_run_from_deployment(
                 UUID(deployment.id),
-                name=called,
+                name=name,
                 parameters=parameters,
                 state=Scheduled(scheduled_time=moment),
                 idempotency_key=key,
@@ -60,7 +60,7 @@ async def ask_for_another(called: str, moment: datetime, key: str, parameters: d
     return run.id
 
 
-async def answer_the_waiting() -> None:
+async def complete_waiting_runs() -> None:
     """Complete the runs of this source that were due before now: this run does their work.
 
     Sends no request if this run started on time, because no other run is waiting then.
@@ -73,27 +73,27 @@ async def answer_the_waiting() -> None:
         expected_start_time=FlowRunFilterExpectedStartTime(before_=now),
     )
     of_source = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
-    state = _handed_on(UUID(flow_run.id))
+    state = _coalesced(UUID(flow_run.id))
     async with get_client() as client:
-        mine = (await client.read_flow_run(UUID(flow_run.id))).parameters
+        own = (await client.read_flow_run(UUID(flow_run.id))).parameters
         for other in await client.read_flow_runs(flow_run_filter=waiting, deployment_filter=of_source):
-            if stands_for(mine, other.parameters):
+            if covers(own, other.parameters):
                 # It may have been deleted meanwhile.
                 with suppress(ObjectNotFound):
                     await client.set_flow_run_state(other.id, state)
 
 
-def stands_for(mine: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether a run with the parameters `mine` covers a run with the parameters `other`.
+def covers(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether a run with the parameters `own` covers a run with the parameters `other`.
 
     A deep sync covers an ordinary sync, and a full sync covers a sync of changed paths. A sync of changed paths covers no other
     run, because the paths of that run may have changed later.
     """
-    mine, other = {**_ORDINARY, **mine}, {**_ORDINARY, **other}
-    alike = mine | {"deep": other["deep"], "changed_only": other["changed_only"]} == other
-    return alike and other["deep"] <= mine["deep"] and not mine["changed_only"]
+    own, other = {**_ORDINARY, **own}, {**_ORDINARY, **other}
+    alike = own | {"deep": other["deep"], "changed_only": other["changed_only"]} == other
+    return alike and other["deep"] <= own["deep"] and not own["changed_only"]
 
 
-def _handed_on(run: UUID) -> State[None]:
+def _coalesced(run: UUID) -> State[None]:
     """The final state of a run whose work `run` does."""
-    return State(type=StateType.COMPLETED, name=HANDED_ON, message=f"Continued by run {run}")
+    return State(type=StateType.COMPLETED, name=COALESCED, message=f"Continued by run {run}")

@@ -14,7 +14,7 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import deployment, flow_run
 
 from catchment.sync.session import SourceSync
-from tasks.coalesce import ask_for_another
+from tasks.coalesce import request_run
 from tasks.redacted_errors import Reported
 from tasks.session import Session
 
@@ -107,7 +107,7 @@ async def schedule_next(name: str, moment: datetime | None) -> None:
         return
     # One run for all items due within a second, at its end: this run does not cover items due later in its own second.
     second = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
-    await ask_for_another(f"{name}: retries", second, f"{name}:{second.isoformat()}", {})
+    await request_run(f"{name}: retries", second, f"{name}:{second.isoformat()}", {})
 
 
 def artifact_key(source: str, what: str) -> str:

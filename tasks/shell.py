@@ -27,11 +27,11 @@ def run_in_flow(
     """
     try:
         with tempfile.TemporaryDirectory(prefix="catchment-") as folder:
-            said = Path(folder, "said")
+            output = Path(folder, "said")
             # A file, because the operation cannot read output that is not UTF-8.
-            line = f"exec {shlex.join(command)} >{shlex.quote(str(said))} 2>&1 </dev/null"
-            code = asyncio.run(_run(line, dict(environment), said, seconds, silence))
-            return Ended(code, said.read_text("utf-8", "replace") if said.exists() else "")
+            line = f"exec {shlex.join(command)} >{shlex.quote(str(output))} 2>&1 </dev/null"
+            code = asyncio.run(_run(line, dict(environment), output, seconds, silence))
+            return Ended(code, output.read_text("utf-8", "replace") if output.exists() else "")
     except OSError as error:
         why = error.strerror or type(error).__name__
     room = os.environ.get("TMPDIR", "/tmp")

@@ -25,12 +25,12 @@ LATER = "Retrying later"
 """Name of the final state of an item that a later sync retries."""
 
 
-def _may_pass(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
+def _is_ledger_busy(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
     """Whether an immediate retry can help: it does if the ledger was busy, and does not if the source is unavailable."""
     return isinstance(state.data, Reported) and isinstance(state.data.error, LedgerUnavailable)
 
 
-_AGAIN: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_condition_fn": _may_pass}
+_RETRIES: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_condition_fn": _is_ledger_busy}
 """Retries of a step while the ledger is busy. The connector's retry policy decides about each failing item."""
 
 
@@ -46,13 +46,13 @@ def cached(step: Task[P, R], sync: int) -> Task[P, R]:
     return step.with_options(cache_expiration=timedelta(days=days), refresh_cache=days == 0)
 
 
-def _may_help(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
+def _can_retry(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
     """Whether to retry an item: not if it was quarantined or deferred to a later sync, or its source is unavailable."""
     is_gone = isinstance(state.data, Reported) and isinstance(state.data.error, SourceError)
     return state.name == "Failed" and not is_gone
 
 
-@task(name="discover", task_run_name="discover", persist_result=False, **_AGAIN)
+@task(name="discover", task_run_name="discover", persist_result=False, **_RETRIES)
 async def discover(sync: int, deep: bool) -> dict[str, int]:
     """List the source and record the differences."""
     opened = current(sync)
@@ -68,7 +68,7 @@ async def discover(sync: int, deep: bool) -> dict[str, int]:
     task_run_name="read and parse batch {number}",
     cache_key_fn=_batch_key,
     persist_result=True,
-    **_AGAIN,
+    **_RETRIES,
 )
 async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Read and parse a batch."""
@@ -76,14 +76,14 @@ async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
     return await opened.call(opened.sync.normalize, token)
 
 
-@task(name="extract-batch", task_run_name="extract and deliver batch {number}", persist_result=False, **_AGAIN)
+@task(name="extract-batch", task_run_name="extract and deliver batch {number}", persist_result=False, **_RETRIES)
 async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Split a batch into chunks, links and entities, and deliver them to the library."""
     opened = current(sync)
     return await opened.call(opened.sync.process, token)
 
 
-@task(name="item", task_run_name="item of job {job}", retry_condition_fn=_may_help, persist_result=False)
+@task(name="item", task_run_name="item of job {job}", retry_condition_fn=_can_retry, persist_result=False)
 async def process_item(sync: int, job: int) -> State | str:
     """Process one failing item. It ends `Quarantined` if its attempts are used up, or if no further attempt can help."""
     opened = current(sync)

@@ -1,1 +1,1 @@
-"""How well search finds what a person wants: queries with the documents to be found, beside plain FTS5 and grep."""
+"""Search quality: queries with the expected documents, compared with plain FTS5 and grep."""

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.relevance [--documents N] [--missed]`: how well search finds what a person wants.
+"""`python -m benchmarks.relevance [--documents N] [--missed]`: measure the quality of search.
 
-By class of query: whether the first hit is wanted, the share of the wanted documents among the first five, the mean
-reciprocal rank, and how long a query takes. Writes build/relevance.json.
+For each class of query: how often the first hit is an expected document, the share of expected documents in the first five
+hits, the mean reciprocal rank, and the duration of a query. Writes build/relevance.json.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two folders to search: the example vault, and the documents of documents.yaml among generated notes, code and mail.
 
-The generated documents use the words that several of the wanted documents share, and each of their rare words twice.
-Everything is the same for the same size, dates of files included.
+The generated documents contain the words that several expected documents share, and each of their rare words twice.
+Deterministic for a size, including the dates of the files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CODE = {
 
 @contextmanager
 def ingested(place: Path, size: int) -> Iterator[tuple[Home, Mapping[str, Path], Ledger]]:
-    """A home with both sources in its library, in an empty folder; the folders by source, and the open ledger."""
+    """Yield a home with both sources in its library, the folders by source name, and the open ledger. `place` is empty."""
     home, folders = Home(place / "home"), write(place, size)
     for source, folder in folders.items():
         sync(_KINDS[source], folder, home, name=source)
@@ -53,7 +53,7 @@ def ingested(place: Path, size: int) -> Iterator[tuple[Home, Mapping[str, Path],
 
 
 def write(place: Path, size: int) -> Mapping[str, Path]:
-    """Write both folders below an empty one, with `size` generated documents, and return them by the name of their source."""
+    """Write both folders, with `size` generated documents, to an empty folder. Returns them by source name."""
     vault, generated = place / "vault", place / "generated"
     shutil.copytree(VAULT, vault)
     groups: dict[str, dict[str, Any]] = yaml.safe_load(DOCUMENTS.read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def write(place: Path, size: int) -> Mapping[str, Path]:
 
 
 def _words(groups: Mapping[str, Mapping[str, str]], vault: Path) -> tuple[dict[str, list[str]], list[str]]:
-    """By language the words of generated notes, those that several wanted notes share among them; and the rare words."""
+    """Return the words that several expected notes share, by language, for generated notes; and the rare words."""
     pages = {language: list(groups[language].values()) for language in notes.WORDS}
     pages["en"] += [file.read_text(encoding="utf-8", errors="replace") for file in sorted(vault.rglob("*.md"))]
     counts = {language: _counts(texts) for language, texts in pages.items()}
@@ -86,7 +86,7 @@ def _words(groups: Mapping[str, Mapping[str, str]], vault: Path) -> tuple[dict[s
 
 
 def _counts(texts: Iterable[str]) -> Counter[str]:
-    """In how many of the texts each word of letters occurs; no words of scripts without spaces."""
+    """Count the texts that contain each word. Ignores words of scripts without spaces."""
     return Counter(word for text in texts for word in set(re.findall(r"[^\W\d_]{3,}", text)) if ord(word[0]) < 0x2E80)
 
 
@@ -115,7 +115,7 @@ def _identifier(parts: Sequence[str], *, snake: bool) -> str:
 
 
 def _bytes(path: str, text: str) -> bytes:
-    """The file; a message from its headers as a person reads them and its body."""
+    """Encode a file; a message is built from its headers and its body."""
     if not path.endswith(".eml"):
         return text.encode()
     head, _, body = text.partition("\n\n")

@@ -1,4 +1,4 @@
-"""What answers the queries: the search of Catchment, plain FTS5 over the same texts, ripgrep or grep over the same files."""
+"""The compared search engines: Catchment, plain FTS5 over the same texts, and ripgrep or grep over the same files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JOIN contents ON contents.id = documents.content_id
 
 
 def ours(ledger: Ledger) -> Engine:
-    """The search of the ledger, as the command asks it."""
+    """Search the ledger as the `search` command does."""
     now = datetime(2026, 6, 1, 12).astimezone()
 
     def find(text: str) -> list[str]:
@@ -40,7 +40,7 @@ def ours(ledger: Ledger) -> Engine:
 
 @contextmanager
 def plain_fts5(home: Home) -> Iterator[Engine]:
-    """All words as they are typed in an FTS5 table of path, title and text, with its default tokenizer and ranking."""
+    """Search for all words in an FTS5 table of path, title and text, with the default tokenizer and ranking."""
     with closing(sqlite3.connect(":memory:")) as index:
         with closing(sqlite3.connect(home.path / "ledger.db")) as ledger:
             rows = [(_path(source, item), title, text) for source, item, title, text in ledger.execute(_TEXTS)]
@@ -56,7 +56,7 @@ def plain_fts5(home: Home) -> Iterator[Engine]:
 
 
 def grep(folders: Mapping[str, Path]) -> tuple[str, Engine]:
-    """The name of a tool, and the files that have all words in any case, those with the most lines that have one first."""
+    """Return the name of the tool, and a search for files that contain all words, sorted by the number of matching lines."""
     ripgrep = shutil.which("rg")
     command = [ripgrep, "-ciF", "--hidden", "-uu"] if ripgrep else ["grep", "-rciF"]
 
@@ -79,7 +79,7 @@ def grep(folders: Mapping[str, Path]) -> tuple[str, Engine]:
 
 
 def _words(text: str) -> list[str]:
-    """The words, and what is quoted as one."""
+    """Split a query into words and quoted phrases."""
     try:
         return shlex.split(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.relevance.scale [COUNT …]`: how long searches take among so many generated passages.
+"""`python -m benchmarks.relevance.scale [COUNT …]`: the duration of searches in libraries of generated passages.
 
-Words of Zipf's law, sixty to a passage, in a library of its own for each count. Writes build/search_scale.json.
+Passages of sixty words by Zipf's law, in a separate library for each count. Writes build/search_scale.json.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _measure(ledger: Ledger, kind: str, count: int, asked: Sequence[str]) -> Map
 
 
 def queries() -> dict[str, list[str]]:
-    """By kind; always the same."""
+    """Return the queries by kind. Deterministic."""
     words, chance = vocabulary(_VOCABULARY), random.Random("queries")
 
     def draw(first: int, last: int, length: int = 1) -> str:

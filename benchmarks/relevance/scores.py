@@ -1,4 +1,4 @@
-"""The queries, and how well an engine answers them."""
+"""The queries with their expected documents, and the scores of an engine."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import yaml
 
 QUERIES = Path(__file__).with_name("queries.yaml")
 Engine = Callable[[str], Sequence[str]]
-"""From a query to the paths of documents, best first."""
+"""Returns the paths of the documents for a query, best first."""
 _DEPTH = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a person types, and the documents that he or she wants."""
+    """A query, and the documents that the user expects."""
 
     text: str
     wanted: frozenset[str]
@@ -26,7 +26,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Means over the queries of a class, and milliseconds. `missed`: queries whose documents are not all among the first."""
+    """Means over the queries of a class; times in ms. `missed`: queries whose documents are not all among the first hits."""
 
     first: float
     recall: float
@@ -48,9 +48,9 @@ def queries() -> dict[str, list[Query]]:
 
 
 def score(engine: Engine, asked: Sequence[Query]) -> Score:
-    """Ask an engine each query once more than it is timed.
+    """Run each query once as a warm-up, and then timed.
 
-    `first`: a wanted document is the first hit. `recall`: the share of the wanted documents among the first five hits.
+    `first`: the first hit is an expected document. `recall`: the share of the expected documents in the first five hits.
     """
     firsts, recalls, ranks, seconds, missed = [], [], [], [], []
     for query in asked:

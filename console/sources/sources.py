@@ -125,7 +125,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
     recent = _recent(name)
     if as_json:
-        next_run = planned.told() if planned else None
+        next_run = planned.as_json() if planned else None
         render.show_json({**shown, "next_run": next_run, "settings": settings, "syncs": [_sync(row) for row in recent]})
         return
     render.show_fields({**shown, "next run": planned and planned.at, **arguments.flat(settings)})

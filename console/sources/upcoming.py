@@ -29,7 +29,7 @@ def preview(
     if runs is None:
         raise TryAgain("the Prefect server does not respond; try again")
     if as_json:
-        render.show_json([run.told() for run in runs])
+        render.show_json([run.as_json() for run in runs])
     elif runs:
         rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
         render.show_table(("TIME", "", "REASON"), rows)

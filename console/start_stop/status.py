@@ -84,7 +84,7 @@ def _add_activity(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRu
     for source in sources:
         source["watch"] = _watch(watched.get(source["name"]))
         run = planned.get(source["name"])
-        source["next_run"] = run.told() if run else None
+        source["next_run"] = run.as_json() if run else None
     return WorkerStatus.read(home)
 
 

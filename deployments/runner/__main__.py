@@ -1,4 +1,4 @@
-"""The runner as a process: `python -P -m deployments.runner FD`, started by `deployments.worker.runner_process`."""
+"""The runner process: `python -P -m deployments.runner FD`, started by `deployments.worker.runner_process`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 
 from catchment.parser_pool import ParserPool
 from catchment.sync.shared import configure_gc, use_pool
-from deployments.runner.preload import PREFECT, SourceFiles, complete_models, load, wanted
+from deployments.runner.preload import PREFECT, SourceFiles, complete_models, load, requested_modules
 from deployments.runner.runner import Runner
 from deployments.server.child_process import name_process
 
@@ -19,7 +19,7 @@ _MOST_PARSERS = 8
 _PARSERS_IMPORT = ("catchment.content.parsing", "connectors.local_files", "connectors.obsidian")
 """Only connectors of folders read their items in a parser process."""
 _NICENESS = 5
-"""The runner and its parsers yield to the programs that a person uses, and to the server that shows their progress."""
+"""The runner and its parsers yield to interactive programs, and to the server that shows their progress."""
 
 
 def main() -> None:
@@ -30,8 +30,8 @@ def main() -> None:
     name_process("runner")
     threading.current_thread().name = "runner"
     link = Connection(int(sys.argv[1]))
-    files = SourceFiles(wanted())
-    failed = load((*PREFECT, *wanted()))
+    files = SourceFiles(requested_modules())
+    failed = load((*PREFECT, *requested_modules()))
     complete_models()
     configure_gc()
     # Before any thread exists: the pool's fork server is started by a fork of this process.
@@ -44,7 +44,7 @@ def main() -> None:
 async def _serve(runner: Runner, pool: ParserPool) -> None:
     await runner.serve()
     pool.close()
-    # Not by way of the interpreter, which would wait for threads that never return.
+    # A normal exit of the interpreter would wait for threads that never return.
     os._exit(0)
 
 

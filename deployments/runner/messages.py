@@ -1,6 +1,6 @@
 """The messages between a worker and its runner, pickled over one `multiprocessing.connection.Connection`.
 
-A closed connection means that the other side is gone.
+A closed connection means that the other process has exited.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """Worker to runner: exit once no run is left."""
+    """Worker to runner: exit after the last run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The code that the runner has imported before a run needs it, and whether its files have changed since."""
+"""The modules that the runner imports in advance, and whether their files have changed since."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFECT = (
     "prefect.flow_engine",
     "prefect.task_engine",
     "prefect.artifacts",
-    # What Prefect imports only when a flow begins; 40 ms.
+    # Prefect imports this module only when a flow starts; 40 ms.
     "anyio._backends._asyncio",
     "anyio.streams.tls",
     "encodings.idna",
@@ -29,20 +29,20 @@ _DEFAULT = "flows connectors fastapi.encoders"
 _PROJECT = ("catchment", "connectors", "tasks", "flows", "deployments", "console")
 
 
-def wanted() -> tuple[str, ...]:
-    """The modules to import, from the setting `CATCHMENT_PRELOAD`: names with spaces between; a package means all in it."""
+def requested_modules() -> tuple[str, ...]:
+    """The modules to import, from `CATCHMENT_PRELOAD`: names separated by spaces. A package includes its modules."""
     return tuple(os.environ.get(_SETTING, _DEFAULT).split())
 
 
 def load(names: Sequence[str]) -> list[str]:
-    """Import the modules and what is below them; what cannot be imported is named, and left to the runs that need it."""
+    """Import the modules, and all modules of the packages. Returns the names that failed; a run that needs one fails itself."""
     failed = []
     for name in names:
         try:
             module = importlib.import_module(name)
             within = pkgutil.iter_modules(getattr(module, "__path__", ()))
             below = [f"{name}.{found.name}" for found in within if found.name != "__main__"]
-        except Exception as error:  # noqa: BLE001 - code that is being edited raises anything; its run will tell in full
+        except Exception as error:  # noqa: BLE001 - unfinished code raises anything; a run that needs it reports the error
             failed.append(f"{name} ({type(error).__name__})")
         else:
             failed += load(below)
@@ -50,25 +50,25 @@ def load(names: Sequence[str]) -> list[str]:
 
 
 def complete_models() -> None:
-    """Make the validators of what Prefect sends and gets; else each run makes anew those that it uses, in 25 ms."""
+    """Build the validators of Prefect's API models. Otherwise each run builds those that it uses, in 25 ms."""
     waiting: list[type[BaseModel]] = [BaseModel]
     while waiting:
         model = waiting.pop()
         waiting += model.__subclasses__()
         if model.__module__.startswith(_SPOKEN):
-            # One that cannot be made yet is left to the run that needs it.
+            # A model that cannot be built yet is built by the run that needs it.
             model.model_rebuild(raise_errors=False)
 
 
 class SourceFiles:
-    """The Python files of the preloaded packages and of the project, as they were when this was made."""
+    """The Python files of the preloaded packages and of the project, as they were at the time of creation."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._places = tuple(_places({name.partition(".")[0] for name in names} | set(_PROJECT)))
         self._before = self._now()
 
     def changed(self) -> bool:
-        """Whether a file was written, added or removed since."""
+        """Whether a file was written, added or removed since then."""
         return self._now() != self._before
 
     def _now(self) -> dict[str, tuple[int, int]]:
@@ -88,7 +88,7 @@ def _files(places: Sequence[Path]) -> Iterator[tuple[os.DirEntry[str], os.stat_r
         try:
             entries = list(os.scandir(folder))
         except OSError:
-            # It was removed meanwhile: then its files are missing, which is a change.
+            # The folder was removed meanwhile; its files are missing, which counts as a change.
             continue
         for entry in entries:
             if name is None and entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
@@ -97,7 +97,7 @@ def _files(places: Sequence[Path]) -> Iterator[tuple[os.DirEntry[str], os.stat_r
                 try:
                     status = entry.stat()
                 except OSError:
-                    # It was removed meanwhile, or is a link to nothing, such as some editors keep beside a file, or to where
-                    # this user may not look.
+                    # The file was removed meanwhile, or is a dangling link (some editors keep one beside a file), or access is
+                    # denied.
                     continue
                 yield entry, status

@@ -1,8 +1,8 @@
-"""Execute all flow runs on one event loop, and report on them to the worker.
+"""Executes all flow runs on one event loop, and reports to the worker.
 
-Flows wait most of the time: their steps run in threads, and parsing runs in the parser pool. A run that is told to stop does so
-by itself between two requests or batches. One that does not is cancelled, and if a thread of it never returns, the run is
-reported as finished anyway and the thread is counted.
+Flows mostly wait: their steps run in threads, and parsing runs in the parser pool. A stopped run stops by itself between two
+requests or batches. Otherwise it is cancelled, and if one of its threads never returns, the run is reported as finished anyway
+and the thread is counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Run:
 
 
 class Runner:
-    """Obeys the messages of one worker. `failed` names the modules that could not be imported."""
+    """Processes the messages of one worker. `failed` names the modules that could not be imported."""
 
     def __init__(self, link: Connection, files: SourceFiles, failed: tuple[str, ...]) -> None:
         self._link = link
@@ -69,7 +69,7 @@ class Runner:
         self._executor = CountingExecutor(16, "runner")
 
     async def serve(self) -> None:
-        """Execute runs until the worker says to retire and none is left. If the worker dies, the whole process ends."""
+        """Execute runs until the worker sends `Retire` and the last run has ended. If the worker dies, the process exits."""
         inbox: asyncio.Queue[ToRunner] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         loop.set_default_executor(self._executor)
@@ -105,7 +105,7 @@ class Runner:
                 self._retired = True
 
     async def _execute(self, run: UUID, entrypoint: str) -> str:
-        """Execute a flow run; the problem to report, or an empty string."""
+        """Execute a flow run. Returns the problem to report, or an empty string."""
         AsyncClientContext.__var__.set(self._client)
         try:
             flow = await asyncio.to_thread(_load, entrypoint)
@@ -113,11 +113,11 @@ class Runner:
             ending: Any = run_flow(flow, flow_run=flow_run, return_type="state")
             await ending
         except (Abort, Pause):
-            # The server refused a state, for example because the run was cancelled before it began.
+            # The server refused a state, for example because the run was cancelled before it started.
             return ""
         except asyncio.CancelledError:
             return self._runs[run].problem if run in self._runs else ""
-        except Exception as error:  # noqa: BLE001 - the worker sets the state of a run whose flow could not
+        except Exception as error:  # noqa: BLE001 - the worker sets the state of a run whose flow could not set it
             return f"failed in its executor ({type(error).__name__}: {error})"
         return ""
 
@@ -150,7 +150,7 @@ class Runner:
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     def _abandoned_threads(self) -> int:
-        """Threads that still work although no run is left; a run that was stopped does not wait for them."""
+        """Number of threads that still work although no run is left. A stopped run does not wait for them."""
         return 0 if self._runs else session.busy_threads() + self._executor.busy
 
     async def _watch_files(self) -> None:
@@ -184,7 +184,7 @@ def _load(entrypoint: str) -> Flow[Any, Any]:
 
 
 def _end_with_children() -> None:
-    """Exit at once: the worker died, and a run without a worker must not go on."""
+    """Exit at once, because the worker died: a run without a worker must not continue."""
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             process.kill()

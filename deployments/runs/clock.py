@@ -1,4 +1,4 @@
-"""The planned runs of a server whose clock was set back. The supervisor calls this; it needs no knowledge of live runs."""
+"""Rescheduling of runs after the clock was set back. The supervisor calls this; it needs no knowledge of live runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from deployments.server.running import Running
 
 _FINAL = ["COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
 _CLOCK_SET = timedelta(seconds=10)
-"""A difference that no slow correction of the clock makes."""
+"""Larger than any difference that gradual correction (NTP) makes."""
 
 
 def replan(state: Running, back: float) -> None:
-    """Move the runs that have not started to a time `back` seconds earlier: the clock was set back by that.
+    """Move the runs that have not started by `back` seconds to the past, because the clock was set back by that.
 
-    What a schedule planned is deleted, and planned anew by the server; a requested run starts as soon as it was to.
-    Runs that ended in the future are deleted: the server never plans a time again of which it has a run.
+    Scheduled runs are deleted, and the server schedules them again. A requested run keeps its delay. Runs that ended in the
+    future are deleted: otherwise the server would not schedule the same time again.
     """
     future = {"after_": datetime.now(UTC).isoformat()}
     with api(state) as client:
@@ -41,9 +41,9 @@ def replan(state: Running, back: float) -> None:
 
 
 def follow_clock(state: Running) -> float:
-    """Check whether the clock was set back while nothing ran, and `replan` if so; by how many seconds at least.
+    """Check whether the clock was set back while Catchment was stopped, and `replan` if so. Returns the minimum in seconds.
 
-    The worker's last heartbeat shows what time it was. It is deleted, because it says nothing about the present.
+    The worker's last heartbeat shows the previous time. It is deleted, because it is no evidence of a running worker.
     """
     now = datetime.now(UTC)
     seen_later = {"workers": {"last_heartbeat_time": {"after_": (now + _CLOCK_SET).isoformat()}}}

@@ -1,4 +1,4 @@
-"""The admission profile of a run: by its connector, its job variables and its source's settings, the last one first."""
+"""The admission profile of a run, from its connector, its job variables and its source's settings. The last has precedence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SYNC = "sync-"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The kind of a run, how many of the kind may run at once (None: any number), and its priority."""
+    """The kind of a run, the limit of concurrent runs of that kind (None: unlimited), and its priority."""
 
     kind: str
     at_once: int | None = None
@@ -25,7 +25,7 @@ class Profile:
 
 
 def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, Any]) -> Profile:
-    """The profile of a run of this flow. What its source's settings say counts more than its job variables."""
+    """Return the profile of a run of this flow. The source's settings have precedence over the job variables."""
     kind = flow.removeprefix(_SYNC)
     if not flow.startswith(_SYNC) or kind not in kinds():
         return Profile(flow, _changes(variables).at_once)
@@ -41,7 +41,7 @@ def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, An
 
 
 def job_variables(kind: str, settings: SourceSettings, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The job variables of a source's deployment: those that were given, and its resources as they are in force."""
+    """Return the job variables of a source's deployment: the given ones, and its effective resources."""
     of_source = settings.resources.model_dump() if settings.resources else None
     return {**given, **_resources(kind, given, of_source).model_dump()}
 
@@ -51,11 +51,11 @@ def _resources(kind: str, variables: Mapping[str, Any], of_source: object) -> Re
 
 
 def _changes(given: object) -> ResourceChanges:
-    """The changes among other values."""
+    """Return the resource changes among the values; none if they are invalid."""
     if not isinstance(given, Mapping):
         return ResourceChanges()
     try:
         return ResourceChanges.model_validate({name: given.get(name) for name in ResourceChanges.model_fields})
     except ValidationError:
-        # A run checks its own parameters, and the server a deployment's variables; they tell the reason.
+        # The run validates its parameters, and the server validates the variables; they report the error.
         return ResourceChanges()

@@ -1,4 +1,4 @@
-"""Correct the flow runs on the Prefect server. The worker calls this: it alone knows which runs live.
+"""Correct the flow runs on the Prefect server. Called by the worker, the only process that knows which runs are live.
 
 Only this module sets the state of a run that has started and did not set its own final state.
 """
@@ -21,21 +21,21 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Scheduled
 
 INTERRUPTED = "Interrupted"
-"""The name of the state, of type CRASHED, of a run that was lost through no fault of its source."""
+"""Name of the state, of type CRASHED, of a run that was lost through no fault of its source."""
 HELD = "Quarantined"
-"""The name of the state, of type FAILED, of a run whose source is held from now on; flows use the same name."""
+"""Name of the state, of type FAILED, of a run whose source is held from now on. Flows use the same name."""
 GIVEN_UP_AFTER = 3
-"""A source whose runs crashed this often in a row is left to its schedule and to the operator."""
+"""Consecutive crashes after which a source is not resumed; only its schedule or the user starts it then."""
 
 _PAGE = 200
 _OPEN = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
 _FINAL = (StateType.COMPLETED, StateType.FAILED, StateType.CANCELLED, StateType.CRASHED)
-# A retry of a flow waits in the process of the run; without it, no worker ever starts the run again.
+# A retry of a flow waits in the run's process. If that process is lost, no worker starts the run again.
 _WAITS_IN_PROCESS = "AwaitingRetry"
 _NEEDS_PROCESS = {"operator": "or_", "type": {"any_": _OPEN}, "name": {"any_": [_WAITS_IN_PROCESS]}}
 _SOON = timedelta(minutes=1)
 _REPORTED_AFTER = timedelta(seconds=10)
-"""The server has received the end of each task of a run by then, if ever."""
+"""Within this time the server receives the end of each task of a run, if at all."""
 _PATIENCE_SECONDS = 3.0
 """Time for one correction. The server drops the connection while the lease of a slot that the run held has not expired."""
 _NO_PROCESS = "the process of the run has exited"
@@ -55,7 +55,7 @@ class Ending:
     may_restart: bool = False
 
     def state_for(self, run: FlowRun) -> State[Any] | None:
-        """The state that the run is to have; None if its own is right."""
+        """Return the state that the run should have; None if its own is right."""
         state = run.state
         if state is None:
             return None
@@ -75,7 +75,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """How many runs, subflows and tasks were corrected, and how many corrections the server refused for now."""
+    """Numbers of corrected runs, subflows and tasks, and of corrections that the server refused for now."""
 
     made: int
     refused: int
@@ -99,7 +99,7 @@ class CrashedSource:
 
 
 async def finish(client: PrefectClient, run: UUID, ending: Ending) -> State[Any] | None:
-    """Correct the state of a run that has ended, and those of its subflows; its final state. May be called again."""
+    """Correct the state of a run that has ended, and those of its subflows. Returns its final state. Idempotent."""
     try:
         flow_run = await client.read_flow_run(run)
     except ObjectNotFound:
@@ -117,11 +117,11 @@ async def finish(client: PrefectClient, run: UUID, ending: Ending) -> State[Any]
 
 
 async def correct(client: PrefectClient, pool: str, live: Callable[[], Set[UUID]]) -> Corrections:
-    """Correct every run of the pool that the server believes active and that is not `live`. May be called again.
+    """Correct every run of the pool that the server counts as active and that is not `live`. Idempotent.
 
-    A run that had started is marked crashed, and one that had not is scheduled again. Its subflows and tasks end with it.
+    A run that had started is marked as crashed; one that had not is scheduled again. Its subflows and tasks end with it.
     """
-    # A run that ends meanwhile is live before the question, and one that starts is live after it.
+    # A run that ends meanwhile is live before the query, and one that starts meanwhile is live after it.
     executing = set(live())
     open_runs = await _runs(client, {"state": _NEEDS_PROCESS}, pool=pool)
     subflows = await _runs(client, {"state": _NEEDS_PROCESS, "parent_task_run_id": {"is_null_": False}})
@@ -143,14 +143,14 @@ async def correct(client: PrefectClient, pool: str, live: Callable[[], Set[UUID]
 async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | None:
     """Request a run of a source whose latest run crashed, unless one is due soon or it crashed too often in a row.
 
-    None if nothing crashed, if the deployment is paused, or if it is not of a source. May be called again: a crash is
-    answered by one run.
+    Returns None if no run crashed, if the deployment is paused, or if it does not belong to a source. Idempotent: a crash is
+    followed by one run.
     """
     of_source = {"id": {"any_": [deployment]}, "tags": {"all_": ["source"]}}
-    # Before the clock was set back, some may have ended at a time that is the future again.
+    # If the clock was set back, some runs have an end time in the future.
     ended: dict[str, Any] = {"state": {"type": {"any_": _FINAL}}, "end_time": {"before_": datetime.now(UTC)}}
     latest = await _runs(client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=1)
-    if not latest or latest[0].state_type is not StateType.CRASHED or await _is_coming(client, of_source):
+    if not latest or latest[0].state_type is not StateType.CRASHED or await _has_next_run(client, of_source):
         return None
     (crashed,) = latest
     found = await client.read_deployment(deployment)
@@ -167,14 +167,14 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
         deployment,
         parameters={name: crashed.parameters[name] for name in ("deep", "plan") if name in crashed.parameters},
         state=Scheduled(message="The last run crashed; this one resumes"),
-        # Another caller that sees the same crash requests the same run.
+        # The key prevents a second run if another caller sees the same crash.
         idempotency_key=f"resumes {crashed.id}",
     )
     return CrashedSource(found.name, crashed.id, is_resumed=True)
 
 
 async def resume_all(client: PrefectClient, pool: str, since: timedelta | None) -> list[CrashedSource]:
-    """As `resume`, for each source of the pool with a run that crashed within `since`, or ever. May be called again."""
+    """Resume each source of the pool with a run that crashed within `since`, or ever. Idempotent."""
     crashed: dict[str, Any] = {"state": {"type": {"any_": [StateType.CRASHED]}}}
     if since is not None:
         crashed["end_time"] = {"after_": datetime.now(UTC) - since}
@@ -187,7 +187,7 @@ async def resume_all(client: PrefectClient, pool: str, since: timedelta | None) 
 
 
 async def drop_overdue(client: PrefectClient, pool: str, live: Set[UUID]) -> None:
-    """Of the runs that a schedule planned and that did not start in time, keep the latest of each deployment.
+    """Delete the scheduled runs that did not start in time, except the latest of each deployment.
 
     The worker must start no run meanwhile.
     """
@@ -205,7 +205,7 @@ async def drop_overdue(client: PrefectClient, pool: str, live: Set[UUID]) -> Non
 
 
 async def _is_lost(client: PrefectClient, part: FlowRun, pool: str, executing: Collection[UUID]) -> bool:
-    """Whether a subflow belongs to a run of the pool that nobody executes, or to one that was deleted."""
+    """Whether a subflow belongs to a deleted run, or to a run of the pool that no runner executes."""
     run = part
     while run.parent_task_run_id is not None:
         above = await _runs(client, {}, task={"id": {"any_": [run.parent_task_run_id]}})
@@ -216,7 +216,7 @@ async def _is_lost(client: PrefectClient, part: FlowRun, pool: str, executing: C
 
 
 async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list[bool]:
-    """End the open tasks of runs that have ended. Their own end was never reported, or the report was lost."""
+    """Set the final states of open tasks whose runs have ended: their end was never reported, or the report was lost."""
     is_open = TaskRunFilter.model_validate({"state": {"type": {"any_": [StateType.SCHEDULED, *_OPEN]}}})
     of_ended = FlowRunFilter.model_validate({"state": {"type": {"any_": _FINAL}}, **which})
     done: list[bool] = []
@@ -243,7 +243,7 @@ def _end_of_task(task: TaskRun, states: Mapping[UUID, StateType | None]) -> Stat
             return State(type=StateType.CRASHED, message="The process of the run has exited")
 
 
-async def _is_coming(client: PrefectClient, of_source: Mapping[str, Any]) -> bool:
+async def _has_next_run(client: PrefectClient, of_source: Mapping[str, Any]) -> bool:
     """Whether a run of the source is active or due soon."""
     soon = {
         "state": {"type": {"any_": [StateType.SCHEDULED]}},
@@ -263,7 +263,7 @@ async def _runs(
     sort: FlowRunSort = FlowRunSort.EXPECTED_START_TIME_DESC,
     limit: int | None = None,
 ) -> list[FlowRun]:
-    """The runs that match the filters, the latest first; all, or the first `limit`. Subflows are in no pool."""
+    """Return the runs that match the filters, latest first; all, or the first `limit`. Subflows have no pool."""
     found: list[FlowRun] = []
     while True:
         page = await client.read_flow_runs(
@@ -281,7 +281,7 @@ async def _runs(
 
 
 async def _corrected(correction: Awaitable[object]) -> bool:
-    """Whether a run is as it should be now; so is a run that was deleted meanwhile."""
+    """Whether a run has the right state now. True if it was deleted meanwhile."""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             await correction

@@ -1,4 +1,4 @@
-"""The runs of a source's deployment: start one, wait for it; pause and resume. Imports no Prefect."""
+"""The runs of a source's deployment: start one and wait for it; pause and resume. Does not import Prefect."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from deployments.server.client import Client, ServerError, ServerUnreachable, ap
 from deployments.server.running import Running
 
 _FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
-"""Seconds between two looks for an end: what takes longer is looked at less often, for each look costs the server 15 ms."""
+"""Seconds between two polls for the end of a run, growing with its duration: each poll costs the server 15 ms."""
 
 _SILENCE = 60.0
-"""Seconds for which a server may say nothing to who waits for a run: what was killed is back by then, and the run goes on."""
+"""Seconds without an answer of the server before waiting fails. A killed server is back by then, and the run continues."""
 
-HANDED_ON = "Coalesced"
-"""The state of a run that another one stands for, as `tasks.coalesce` names it; its message ends with the id of that one."""
+COALESCED = "Coalesced"
+"""Name of the state of a run whose work another run does, as in `tasks.coalesce`. Its message ends with that run's ID."""
 
 _FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A flow run as the server sees it. `state_name` says more than `state_type`: "Quarantined" is a FAILED."""
+    """A flow run as the server reports it. `state_name` is more specific than `state_type`: "Quarantined" is a FAILED."""
 
     id: str
     name: str
@@ -37,14 +37,14 @@ class RunView:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether its state is final."""
         return self.state_type in _FINAL
 
 
 def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
-    """Ask for a sync of a source now, that follows a plan if one is named; the id of its run.
+    """Request a sync of a source now, with the saved plan `plan` if given. Returns the ID of its run.
 
-    Raises NotFound when it is not deployed.
+    Raises NotFound if the source is not deployed.
     """
     body: dict[str, Any] = {"state": {"type": "SCHEDULED"}}
     parameters: dict[str, Any] = {"deep": True} if deep else {}
@@ -59,7 +59,7 @@ def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, pl
 
 
 def view(running: Running, run_id: str) -> RunView:
-    """A run as it is now. Raises NotFound."""
+    """Return the current state of a run. Raises NotFound."""
     with api(running) as client:
         return _view(running, client, run_id)
 
@@ -67,10 +67,10 @@ def view(running: Running, run_id: str) -> RunView:
 def wait(
     running: Running, run_id: str, on_progress: Callable[[RunView], None] | None = None, timeout: float | None = None
 ) -> RunView:
-    """Wait until a run has ended, telling how it is at each look; after `timeout` seconds raises TryAgain, and the run goes on.
+    """Wait for the end of a run, passing its state to `on_progress` after each poll. Raises TryAgain after `timeout` seconds.
 
-    Where another run stands for it, that one is waited for. A server that does not answer for a while, or answers that it
-    cannot, is asked again, as long as its supervisor lives.
+    The run continues after a timeout. If the run is coalesced into another run, waits for that one. Retries a server that does
+    not answer, or reports an internal error, while its supervisor is running.
     """
     heard = time.monotonic()
     deadline = None if timeout is None else heard + timeout
@@ -82,7 +82,7 @@ def wait(
             except (ServerUnreachable, ServerError) as error:
                 import psutil
 
-                # Who is told that there is no such run, or may not ask, hears nothing else another time.
+                # Other errors are permanent: the run does not exist, or access is denied.
                 is_refusal = isinstance(error, ServerError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR
                 if is_refusal or time.monotonic() - heard > _SILENCE or not psutil.pid_exists(running.pid):
                     raise
@@ -91,7 +91,7 @@ def wait(
             heard = time.monotonic()
             if on_progress is not None:
                 on_progress(now)
-            if now.ended and now.state_name == HANDED_ON:
+            if now.ended and now.state_name == COALESCED:
                 run_id = now.message.rpartition(" ")[2]
             elif now.ended:
                 return now
@@ -102,12 +102,12 @@ def wait(
 
 
 def pause(running: Running, kind: str, name: str) -> None:
-    """Stop a source's schedules until `resume`; a run that goes on is not touched. May be called again."""
+    """Stop a source's schedules until `resume`. Does not affect a run in progress. Idempotent."""
     _switch(running, kind, name, "pause_deployment")
 
 
 def resume(running: Running, kind: str, name: str) -> None:
-    """Let a source's schedules run again. May be called again."""
+    """Resume a source's schedules. Idempotent."""
     _switch(running, kind, name, "resume_deployment")
 
 

@@ -14,7 +14,7 @@ from typing import IO
 LOG_BYTES = 5_000_000
 
 
-def put_aside_when_long(log: Path) -> None:
+def rotate(log: Path) -> None:
     """Rename a log file that exceeds its size, so that the next line starts a new one. One old file is kept."""
     with contextlib.suppress(FileNotFoundError):
         if log.stat().st_size > LOG_BYTES:
@@ -48,7 +48,7 @@ class BoundedLog:
                 self._lost += 1
 
     def _append(self, data: bytes) -> None:
-        put_aside_when_long(self._path)
+        rotate(self._path)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

@@ -25,7 +25,7 @@ class PlannedRun:
     at: datetime
     why: str
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The fields in JSON output, except the source."""
         return {"at": self.at, "why": self.why}
 

@@ -42,12 +42,12 @@ def prepare(home: Home) -> str | None:
     file = _file(home)
     if not file.exists():
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
-    said = None
-    if wrong := _wrong(file):
-        kept = _put_aside(file)
-        said = (
-            f"Prefect's database {wrong}; it is kept as {kept.relative_to(home.path)}, and a new one is made: "
-            "past runs are forgotten, the library does not need them"
+    report = None
+    if defect := _defect(file):
+        kept = _rename(file)
+        report = (
+            f"Prefect's database {defect}; renamed to {kept.relative_to(home.path)}, and a new one is created; "
+            "past runs are lost, the library is not affected"
         )
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
     # If there is no room now, the next start tries again.
@@ -57,10 +57,10 @@ def prepare(home: Home) -> str | None:
             # Writes the first page of an empty file; the server would set the same mode.
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("VACUUM")
-    return said
+    return report
 
 
-def _wrong(file: Path) -> str | None:
+def _defect(file: Path) -> str | None:
     """Return why the server cannot use the file; None if it can. Reads the whole file."""
     try:
         with _open(file) as database:
@@ -97,7 +97,7 @@ def _is_known(revision: str) -> bool:
     return not steps or any(f"_{revision}_" in step.name for step in steps)
 
 
-def _put_aside(file: Path) -> Path:
+def _rename(file: Path) -> Path:
     """Rename the database and SQLite's files beside it. Returns the new path."""
     kept = file.with_name(f"{file.name}.kept-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}")
     for ending in ("-wal", "-shm", ""):

@@ -56,7 +56,7 @@ def definition(file: PrefectFile, index: int, folder: Path) -> DeploymentDefinit
     if flow is None:
         raise file.error(
             ("deployments", index, "entrypoint"),
-            f"there is no flow {deployment.entrypoint} in Catchment; check the name, or use `prefect deploy` for other flows",
+            f"unknown flow {deployment.entrypoint}; check the name, or use `prefect deploy` for flows outside Catchment",
         )
     pool, limit = deployment.work_pool, deployment.concurrency_limit
     options = None

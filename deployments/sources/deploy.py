@@ -68,7 +68,7 @@ def is_deployed(running: Running, name: str) -> bool:
 
 
 def _present(client: Client, names: Collection[str] | None) -> list[dict[str, Any]]:
-    """The deployments on the server, or those of these names."""
+    """Return the deployments on the server: all, or those with these names."""
     query = {} if names is None else {"deployments": {"name": {"any_": list(names)}}}
     return everything(client, "deployments", query)
 
@@ -79,7 +79,7 @@ def _exclusive(home: Home) -> Iterator[Record]:
     path = home.run / "deployed"
     with atomic_files.explained(), atomic_files.alone(home.run):
         record: Record = {}
-        # An earlier version kept a digest there.
+        # An earlier version stored a digest here.
         with contextlib.suppress(FileNotFoundError, ValueError):
             record = json.loads(path.read_text(encoding="utf-8"))
         before = json.dumps(record)
@@ -96,7 +96,7 @@ def _of_file(path: Path) -> dict[str, DeploymentDefinition]:
 
 
 def _of_sources(path: Path) -> dict[str, DeploymentDefinition]:
-    """The definitions of all sources; their job variables show what a run of the source may take of the machine."""
+    """The definitions of all sources. Their job variables show the effective resources of a run."""
     sources = _migrated(path)
     definitions = {}
     for index, entry in enumerate(sources.entries):
@@ -120,7 +120,7 @@ def _flow(client: Client, name: str) -> str:
 
 
 def _delete(client: Client, deployments: Collection[Mapping[str, Any]], record: Record) -> None:
-    """Delete the deployments that are of sources; others belong to the operator."""
+    """Delete the deployments that belong to sources; other deployments belong to the user."""
     for row in deployments:
         if ".sync_" in (row["entrypoint"] or ""):
             for key in [key for key in record if key.endswith(f"/{row['name']}")]:
@@ -162,7 +162,7 @@ class _Deploy:
         return str(created["id"])
 
     def _update(self, present: Mapping[str, Any], last: Mapping[str, Any]) -> str | None:
-        """Update the deployment but for its pause; the ID, or None if it was deleted meanwhile."""
+        """Update the deployment except its pause. Returns its ID, or None if it was deleted meanwhile."""
         address = f"/deployments/{present['id']}"
         response = self._client.patch(address, json=dict(self._wanted.fields))
         if response.is_missing:

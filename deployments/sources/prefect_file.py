@@ -45,7 +45,7 @@ class Schedule(Strict):
 
 
 class WorkPool(Strict):
-    """Which pool a deployment's runs go to."""
+    """The pool that executes a deployment's runs."""
 
     name: str
     work_queue_name: str | None = None
@@ -53,7 +53,7 @@ class WorkPool(Strict):
 
 
 class ConcurrencyLimit(Strict):
-    """How many runs of a deployment may execute at once, and whether a further run waits or is cancelled."""
+    """The limit of concurrent runs of a deployment, and whether a further run waits or is cancelled."""
 
     limit: Annotated[int, Field(ge=1)]
     collision_strategy: Annotated[str, Field(pattern="^(ENQUEUE|CANCEL_NEW)$")] = "ENQUEUE"
@@ -123,7 +123,7 @@ def read(path: Path) -> PrefectFile:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(f"{path.name} is not there; check the name") from None
+        raise ConfigError(f"{path.name}: not found; check the name") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path.name} is not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
@@ -142,16 +142,17 @@ def checked(draft: Outline, *, besides: Collection[str] = ()) -> PrefectFile:
     Raises ConfigError with the line and the remedy.
     """
     try:
-        said = _File.model_validate({key: value for key, value in draft.data.items() if key not in besides})
+        parsed = _File.model_validate({key: value for key, value in draft.data.items() if key not in besides})
     except ValidationError as error:
         raise complaint(draft, error, _File) from error
-    deployments = tuple(said.deployments or ())
+    deployments = tuple(parsed.deployments or ())
     seen: dict[str, int] = {}
     for index, deployment in enumerate(deployments):
         if deployment.name in seen:
             first = _line(draft.root, ("deployments", seen[deployment.name], "name"))
             raise draft.error(
-                ("deployments", index, "name"), f"the name {deployment.name} is taken by line {first}; choose another"
+                ("deployments", index, "name"),
+                f"the name {deployment.name} is already used in line {first}; choose another",
             )
         seen[deployment.name] = index
     return PrefectFile(draft.name, draft.text, draft.root, draft.data, deployments)
@@ -159,7 +160,7 @@ def checked(draft: Outline, *, besides: Collection[str] = ()) -> PrefectFile:
 
 def complaint(file: Outline, error: ValidationError, model: type[BaseModel], within: Location = ()) -> ConfigError:
     """Describe the first error in one line, with the number of further ones. Never repeats a value of the file."""
-    # A wrong key explains the missing one beside it, so it comes first.
+    # An unknown key often explains a missing one, so it comes first.
     details = sorted(error.errors(include_input=False), key=lambda one: one["type"] != "extra_forbidden")
     first = details[0]
     location = (*within, *first["loc"])
@@ -183,16 +184,16 @@ def _load(text: str, name: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         if root is None:
             return yaml.MappingNode("tag:yaml.org,2002:map", []), {}
         if not isinstance(root, yaml.MappingNode):
-            raise ConfigError(f"{name} line 1: this is no mapping; begin with `deployments:`")
+            raise ConfigError(f"{name} line 1: not a mapping; start with `deployments:`")
         _refuse_doubles(root, name, set())
         return root, loader.construct_document(root)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"{name}{line}: this is not valid YAML ({getattr(error, 'problem', 'unreadable')})") from None
+        raise ConfigError(f"{name}{line}: not valid YAML ({getattr(error, 'problem', 'unreadable')})") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        # A date that does not exist, a tag such as !!bool before another type, endlessly nested brackets.
-        raise ConfigError(f"{name}: a value in it cannot be read as YAML; put text in quotes") from None
+        # For example a date that does not exist, a tag such as !!bool before another type, or endlessly nested brackets.
+        raise ConfigError(f"{name}: a value is not valid YAML; put text in quotes") from None
 
 
 def _refuse_doubles(node: yaml.Node, name: str, seen: set[int]) -> None:
@@ -207,9 +208,11 @@ def _refuse_doubles(node: yaml.Node, name: str, seen: set[int]) -> None:
         keys: set[str] = set()
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise ConfigError(f"{name} line {key.start_mark.line + 1}: a key is one word; put it in quotes")
+                raise ConfigError(
+                    f"{name} line {key.start_mark.line + 1}: a key must be a single word; put it in quotes"
+                )
             if key.value in keys and key.value != "<<":
-                raise ConfigError(f"{name} line {key.start_mark.line + 1}: {key.value} is given twice; keep one")
+                raise ConfigError(f"{name} line {key.start_mark.line + 1}: duplicate key {key.value}; keep one")
             keys.add(str(key.value))
             _refuse_doubles(value, name, seen)
 

@@ -1,4 +1,4 @@
-"""Schedules as a person writes them: intervals, cron lines, recurrence rules, time zones."""
+"""Validation of schedules: intervals, cron lines, recurrence rules and time zones."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 SHORTEST, LONGEST = 10, 3_650 * 86_400
-"""Seconds of an interval; ten years at most, for the server finds no date for one that leads beyond the calendar."""
+"""Limits of an interval in seconds. At most ten years: the server finds no date beyond the calendar."""
 _TIMES_A_DAY, _AS_OF, _YEARS = 24, 2040, 20
-"""Of a recurrence rule: of each hour at most, and so often for twenty years at most until then."""
+"""A recurrence rule may have 24 times a day, counted over twenty years until 2040."""
 _RULE_PART = re.compile(r"\b(FREQ|INTERVAL)=([^;\s]+)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LEAP_YEAR = 2024
@@ -30,10 +30,10 @@ _FIELDS = (
 
 
 def seconds(every: str) -> int:
-    """The length of an interval such as "90s", "15m", "2h", "1d". Raises ValueError with the remedy."""
+    """Return the seconds of an interval such as "90s", "15m", "2h", "1d". Raises ValueError with the remedy."""
     match = re.fullmatch(r"(\d{1,6})\s*([smhdw])", every.strip().lower())
     if match is None or not SHORTEST <= int(match[1]) * _SECONDS[match[2]] <= LONGEST:
-        raise ValueError("an interval is a number and a unit, at least 10s and at most 3650d: 90s, 15m, 2h, 1d")
+        raise ValueError("invalid interval; write a number and a unit, from 10s to 3650d: 90s, 15m, 2h, 1d")
     return int(match[1]) * _SECONDS[match[2]]
 
 
@@ -41,47 +41,49 @@ def check_cron(line: str) -> str:
     """Return a valid cron line of five fields. Raises ValueError naming the invalid field, or for dates that do not exist."""
     given = line.split()
     if len(given) != len(_FIELDS):
-        raise ValueError('a cron line has five fields: minute, hour, day, month, day of the week, as in "0 7 * * 1-5"')
+        raise ValueError(
+            'invalid cron line; write five fields: minute, hour, day, month, day of the week, as in "0 7 * * 1-5"'
+        )
     for field, (name, low, high, names) in zip(given, _FIELDS, strict=True):
         if not all(_in_field(part, low, high, names) for part in field.lower().split(",")):
-            raise ValueError(f"the {name} of the cron line is not in {low}-{high}; see crontab(5)")
+            raise ValueError(f"cron line: the {name} must be in {low}-{high}; see crontab(5)")
     _, _, days, months, _ = given
-    # By crontab(5) a day of the week besides would be enough; the server finds no date for it either.
+    # By crontab(5) a day of the week would be an alternative to the date, but the server finds no date for it either.
     if not _have_a_day(days, months.lower()):
-        raise ValueError("the days of the cron line never come, such as 30 February; correct the day or the month")
+        raise ValueError("cron line: the date never occurs, like 30 February; correct the day or the month")
     return line
 
 
 def check_rrule(rule: str) -> str:
     """Return a valid recurrence rule (RFC 5545). Raises ValueError.
 
-    The server enumerates all times of a rule from its beginning, or from 2020, in its only thread. A rule that never advances
-    would block it forever, a rule for each minute most of a minute at every look. For a rule without any existing date it
-    tries all days until the year 9999, which takes 10 s.
+    The server enumerates all times of a rule from its start, or from 2020, in its only thread. A rule that never advances
+    would block it forever, and a rule for each minute would block it for most of a minute at every check. For a rule without
+    any existing date it tries all days until the year 9999, which takes 10 s.
     """
     from dateutil.rrule import rrulestr
 
     try:
-        # With a beginning, as the server has one: else an end in UTC (`UNTIL=…Z`) is held against nothing.
-        read: Any = rrulestr(rule, dtstart=datetime(2020, 1, 1))  # noqa: DTZ001 - the server's has no zone either
+        # With a start, as on the server. Otherwise an end in UTC (`UNTIL=…Z`) is not compared with anything.
+        read: Any = rrulestr(rule, dtstart=datetime(2020, 1, 1))  # noqa: DTZ001 - the server's start has no zone either
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
         example = "FREQ=WEEKLY;BYDAY=MO, and where it ends UNTIL=20301231T000000, in the schedule's time zone"
-        raise ValueError(f"this is no recurrence rule (RFC 5545); as in {example}") from None
+        raise ValueError(f"not a recurrence rule (RFC 5545); example: {example}") from None
     for name, value in _RULE_PART.findall(rule.upper()):
         if name == "FREQ" and value in ("SECONDLY", "MINUTELY"):
-            raise ValueError("a recurrence rule is of hours at least; for less give an interval: --every 15m")
+            raise ValueError("a recurrence rule cannot repeat more often than hourly; use an interval: --every 15m")
         if name == "INTERVAL" and int(value) < 1:
-            raise ValueError("the INTERVAL of a recurrence rule is 1 at least")
+            raise ValueError("recurrence rule: INTERVAL must be at least 1")
     for one in getattr(read, "_rrule", [read]):
         times = _times_a_day(one)
         if times > _TIMES_A_DAY:
-            raise ValueError("a recurrence rule has 24 times a day at most; for more give an interval: --every 15m")
-        if times * (_AS_OF - one._dtstart.year) > _TIMES_A_DAY * _YEARS:
-            raise ValueError("this recurrence rule begins too long ago; give a later DTSTART, or none")
-        if not _comes(one):
             raise ValueError(
-                "the times of the recurrence rule never come, such as 30 February; correct its days or months"
+                "a recurrence rule may have at most 24 times a day; for more, use an interval: --every 15m"
             )
+        if times * (_AS_OF - one._dtstart.year) > _TIMES_A_DAY * _YEARS:
+            raise ValueError("recurrence rule: DTSTART is too long ago; use a later one, or none")
+        if not _ever_occurs(one):
+            raise ValueError("recurrence rule: the dates never occur, like 30 February; correct the days or months")
     return rule
 
 
@@ -90,24 +92,24 @@ def _times_a_day(one: Any) -> float:
     return float(hours * len(one._byminute or "1") * len(one._bysecond or "1"))
 
 
-def _comes(one: Any) -> bool:
-    """Whether a rule ever has a time, looked for as late as the calendar allows, which repeats itself every 400 years."""
+def _ever_occurs(one: Any) -> bool:
+    """Whether a rule ever has a time. Searches to the end of the calendar, which repeats every 400 years."""
     start = one._dtstart
     late = start.replace(year=start.year + (MAXYEAR - start.year) // _CALENDAR_YEARS * _CALENDAR_YEARS)
     return next(iter(one.replace(dtstart=late, until=None, count=None)), None) is not None
 
 
 def check_zone(name: str) -> str:
-    """The name of a time zone, as it is. Raises ValueError."""
+    """Return the name of a time zone unchanged. Raises ValueError."""
     try:
         ZoneInfo(name)
     except (ValueError, OSError, KeyError):
-        raise ValueError("this is no time zone; as in Europe/Berlin, or UTC") from None
+        raise ValueError("not a time zone; examples: Europe/Berlin, UTC") from None
     return name
 
 
 def local_zone() -> str:
-    """The name of this machine's time zone; UTC where it cannot be told."""
+    """The name of this machine's time zone; UTC if it is unknown."""
     configured = os.environ.get("TZ", "").removeprefix(":")
     linked = str(Path("/etc/localtime").resolve()).partition("zoneinfo/")[2]
     for name in (configured, linked):
@@ -136,13 +138,13 @@ def _have_a_day(days: str, months: str) -> bool:
 
 
 def _is_in(number: int, field: str, low: int, high: int, names: tuple[str, ...]) -> bool:
-    """Whether a field, which is well-formed, means a number."""
+    """Whether a well-formed field includes a number."""
     for part in field.split(","):
         ends, _, step = part.partition("/")
         first, dash, last = ends.partition("-")
         start = low if first == "*" else _number(first, low, names) or low
         stop = (_number(last, low, names) or high) if dash else high if first == "*" or step else start
-        # A range that ends before it begins wraps around.
+        # A range whose end precedes its start wraps around.
         if stop < start or (start <= number <= stop and (number - start) % int(step or 1) == 0):
             return True
     return False

@@ -55,7 +55,7 @@ _SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """One source of the file. `paused` counts when it is first deployed; later the pause in the UI or by command counts.
+    """One source of the file. `paused` applies to its first deployment; later the pause in the UI or by command applies.
 
     `quiet`: for a watched source, the seconds without a change before its sync, 0 to 120; None: the default.
     """
@@ -85,7 +85,7 @@ class SourcesFile:
 
     @classmethod
     def load(cls, path: Path) -> SourcesFile:
-        """Read the file, or begin a new one. Raises ConfigError with the line and the remedy."""
+        """Read the file, or start a new one. Raises ConfigError with the line and the remedy."""
         try:
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
@@ -123,17 +123,17 @@ class SourcesFile:
             TypeAdapter(SourceName).validate_python(entry.name)
         except ValidationError:
             raise BadInput(
-                "a source's name has lower-case letters, digits, - and _, and begins with a letter or digit"
+                "invalid name; use lower-case letters, digits, - and _, starting with a letter or digit"
             ) from None
         if any(known.name == entry.name for known in self._entries):
-            raise BadInput(f"there is a source {entry.name} already; choose another name, or remove that one first")
+            raise BadInput(f"{entry.name!r}: already exists; choose another name, or remove that source first")
         self._become(_with_entry(self._file, _written(entry)), (*self._entries, entry))
 
     def remove(self, name: str) -> None:
         """Remove a source from the file. Raises NotFound."""
         index = next((index for index, entry in enumerate(self._entries) if entry.name == name), None)
         if index is None:
-            raise NotFound(f"there is no source {name}; see `catchment sources list`")
+            raise NotFound(f"{name!r}: no such source; see `catchment sources list`")
         rest = tuple(entry for entry in self._entries if entry.name != name)
         self._become(_without_entry(self._file, index), rest)
 
@@ -146,12 +146,12 @@ class SourcesFile:
         """Write the file atomically: after a crash it is the old one or the new one."""
         if self.is_older:
             atomic_files.write(backup(self._path, version_of(self._before)), self._path.read_bytes())
-        # The path may be a symbolic link of the operator.
+        # The path may be a symbolic link of the user.
         atomic_files.write(self._path.resolve(), self._file.text.encode())
         self._before = self._file
 
     def _become(self, text: str, expected: tuple[SourceEntry, ...]) -> None:
-        """Use the edited text if it parses to the expected entries; it may not where an entry has a YAML anchor."""
+        """Use the edited text if it parses to the expected entries; that fails if an entry has a YAML anchor."""
         try:
             file = _checked(outline(text, self._file.name))
             entries = _entries(file)
@@ -168,7 +168,7 @@ def schedule_of(every: str | None = None, cron: str | None = None, rrule: str | 
         raise BadInput("give one of --every, --cron and --rrule")
     if every is None and cron is None and rrule is None:
         return ()
-    # The slug does not depend on the times: a changed schedule keeps its identity and its switch.
+    # The slug does not depend on the times: a changed schedule keeps its identity and its state in the UI.
     fields: dict[str, Any] = {"slug": "main", "timezone": local_zone(), "cron": cron, "rrule": rrule}
     try:
         fields["interval"] = None if every is None else seconds(every)
@@ -199,13 +199,13 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
     kind = deployment.entrypoint.rpartition(".sync_")[2]
     if kind not in kinds() or deployment.entrypoint != entrypoint(kind):
         known = ", ".join(entrypoint(kind) for kind in kinds())
-        raise file.error((*here, "entrypoint"), f"this is no sync flow; use one of {known}")
+        raise file.error((*here, "entrypoint"), f"not a sync flow; use one of {known}")
     if deployment.work_pool.name != POOL:
-        raise file.error((*here, "work_pool", "name"), f"the pool of a source is {POOL}")
+        raise file.error((*here, "work_pool", "name"), f"the work pool of a source must be {POOL}")
     try:
         TypeAdapter(SourceName).validate_python(deployment.name)
     except ValidationError:
-        raise file.error((*here, "name"), "a name has lower-case letters, digits, - and _") from None
+        raise file.error((*here, "name"), "invalid name; use lower-case letters, digits, - and _") from None
     given = deployment.parameters
     for key in given:
         if key not in ("name", "settings", "deep"):
@@ -231,13 +231,15 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
 
 def _watching(file: PrefectFile, index: int, tags: Sequence[str]) -> tuple[bool, float | None]:
     """Read the tags: `watch`, or `watch:5s` with a quiet period of this source."""
-    said = [tag for tag in tags if tag.partition(":")[0] == _WATCH]
-    if not said or said == [_WATCH]:
-        return bool(said), None
-    match = _QUIET.fullmatch(said[0])
-    if len(said) > 1 or match is None or float(match[1]) > QUIET_AT_MOST:
-        here = ("deployments", index, "tags", tags.index(said[-1]))
-        raise file.error(here, f"write watch, or watch:5s for a quiet of 0 to {QUIET_AT_MOST:.0f} seconds")
+    watch_tags = [tag for tag in tags if tag.partition(":")[0] == _WATCH]
+    if not watch_tags or watch_tags == [_WATCH]:
+        return bool(watch_tags), None
+    match = _QUIET.fullmatch(watch_tags[0])
+    if len(watch_tags) > 1 or match is None or float(match[1]) > QUIET_AT_MOST:
+        here = ("deployments", index, "tags", tags.index(watch_tags[-1]))
+        raise file.error(
+            here, f"invalid tag; write watch, or watch:5s for a quiet period of 0 to {QUIET_AT_MOST:.0f} seconds"
+        )
     return True, float(match[1])
 
 
@@ -302,7 +304,7 @@ def _without_entry(file: PrefectFile, index: int) -> str:
 
 
 def _last_line(node: yaml.Node) -> int:
-    """The last line of a value; the end mark of a YAML block lies after the comments that follow it."""
+    """The last line of a value. The end mark of a YAML block lies after the comments that follow it."""
     inner: Sequence[yaml.Node] = ()
     if isinstance(node, yaml.SequenceNode) and not node.flow_style:
         inner = node.value

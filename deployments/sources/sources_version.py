@@ -25,11 +25,11 @@ def version_of(file: Outline) -> int:
     """Return the version of a file. Raises ConfigError if it is newer than this program, or not a version."""
     found = file.data.get(KEY, 0)
     if type(found) is not int or found < 0:
-        raise file.error((KEY,), f"{KEY}: write the number of the format, {VERSION}")
+        raise file.error((KEY,), f"invalid {KEY}; write the number of the format, {VERSION}")
     if found > VERSION:
         raise file.error(
             (KEY,),
-            f"the file is of version {found}, and this program knows {VERSION} at most; install a newer Catchment",
+            f"the file has version {found}, but this program supports only up to {VERSION}; install a newer Catchment",
         )
     return found
 
@@ -77,7 +77,7 @@ def _named(file: Outline) -> tuple[str, Mapping[str, Any]]:
     if file.root.flow_style and begin is not None:
         head, tail = file.text[: begin.index + 1], file.text[begin.index + 1 :]
         return f"{head}{KEY}: 1, {tail}", {KEY: 1, **file.data}
-    # A file with comments only has no mark.
+    # A file with only comments has no mark.
     at, column = (len(file.text), 0) if begin is None else (end.index, begin.column)
     head, tail = file.text[:at], file.text[at:]
     line = "" if not head or head.endswith("\n") else "\n"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
-from deployments.server.logs import put_aside_when_long
+from deployments.server.logs import rotate
 from deployments.server.ports import is_free
 from deployments.server.running import running
 
@@ -25,7 +25,7 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
     if port is not None and not is_free(port):
         raise TryAgain(f"port {port}: in use by another program; choose another --port, or omit it")
     log = home.logs / "up.log"
-    put_aside_when_long(log)
+    rotate(log)
     command = [
         sys.executable,
         "-P",
@@ -53,13 +53,15 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
         # Ctrl-C, for example. The user expects that no process is left running.
         _end(process)
         raise
-    said = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
+    output_lines = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
     if is_late:
         _end(process)
         raise TryAgain("Catchment did not start in time and was terminated; try again when the machine is less busy")
     if running(home) is None:
-        raise TryAgain(said[-1] if said else "Catchment did not start; try again without --detach to see why")
-    for line in said:
+        raise TryAgain(
+            output_lines[-1] if output_lines else "Catchment did not start; try again without --detach to see why"
+        )
+    for line in output_lines:
         announce(line)
     return 0
 

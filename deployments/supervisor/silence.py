@@ -16,9 +16,9 @@ class Silence:
     def __init__(self, answers: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
         self._answers = answers
         self._clock = clock
-        self.end()
+        self.reset()
 
-    def end(self) -> None:
+    def reset(self) -> None:
         """Reset the count, after the server answered or was restarted."""
         self._failures = 0
         self._due = self._clock() + _INTERVAL_SECONDS
@@ -27,6 +27,6 @@ class Silence:
         """Whether the server failed too many checks in a row. Runs the next check when it is due."""
         if self._clock() >= self._due:
             failures = self._failures + 1
-            self.end()
+            self.reset()
             self._failures = 0 if self._answers() else failures
         return self._failures >= _FAILURES

@@ -62,7 +62,7 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
     if state := running(home):
         if not state.stopping:
             _deploy(home, state, announce)
-            announce(f"Catchment is running already: {state.url}")
+            announce(f"Catchment is already running: {state.url}")
             return 0
         _until(lambda: holder(home) is None, _STOP_SECONDS)
     elif holder(home) is None:
@@ -77,7 +77,7 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
         if not is_held:
             if holder(home) is None:
                 raise TryAgain("a restore is running in this home; start Catchment after it")
-            announce("Catchment is being started already")
+            announce("Catchment is already starting")
             return 0
         with listen(home, port) as listening:
             _Supervisor(home, listening, announce, end).supervise()
@@ -163,10 +163,10 @@ class _Supervisor:
             self._open()
             while not self._end.is_made() and not self._is_homeless():
                 self._revive()
-                self._end_silence()
+                self._kill_unresponsive_server()
                 if set_by := self._clock.set_by():
                     self._follow_clock(set_by)
-                self._sweep.now_and_then()
+                self._sweep.run_if_due()
                 self._refresh_health()
                 self._orphans.reap({service.pid for service in self._services})
                 time.sleep(_LOOK_SECONDS)
@@ -222,11 +222,11 @@ class _Supervisor:
             if child.process or not child.started or time.monotonic() < child.due:
                 continue
             try:
-                self._again(child)
+                self._restart(child)
             except CatchmentError as error:
                 self._announce(str(error))
 
-    def _again(self, child: Service) -> None:
+    def _restart(self, child: Service) -> None:
         if child is self._worker and not self._answers():
             return
         if child is self._server:
@@ -238,12 +238,12 @@ class _Supervisor:
         with contextlib.suppress(OSError):
             self._record()
 
-    def _end_silence(self) -> None:
+    def _kill_unresponsive_server(self) -> None:
         """Kill an unresponsive server. It is restarted like one that died."""
         if self._server.process and self._silence.is_long():
             self._announce("the server is unresponsive; killing it")
             self._server.process.kill()
-            self._silence.end()
+            self._silence.reset()
 
     def _follow_clock(self, seconds: float) -> None:
         """Reschedule the runs after the clock was set by this many seconds (negative: back), which Prefect does not handle."""
@@ -252,11 +252,11 @@ class _Supervisor:
             # The server's internal services sleep until the old time is reached again.
             self._server.end(grace=4)
             with contextlib.suppress(CatchmentError):
-                self._again(self._server)
+                self._restart(self._server)
                 replan(self._state, -seconds)
 
     def _start_server(self) -> None:
-        self._silence.end()
+        self._silence.reset()
         # A killed server may have left this lock, with a pid that another process has now. It could never be taken then.
         (self._home.prefect / "concurrency_leases" / "expirations.lock").unlink(missing_ok=True)
         self._server.start()

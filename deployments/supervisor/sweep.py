@@ -25,18 +25,18 @@ class Sweep:
         self._shrink_due = self._due
         self._stopped: set[psutil.Process] = set()
 
-    def now_and_then(self) -> None:
+    def run_if_due(self) -> None:
         """Run the maintenance that is due, at most every half minute."""
         now = time.monotonic()
         if now < self._due:
             return
         self._due = now + _SECONDS
-        self._end_stopped()
+        self._kill_stopped()
         if now >= self._shrink_due:
             self._shrink_due = now + _SHRINK_SECONDS
             shrink(self._home)
 
-    def _end_stopped(self) -> None:
+    def _kill_stopped(self) -> None:
         """Kill the processes that were stopped at the last check and still are: other processes wait for their locks."""
         stopped = {process for process in descendants(os.getpid()) if _is_stopped(process)}
         kill(stopped & self._stopped)

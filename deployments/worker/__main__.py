@@ -1,4 +1,4 @@
-"""The worker as a process: `python -P -m deployments.worker`, started by `catchment up`."""
+"""The worker process: `python -P -m deployments.worker`, started by `catchment up`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many runs may live at once, and which of those that wait come next. Pure: clock, readings and machine are passed in."""
+"""The limit of concurrent runs, and which waiting runs start next. Pure: clock, readings and machine are passed in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which run caused the loss of a runner. Pure: what the runs did is passed in.
+"""Finds the run that caused the loss of a runner. Pure: the steps of the runs are passed in.
 
 A run is a possible cause if it was in a step at the last heartbeat, or if its steps are unknown; without one, every run is.
 A single possible cause is blamed. Several are suspects: nobody is blamed, and the worker executes them one at a time, so that

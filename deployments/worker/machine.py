@@ -1,4 +1,4 @@
-"""How many runs may live at once, and how busy the machine is."""
+"""The default limit of concurrent runs, and the load of the machine."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import psutil
 from deployments.worker.admission import MachineReading
 
 RUNS_AT_ONCE = 16
-"""The cap if nobody set one. Runs share one process and the processor, so a further run costs only its batch in memory."""
+"""The default cap. Runs share one process and its CPU use, so one more run costs only the memory of its batch."""
 
 
 class Gauge:
-    """Measures how busy the machine was since the last reading.
+    """Measures the load of the machine since the last reading.
 
-    Work of low priority does not count: the runner and its parsers have a low priority, so syncs do not slow each other down.
+    Low-priority work does not count: the runner and its parsers have a low priority, so syncs do not slow each other down.
     """
 
     def __init__(self) -> None:
         psutil.cpu_times_percent(None)
 
     def read(self) -> MachineReading:
-        """How busy it is now; takes 0.1 ms."""
+        """Return the current load. Takes 0.1 ms."""
         cpu = psutil.cpu_times_percent(None)
         idle = cpu.idle + cpu.nice + getattr(cpu, "iowait", 0.0)
         return MachineReading(time.monotonic(), max(0.0, 1 - idle / 100), psutil.virtual_memory().percent / 100)

@@ -1,4 +1,4 @@
-"""When the worker looks for work: at once when the server tells of some, when a run falls due, and now and then."""
+"""Wake-ups of the worker: an event of the server reports a run, a run falls due, or the poll interval has passed."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _PAUSE_SECONDS = 2.0
 
 
 class Bell:
-    """Rings when there may be work. Ringing often or for nothing does no harm."""
+    """A wake-up signal. Spurious and repeated wake-ups are harmless."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self._told = False
+        self._is_reported = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def ring(self, *, told: bool = False) -> None:
-        """Look now; `told` when the server said that there is a run."""
-        self._told |= told
+    def ring(self, *, is_reported: bool = False) -> None:
+        """Wake the worker. `is_reported`: the server reported a run."""
+        self._is_reported |= is_reported
         self._event.set()
 
     def ring_at(self, moment: datetime) -> None:
-        """Look at this moment too; only the soonest is kept, for each look asks again."""
+        """Wake the worker at this time too. Keeps only the earliest time, because each poll sets the next one."""
         loop = asyncio.get_running_loop()
         when = loop.time() + max((moment - datetime.now(UTC)).total_seconds(), 0.0)
         if (
@@ -49,20 +49,20 @@ class Bell:
             self._timer = loop.call_at(when, self.ring)
 
     def silence(self) -> None:
-        """Forget the moment."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
 
     async def rung(self) -> bool:
-        """Wait for the next ring; whether the server said that there is a run."""
+        """Wait for the next wake-up. Returns whether the server reported a run."""
         await self._event.wait()
         self._event.clear()
-        told, self._told = self._told, False
-        return told
+        is_reported, self._is_reported = self._is_reported, False
+        return is_reported
 
 
 async def listen(pool: UUID, bell: Bell, cancel: Callable[[UUID], object], warn: Callable[[str], None]) -> None:
-    """Follow the server's events of a work pool, for ever. What is missed while it is away, the slow look finds."""
+    """Follow the server's events of a work pool, forever. The slow poll finds runs whose events were lost."""
     names = EventNameFilter(name=[*_RUNNABLE, CANCELLING])
     ours = EventAnyResourceFilter(id=[f"prefect.work-pool.{pool}"])
     reachable = True
@@ -73,7 +73,7 @@ async def listen(pool: UUID, bell: Bell, cancel: Callable[[UUID], object], warn:
                 bell.ring()
                 async for event in events:
                     _answer(event, bell, cancel)
-        except Exception as error:  # noqa: BLE001 - a refused login is a bare Exception there; without events all goes on slower
+        except Exception as error:  # noqa: BLE001 - Prefect raises a bare Exception for a refused login; polling continues
             if reachable:
                 warn(f"The event stream of the server is not available ({type(error).__name__}); polling for runs")
             reachable = False
@@ -84,4 +84,4 @@ def _answer(event: Event, bell: Bell, cancel: Callable[[UUID], object]) -> None:
     if event.event == CANCELLING:
         cancel(UUID(event.resource.id.removeprefix("prefect.flow-run.")))
     else:
-        bell.ring(told=True)
+        bell.ring(is_reported=True)

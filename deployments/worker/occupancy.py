@@ -30,18 +30,18 @@ from deployments.worker.admission import Limit, MachineReading, WaitingRun, admi
 from deployments.worker.machine import RUNS_AT_ONCE, Gauge
 
 READING_SECONDS = 2.0
-_TELL_SECONDS = 10.0
-"""How old what was told may become while nothing changes."""
+_PUBLISH_SECONDS = 10.0
+"""Maximum age of the published status while it does not change."""
 _FOR_ITS_OWN_SOURCE = "AwaitingConcurrencySlot"
 _SUSPECTS = "suspects"
-"""The kind of all runs that may have caused the loss of a runner."""
+"""The kind of the runs that may have caused the loss of a runner, whatever their connectors."""
 
 
 class Occupancy:
     """The run slots of one worker. `home`: where to write the status file (`catchment.worker_status`); None writes none.
 
-    `most` is what the worker was started with; else the limit of its pool counts, else `RUNS_AT_ONCE`. Runs of sources for
-    which `is_suspect` start one at a time.
+    `most`: the limit that the worker was started with; by default the limit of its pool, else `RUNS_AT_ONCE`. Runs of sources
+    for which `is_suspect` is true start one at a time.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Occupancy:
         self._live: frozenset[str] = frozenset()
         self._runner: str | None = None
         self._waiting = 0
-        self._told: WorkerStatus | None = None
+        self._published: WorkerStatus | None = None
 
     async def choose(
         self,
@@ -71,7 +71,7 @@ class Occupancy:
         pool: WorkPool,
         client: PrefectClient,
     ) -> list[WorkerFlowRunResponse]:
-        """Of the runs that are due, those that get a place now. `live` are the runs that have one."""
+        """Return the due runs that get a slot now. `live` are the runs that have one."""
         self._limit.set_cap(min(filter(None, (self._most, pool.concurrency_limit)), default=RUNS_AT_ONCE))
         due = [entry for entry in found if entry.flow_run.id not in live]
         for entry in due:
@@ -83,27 +83,27 @@ class Occupancy:
         chosen = [one.run for one in admit(lines, having, self._limit)]
         waiting = [entry.flow_run for entry in due if entry not in chosen]
         if pool.concurrency_limit is not None and len(live) + len(chosen) >= pool.concurrency_limit:
-            # The server keeps back what is more than the pool's limit.
+            # The server withholds the runs that exceed the pool's limit.
             waiting = await _due_in(pool, client)
         began = {*live, *(entry.flow_run.id for entry in chosen)}
         busy = {self._deployments[run] for run in began if run in self._deployments}
         lacking = [run for run in waiting if run.id not in began and not _waits_for_itself(run, busy)]
         self._waiting = len(lacking)
-        self._tell()
+        self._publish()
         return chosen
 
     def learn(self, run: FlowRun, variables: Mapping[str, Any]) -> None:
-        """Take over the job variables that the run's deployment has now, for its next run."""
+        """Store the current job variables of the run's deployment, for its next run."""
         if run.deployment_id is not None:
             self._variables[run.deployment_id] = variables
 
-    def tell(self, live: Set[UUID], runner: str | None) -> None:
-        """Publish which runs live, in which runner process."""
+    def publish(self, live: Set[UUID], runner: str | None) -> None:
+        """Publish the live runs, and the process that executes them."""
         self._live, self._runner = frozenset(map(str, live)), runner
-        self._tell()
+        self._publish()
 
     def adapt(self) -> bool:
-        """Take a reading of the machine, every `READING_SECONDS`; whether there are more places than before."""
+        """Take a reading of the machine, every `READING_SECONDS`. Returns whether the number of slots has grown."""
         self._reading = self._gauge.read()
         before = self._limit.now
         if self._limit.heed(self._reading):
@@ -111,7 +111,7 @@ class Occupancy:
                 f"Runs at once: {self._limit.now} of {self._limit.cap} "
                 f"(processor {self._reading.cpu:.0%}, memory {self._reading.memory:.0%})"
             )
-        self._tell()
+        self._publish()
         return self._limit.now > before
 
     async def _profile(self, run: FlowRun, pool: WorkPool, client: PrefectClient) -> Profile:
@@ -121,7 +121,7 @@ class Occupancy:
             if run.deployment_id is not None and run.deployment_id not in self._variables:
                 self.learn(run, (await client.read_deployment(run.deployment_id)).job_variables)
         except ObjectNotFound:
-            # It was deleted meanwhile; that is told when the run is submitted.
+            # It was deleted meanwhile, which its submission reports.
             return Profile("")
         of_deployment = self._variables[run.deployment_id] if run.deployment_id is not None else {}
         variables = {**_defaults(pool), **of_deployment, **(run.job_variables or {})}
@@ -135,7 +135,7 @@ class Occupancy:
             for run in known.keys() - those_left:
                 del known[run]
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         if self._home is None:
             return
         status = WorkerStatus(
@@ -149,21 +149,21 @@ class Occupancy:
             self._runner,
             tuple(sorted(self._live)),
         )
-        if self._told is None or _differ(status, self._told):
+        if self._published is None or _differ(status, self._published):
             # The disk may be full; the next reading, two seconds later, tries again.
             with suppress(OSError):
                 status.write(self._home)
-                self._told = status
+                self._published = status
 
 
 def source_of(run: FlowRun) -> str | None:
-    """The source that a run syncs; None for other flows."""
+    """Return the source that a run syncs; None for other flows."""
     name = run.parameters.get("name")
     return name if isinstance(name, str) else None
 
 
 def due_at(run: FlowRun) -> datetime:
-    """When a run is to begin."""
+    """Return the time at which a run is due."""
     return run.next_scheduled_start_time or run.expected_start_time or datetime.now(UTC)
 
 
@@ -178,7 +178,7 @@ async def _due_in(pool: WorkPool, client: PrefectClient) -> list[FlowRun]:
 
 
 def _waits_for_itself(run: FlowRun, busy: Set[UUID | None]) -> bool:
-    """Whether a run waits for another one of the same deployment, so that a place alone would not help it."""
+    """Whether a run waits for another run of its deployment, so that a free slot would not help it."""
     at_the_server = run.state is not None and run.state.name == _FOR_ITS_OWN_SOURCE
     return at_the_server or (run.deployment_id is not None and run.deployment_id in busy)
 
@@ -188,6 +188,6 @@ def _defaults(pool: WorkPool) -> dict[str, Any]:
     return {name: field["default"] for name, field in declared.items() if field.get("default") is not None}
 
 
-def _differ(now: WorkerStatus, told: WorkerStatus) -> bool:
-    is_old = (now.at - told.at).total_seconds() > _TELL_SECONDS
-    return is_old or replace(now, at=told.at, cpu=told.cpu, memory=told.memory) != told
+def _differ(now: WorkerStatus, published: WorkerStatus) -> bool:
+    is_old = (now.at - published.at).total_seconds() > _PUBLISH_SECONDS
+    return is_old or replace(now, at=published.at, cpu=published.cpu, memory=published.memory) != published

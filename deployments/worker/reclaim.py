@@ -1,4 +1,4 @@
-"""Release what dead syncs hold in the ledger. Every function opens the ledger and may wait for it: call it in a thread."""
+"""Release the jobs of dead syncs in the ledger. Every function opens the ledger and may wait for it: call it in a thread."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from deployments.sources.sources_file import SourcesFile
 
 
 def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:
-    """Close the syncs that nobody executes and release their jobs; how many jobs. May be called again.
+    """Close the syncs that no process executes and release their jobs. Returns the number of jobs. Idempotent.
 
-    A sync is lost if its process is gone, or if `has_ended(owner, run)`. Raises LedgerError.
+    A sync is lost if its process has exited, or if `has_ended(owner, run)`. Raises LedgerError.
     """
     attempts = _attempts(home)
     jobs = 0
@@ -27,7 +27,7 @@ def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:
             last = ledger.syncs.last(source.id)
             if last is not None and last.outcome is None and alive(last.owner) and not has_ended(last.owner, last.run):
                 continue
-            # First, because closing a sync releases its jobs however often they were tried.
+            # First, because closing a sync releases its jobs regardless of their attempts.
             most = attempts.get(source.name) or connector_class(source.kind).policy.retry.attempts
             recovered = ledger.queue.recover(source.id, alive, most)
             jobs += recovered.released + recovered.quarantined
@@ -50,7 +50,7 @@ def give_back(home: Home, runner: str, culprit: str | None, hold_because: str | 
 
 @contextmanager
 def _opened(home: Home) -> Iterator[Ledger | None]:
-    """The ledger; None if no source was ever synced."""
+    """Open the ledger; None if no source was ever synced."""
     try:
         ledger = Ledger.inspect(home.database_url)
     except NotFound:
@@ -61,7 +61,7 @@ def _opened(home: Home) -> Iterator[Ledger | None]:
 
 
 def _attempts(home: Home) -> dict[str, int]:
-    """How often a job of each source may be tried, by the source's own policy; empty if the sources file is invalid."""
+    """Attempts allowed for a job, by source, from the source's policy; empty if the sources file is invalid."""
     try:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError:

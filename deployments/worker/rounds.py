@@ -1,4 +1,4 @@
-"""The recovery rounds of a home's own worker: every half minute they correct the runs and syncs that died unseen."""
+"""The recovery rounds of a home's worker: every half minute they correct runs and syncs that died without a report."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from deployments.worker.reclaim import reclaim
 
 _SECONDS = 30.0
 _SOON_SECONDS = 3.0
-"""Time to the next round after one that was not complete."""
+"""Time until the next round after an incomplete one."""
 _FIRST_SECONDS = 10.0
 """Time for the first round, during which no run starts."""
 _LOOK_BACK = timedelta(minutes=10)
-"""How old a crash may be to be answered. The first round answers every crash."""
+"""Maximum age of a crash that is resumed. The first round resumes crashes of any age."""
 
 
 class RecoveryRounds:
-    """Corrects what the worker does not execute. `live` are its runs, also those that are being started.
+    """Corrects the runs and syncs that the worker does not execute. `live` are its runs, including those that are starting.
 
     While `looking` is held the worker starts no run. `has_ended(owner, run)`: whether the owner of a sync in the ledger is
-    the worker's runner and does not execute the run any more; called in a thread.
+    the worker's runner and does not execute the run; called in a thread.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class RecoveryRounds:
                 await self._correct(client)
 
     async def run(self, client: PrefectClient) -> None:
-        """Do a round every half minute, sooner after an incomplete one, until cancelled."""
+        """Run a round every half minute, sooner after an incomplete one, until cancelled."""
         while True:
             is_correct = await self._correct(client)
             await self.reclaim()
@@ -65,14 +65,14 @@ class RecoveryRounds:
             await asyncio.sleep(_SECONDS if is_correct and is_resumed else _SOON_SECONDS)
 
     async def reclaim(self) -> None:
-        """Close the syncs in the ledger that nobody executes any more."""
+        """Close the syncs in the ledger that no process executes."""
         try:
             await asyncio.to_thread(reclaim, self._home, self._has_ended)
         except CatchmentError as error:
             self._put_off(error)
 
     async def _correct(self, client: PrefectClient) -> bool:
-        """Correct the states of runs and drop overdue runs; whether all that was possible."""
+        """Correct the states of runs and drop overdue runs. Returns False if the server refused some."""
         try:
             async with self._looking:
                 await recovery.drop_overdue(client, self._pool, self._live())
@@ -82,8 +82,8 @@ class RecoveryRounds:
             return False
 
     async def _resume(self, client: PrefectClient) -> bool:
-        """Resume the sources that crashed; whether that was possible."""
-        # Before Catchment has started, the deployments may not be those of the sources file yet.
+        """Resume the sources whose runs crashed. Returns False if that was not possible."""
+        # Until Catchment has started, the deployments may differ from the sources file.
         if running(self._home) is None:
             return False
         try:

@@ -1,4 +1,4 @@
-"""The runner as seen by its worker: start it, hand it runs, and replace it when it dies, hangs, swells or is out of date."""
+"""The worker's side of the runner: starts it, sends it runs, and replaces it if it dies, hangs, grows or is out of date."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from deployments.runner.messages import (
 )
 
 _SILENT_SECONDS = 60.0
-"""A runner whose event loop reports nothing for so long hangs."""
+"""Time without a heartbeat after which a runner counts as hanging."""
 _MOST_MEMORY = 2_000_000_000
 """Bytes of resident memory at which the runner is restarted. The parsers have limits of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The end of a runner that executed runs. `cause` completes "the runner …"; `steps` as in its last `Heartbeat`."""
+    """The exit of a runner that executed runs. `cause` completes "the runner …"; `steps` as in its last `Heartbeat`."""
 
     runner: str
     cause: str
@@ -60,11 +60,11 @@ class RunnerProcess:
 
     @property
     def identity(self) -> str | None:
-        """The process identity of the living runner."""
+        """The process identity of the running runner."""
         return self._current.identity if self._current and not self._current.is_gone else None
 
     async def prepare(self) -> None:
-        """Start the runner, unless one lives, and wait until it has imported everything. May be called again."""
+        """Start the runner unless it is running, and wait until it has imported everything. Idempotent."""
         async with self._starting:
             if self._closed:
                 raise TryAgain("the worker is stopping; another worker takes the run")
@@ -78,7 +78,7 @@ class RunnerProcess:
     async def start(
         self, run: UUID, entrypoint: str, changed: frozenset[str] | None
     ) -> asyncio.Future[Finished | Loss]:
-        """Hand over a run as in `Start`; the future of its end. Raises TryAgain if no runner can be started."""
+        """Send a run to the runner. The future is its end. Raises TryAgain if no runner can be started."""
         await self.prepare()
         assert self._current is not None
         if self._current.is_gone:
@@ -86,12 +86,12 @@ class RunnerProcess:
         return self._current.start(run, entrypoint, changed)
 
     def cancel(self, run: UUID) -> None:
-        """Ask a run to stop. It ends within 10 s, or its thread is abandoned."""
+        """Stop a run. It ends within 10 s, or its thread is abandoned."""
         if self._current is not None:
             self._current.send(Cancel(run))
 
     async def supervise(self) -> None:
-        """Kill a runner that hangs or swells, and replace an idle one that is out of date. Runs until cancelled."""
+        """Kill a runner that hangs or grows too large, and replace an idle one that is out of date. Runs until cancelled."""
         while True:
             await asyncio.sleep(2)
             if self._current is None or self._closed:
@@ -102,7 +102,7 @@ class RunnerProcess:
                     await self.prepare()
 
     async def close(self) -> None:
-        """End the runner and everything below it."""
+        """Kill the runner and all its descendants."""
         self._closed = True
         if self._current is not None:
             await asyncio.to_thread(self._current.kill, "the worker stopped")
@@ -124,7 +124,7 @@ class _Process:
         self._runs: dict[UUID, asyncio.Future[Finished | Loss]] = {}
         ours, theirs = socket.socketpair()
         with theirs:
-            # In the worker's process group: whoever ends the group of a dead worker ends the runner, too.
+            # In the worker's process group, so that killing the group of a dead worker kills the runner, too.
             self._popen = subprocess.Popen(
                 [sys.executable, "-P", "-m", "deployments.runner", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -136,7 +136,7 @@ class _Process:
         threading.Thread(target=self._receive, name="from runner", daemon=True).start()
 
     def send(self, message: ToRunner) -> None:
-        # The end of a dead runner is noticed by the receiving thread.
+        # The receiving thread notices the exit of a dead runner.
         with contextlib.suppress(OSError):
             self._link.send(message)
 
@@ -155,7 +155,7 @@ class _Process:
             process = psutil.Process(self._popen.pid)
             is_silent = self.ready.done() and time.monotonic() - self._heard > _SILENT_SECONDS
             if process.status() == psutil.STATUS_DISK_SLEEP:
-                # A kill takes effect only when the disk answers.
+                # A kill takes effect only when the disk responds.
                 if is_silent and not self._is_reported:
                     self._is_reported = True
                     self._warn("The runner waits for an unresponsive disk; runs continue when it responds")
@@ -165,7 +165,7 @@ class _Process:
                 self.kill(f"used {memory / 1e6:.0f} MB of {_MOST_MEMORY / 1e6:.0f} MB allowed")
 
     def kill(self, cause: str) -> None:
-        """Kill the runner and everything below it; returns when it is gone."""
+        """Kill the runner and all its descendants. Returns after their exit."""
         self._cause = cause
         below: list[psutil.Process] = []
         with contextlib.suppress(psutil.Error):
@@ -179,12 +179,12 @@ class _Process:
     def _receive(self) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
-                self._loop.call_soon_threadsafe(self._hear, self._link.recv())
+                self._loop.call_soon_threadsafe(self._handle, self._link.recv())
         code = self._popen.wait()
         with contextlib.suppress(RuntimeError):  # the worker's loop is closed already
             self._loop.call_soon_threadsafe(self._lost, code)
 
-    def _hear(self, message: ToWorker) -> None:
+    def _handle(self, message: ToWorker) -> None:
         self._heard = time.monotonic()
         match message:
             case Ready(failed):

@@ -1,4 +1,4 @@
-"""The Prefect worker type `warm`: runs begin at once, in a runner process that has everything imported.
+"""The Prefect worker type `warm`: runs start at once, in a runner process that has already imported everything.
 
 prefect work-pool create NAME --type warm
 prefect worker start --pool NAME --type warm
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from deployments.watch.thread import WatcherThread
 
 _STOP_SECONDS = 12.0
-"""Time that stopped runs have: longer than the runner takes to abandon one."""
+"""Time for stopped runs: longer than the runner takes to abandon one."""
 _SOON = 0.02
 _COMMIT_SECONDS = (0.03, 0.17)
 _IDENTIFIER = "run:"
 
 
 class WarmWorkerResult(BaseWorkerResult):
-    """The end of a run, as Prefect's base class wants it."""
+    """The result of a run that Prefect's base class requires."""
 
 
 class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResult]):
-    """Hears of runs by the server's events, admits them, hands them to the runner, and sets the states it leaves open."""
+    """Receives runs by the server's events, admits them, sends them to the runner, and sets the states that it leaves open."""
 
     type = "warm"
     job_configuration = WarmJobConfiguration
@@ -63,7 +63,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # A slow poll sees every run before it is due, and the worker starts it when it is due.
+        # A slow poll finds every run before it is due, and a timer starts it when it is due.
         self._prefetch_seconds = max(self._prefetch_seconds, 5 + 2 * get_current_settings().worker.query_seconds)
         self._runner = RunnerProcess(self._logger.warning)
         self._bell = Bell()
@@ -71,7 +71,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._listening = False
         self._running: dict[UUID, asyncio.Future[Finished | Loss]] = {}
         self._names: dict[UUID, str] = {}
-        """For each live run its source, or the name of a run that syncs none."""
+        """The source of each live run, or the name of a run that syncs none."""
         self._cancelled: set[UUID] = set()
         self._blame = Blame()
         self._judgement: tuple[Loss, asyncio.Task[BlameDecision]] | None = None
@@ -80,13 +80,13 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._seen: set[UUID] = set()
         self._duties: set[asyncio.Task[None]] = set()
         self.home: Home | None = None
-        """The home whose own worker this is: it writes the status file and corrects the runs and syncs that died."""
+        """The home of this worker, for which it writes the status file and corrects runs and syncs that died."""
         self.watcher: WatcherThread | None = None
-        """Starts after the set-up and stops with the worker; only the worker of a home's own pool has one."""
+        """Starts after the set-up and stops with the worker. Only the worker of a home's own pool has one."""
 
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:
-        """The template of a pool of this type, the same whoever makes the pool."""
+        """The template of a pool of this type, whichever process creates the pool."""
         return base_job_template()
 
     async def setup(self) -> None:
@@ -107,7 +107,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             self.watcher.start()
 
     async def teardown(self, *exc_info: Any) -> None:
-        """Take no more runs, stop those that are left, then end the runner."""
+        """Take no more runs, stop the live runs, then the runner."""
         if self.watcher is not None:
             await asyncio.to_thread(self.watcher.stop)
         self._bell.silence()
@@ -133,7 +133,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         configuration: WarmJobConfiguration,
         task_status: anyio.abc.TaskStatus[Any] | None = None,
     ) -> WarmWorkerResult:
-        """Have the runner execute the run, wait for its end, and correct the states that it left open."""
+        """Execute the run in the runner, wait for its end, and correct the states that it left open."""
         self._occupancy.learn(flow_run, configuration.of_deployment)
         changed = self._take_changes(flow_run)
         completed = False
@@ -142,7 +142,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         finally:
             if not completed:
                 self._lose_changes(flow_run)
-        # The state is set: a status code would make Prefect set it again, in less exact words.
+        # The state is set already. With a status code Prefect would set it again, less precisely.
         return WarmWorkerResult(identifier=f"{_IDENTIFIER}{flow_run.id}", status_code=0)
 
     async def _execute(
@@ -152,11 +152,11 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         changed: frozenset[str] | None,
         task_status: anyio.abc.TaskStatus[Any] | None,
     ) -> bool:
-        """Execute the run; whether it completed."""
+        """Execute the run. Returns whether it completed."""
         ending = await self._runner.start(flow_run.id, entrypoint, changed)
         self._running[flow_run.id] = ending
         self._names[flow_run.id] = source_of(flow_run) or flow_run.name
-        self._tell()
+        self._publish()
         if task_status:
             task_status.started(f"{_IDENTIFIER}{flow_run.id}")
         try:
@@ -167,12 +167,12 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             del self._running[flow_run.id]
             del self._names[flow_run.id]
             self._cancelled.discard(flow_run.id)
-            self._tell()
+            self._publish()
             self._bell.ring()
         return completed
 
     async def _finish(self, flow_run: FlowRun, ended: Finished | Loss) -> bool:
-        """Correct the states that a run left open, and resume it if it crashed; whether it completed."""
+        """Correct the states that a run left open, and resume it if it crashed. Returns whether it completed."""
         ending = await self._ending(flow_run.id, ended)
         state = await recovery.finish(self.client, flow_run.id, ending)
         if flow_run.id in self._cancelled and state is not None and state.type is StateType.CRASHED:
@@ -203,7 +203,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         return Ending(verdict.reason, was_cancelled=was_cancelled)
 
     async def _judge(self, loss: Loss) -> BlameDecision:
-        """Blame a run for the loss of its runner, once for all its runs; until then none of them resumes."""
+        """Blame a run for the loss of its runner, once for all its runs. Until then none of them resumes."""
         names = {run: self._names[run] for run in loss.runs}
         verdict = self._blame.judge(loss.cause, names, loss.steps)
         culprit = names[verdict.culprit] if verdict.culprit is not None else None
@@ -217,13 +217,13 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         return verdict
 
     def _take_changes(self, flow_run: FlowRun) -> frozenset[str] | None:
-        """Take the changed paths of the run's source, and return them if its sync is to compare only those."""
+        """Take the changed paths of the run's source. Returns them if its sync compares only those."""
         source = _compared(flow_run)
         changed = self.watcher.changes.take(source) if self.watcher and source else None
         return changed if flow_run.parameters.get("changed_only") else None
 
     def _lose_changes(self, flow_run: FlowRun) -> None:
-        """Have the next sync of the source compare everything: this run may not have seen the changes that it took."""
+        """Let the next sync of the source compare everything: this run may have missed the changes that it took."""
         if self.watcher and (source := _compared(flow_run)):
             self.watcher.changes.add_all(source)
 
@@ -242,7 +242,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             await asyncio.wait_for(asyncio.shield(self._running[run]), grace_seconds)
 
     async def _look(self) -> list[FlowRun]:
-        """Start runs that are due, as far as there are places, and set the timer for the others; those not seen before."""
+        """Start the due runs that get slots, and set the timer for the others. Returns the runs seen for the first time."""
         async with self._looking:
             if not self._has_successfully_synced:
                 return await super().get_and_submit_flow_runs()
@@ -262,42 +262,42 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             return new
 
     async def _propose_submitting_state(self, flow_run: FlowRun) -> None:
-        """Skip that state: the server takes 25 ms for it, and the run reports `Running` soon."""
+        """Skip this state: it costs the server 25 ms, and the run soon reports `Running`."""
 
     async def _give_worker_labels_to_flow_run(self, flow_run_id: UUID) -> None:
-        """As in the base class, but beside the start of the run and not before it."""
+        """Set the labels as the base class does, but concurrently with the start of the run."""
         self._duty(self._label(super()._give_worker_labels_to_flow_run(flow_run_id)))
 
     async def _label(self, labelling: Coroutine[Any, Any, None]) -> None:
-        # Labels are not worth a failure.
+        # A failure to set labels does not matter.
         with contextlib.suppress(httpx.HTTPError, ObjectNotFound):
             await labelling
 
     async def _start_runner(self) -> None:
         await self._runner.prepare()
-        self._tell()
+        self._publish()
 
     def _live(self) -> set[UUID]:
-        """The runs that count against the limit: those being submitted, and those that the runner executes."""
+        """The runs that count against the limit: those that are being submitted or executed."""
         return self._submitting_flow_run_ids | self._running.keys()
 
     async def _look_when_rung(self) -> None:
         while True:
-            told = await self._bell.rung()
+            is_reported = await self._bell.rung()
             try:
                 found = await self._look()
                 for pause in _COMMIT_SECONDS:
-                    if found or not told:
+                    if found or not is_reported:
                         break
-                    # The server tells of a run before its transaction is committed.
+                    # The server emits a run's event before its transaction is committed.
                     await asyncio.sleep(pause)
                     found = await self._look()
             except httpx.HTTPError:
-                # The slow look tries again, and ends the worker when the server stays away.
+                # The slow poll tries again, and stops the worker if the server stays unreachable.
                 self._logger.warning("Looking for runs failed; trying again", exc_info=True)
 
     async def _adapt(self) -> None:
-        """Have more or fewer runs at once, as the machine bears it."""
+        """Adapt the number of slots to the load of the machine."""
         while True:
             await asyncio.sleep(READING_SECONDS)
             if self._occupancy.adapt():
@@ -323,18 +323,18 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         try:
             return await asyncio.shield(ending)
         except asyncio.CancelledError:
-            # The worker is stopping. What does not stop in time ends with the runner.
+            # The worker is stopping. Runs that do not stop in time are killed with the runner.
             self._cancel(run)
             with anyio.CancelScope(shield=True), contextlib.suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(ending), _STOP_SECONDS)
             return Finished(run, "did not stop when its worker stopped")
 
     def _has_ended(self, owner: str, run: str | None) -> bool:
-        """Whether a sync in the ledger belongs to the runner, which does not execute its run any more."""
+        """Whether a sync in the ledger belongs to the runner but is not executed by it."""
         return owner == self._runner.identity and run is not None and UUID(run) not in self._running
 
-    def _tell(self) -> None:
-        self._occupancy.tell(set(self._running), self._runner.identity)
+    def _publish(self) -> None:
+        self._occupancy.publish(set(self._running), self._runner.identity)
 
     def _duty(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -344,10 +344,10 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     def _done(self, duty: asyncio.Task[None]) -> None:
         self._duties.discard(duty)
         if not duty.cancelled() and (error := duty.exception()) is not None:
-            # The slow look and the rest go on without it.
+            # The slow poll and the other parts continue without it.
             self._logger.error("A component of the worker failed unexpectedly; restart the worker", exc_info=error)
 
 
 def _compared(flow_run: FlowRun) -> str | None:
-    """The source that a run compares with the library; None for other flows, and for a sync by a plan."""
+    """Return the source that a run compares with the library; None for other flows, and for a sync by a plan."""
     return None if flow_run.parameters.get("plan") else source_of(flow_run)

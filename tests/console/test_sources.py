@@ -159,7 +159,7 @@ def test_a_name_that_is_taken_is_refused_and_the_first_one_stays(cli: Cli, state
     before = (state / "sources.yaml").read_bytes()
     again = cli(*add, "--every", "1h")
     assert again.code == 2
-    assert "there is a source papers already" in again.err
+    assert "'papers': already exists" in again.err
     assert (state / "sources.yaml").read_bytes() == before
 
 
@@ -181,7 +181,7 @@ def test_a_file_of_a_newer_version_is_refused_in_one_line_and_changed_by_no_comm
     before = file.read_bytes()
     said = cli(*words)
     assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "the file is of version 2" in said.err and "install a newer Catchment" in said.err
+    assert "the file has version 2" in said.err and "install a newer Catchment" in said.err
     assert file.read_bytes() == before
     assert list(filled.glob("sources.yaml?*")) == []
 

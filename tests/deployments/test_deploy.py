@@ -259,7 +259,7 @@ def test_up_deploys_the_edited_file_of_a_running_system(
     assert len(_named(client, ["edited-by-hand"])) == 1
     sources_file.write_text("deployments: 3\n")
     assert up(server_home, announce=announced.append) == 0
-    ready = f"Catchment is running already: {server.url}"
+    ready = f"Catchment is already running: {server.url}"
     assert announced[0] == announced[2] == ready
     assert announced[1].startswith("sources not deployed: sources.yaml line 1: deployments: ")
     assert len(_named(client, ["edited-by-hand"])) == 1
@@ -282,7 +282,7 @@ def test_refused_file_is_reported_in_one_line(server_home: Home, server: Running
     file = tmp_path / "prefect.yaml"
     right = _STANDIN.format(name="wrong", seconds=0, schedules="[]")
     for wrong, reason in (
-        (right.replace("standin_flow.", "no_flow_here."), "line 4: there is no flow .*no_flow_here.*"),
+        (right.replace("standin_flow.", "no_flow_here."), "line 4: unknown flow .*no_flow_here.*"),
         (
             right.replace("{seconds: 0}", "{seconds: soon}"),
             ": wrong was refused by the Prefect server: .*soon.*number.*",

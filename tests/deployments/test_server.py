@@ -206,7 +206,7 @@ def test_the_password_is_in_no_command_line_and_no_file_is_open_to_others(server
 def test_up_says_that_it_runs_already(server_home: Home, server: Running) -> None:
     said: list[str] = []
     assert up(server_home, announce=said.append) == 0
-    assert said == [f"Catchment is running already: {server.url}"]
+    assert said == [f"Catchment is already running: {server.url}"]
 
 
 @pytest.mark.server

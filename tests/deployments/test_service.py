@@ -64,16 +64,16 @@ def test_worker_continues_while_its_status_file_cannot_be_written(home: Home) ->
     occupancy = Occupancy(2, home, lambda _: False, print)
     (home.run / "worker.new").mkdir()
     occupancy.adapt()
-    occupancy.tell(set(), None)
+    occupancy.publish(set(), None)
     (home.run / "worker.new").rmdir()
-    occupancy.tell(set(), None)
+    occupancy.publish(set(), None)
     assert json.loads((home.run / "worker.json").read_text())["cap"] == 2
 
 
 def test_worker_of_another_pool_writes_no_status_file(home: Home) -> None:
     occupancy = Occupancy(2, None, lambda _: False, print)
     occupancy.adapt()
-    occupancy.tell(set(), None)
+    occupancy.publish(set(), None)
     assert list(home.run.iterdir()) == []
 
 
@@ -120,7 +120,7 @@ def test_an_end_that_is_asked_for_as_soon_as_somebody_can_is_heard(home: Home, m
             self.end = given[-1]
 
         def supervise(self) -> None:
-            wanted.append(self.end.is_wanted())
+            wanted.append(self.end.is_made())
 
     def asked_meanwhile(*_: object) -> contextlib.AbstractContextManager[None]:
         assert starting(home)
@@ -146,7 +146,7 @@ def test_a_service_is_started_again_also_where_its_pid_cannot_be_written_down(ho
 
     (home.run / "up.json").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        one = supervisor._Supervisor(home, listening, print, supervisor._End())
+        one = supervisor._Supervisor(home, listening, print, supervisor._StopRequest())
         worker: Any = Standing()
         living: Any = Standing()
         living.process = living

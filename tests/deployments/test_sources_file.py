@@ -180,7 +180,12 @@ def test_a_file_without_a_version_is_led_forward_and_kept_as_it_was(path: Path, 
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [("2", "version 2, and this program knows 1"), ("one", "version: write"), ("true", "write"), ("-1", "write")],
+    [
+        ("2", "version 2, but this program supports only up to 1"),
+        ("one", "invalid version"),
+        ("true", "write"),
+        ("-1", "write"),
+    ],
 )
 def test_a_file_of_a_version_that_is_not_known_is_refused_whatever_else_is_in_it(
     path: Path, version: str, said: str
@@ -268,8 +273,8 @@ _WRONG = {
     "another pool": ("work_pool: {name: catchment}\n\n", "work_pool: {name: other}\n\n", 16, "catchment"),
     "a relative root": ("root: /vault", "root: vault", 11, "full path"),
     "a name that differs": ("      name: notes", "      name: note", 9, "equal"),
-    "a name twice": ("  - name: papers", "  - name: notes", 19, "taken by line 5"),
-    "a key twice": ("    paused: true", "    paused: true\n    paused: false", 23, "twice"),
+    "a name twice": ("  - name: papers", "  - name: notes", 19, "used in line 5"),
+    "a key twice": ("    paused: true", "    paused: true\n    paused: false", 23, "duplicate key"),
     "no YAML": ("    tags: [source", "    tags: [source]]", 7, "YAML"),
     "a misplaced limit": (
         "work_pool: {name: catchment}\n\n",
@@ -300,7 +305,9 @@ def test_a_mistake_is_told_without_what_is_in_the_file(path: Path) -> None:
 
 @pytest.mark.parametrize("tags", ["[watch:121s]", "[watch:5]", "[watch, watch:5s]", "[watch:-1s]"])
 def test_a_quiet_that_is_none_is_told_with_its_line(path: Path, tags: str) -> None:
-    with pytest.raises(ConfigError, match=r"line \d+: write watch, or watch:5s for a quiet of 0 to 120 seconds"):
+    with pytest.raises(
+        ConfigError, match=r"line \d+: invalid tag; write watch, or watch:5s for a quiet period of 0 to 120 seconds"
+    ):
         _load(path, _GOOD.replace("tags: [source, obsidian, watch]", f"tags: {tags}"))
 
 

@@ -32,19 +32,19 @@ def sweep(home: Home, monkeypatch: pytest.MonkeyPatch) -> Sweep:
 
 def test_what_was_stopped_at_two_looks_is_killed(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
     stop(child)
-    sweep.now_and_then()
+    sweep.run_if_due()
     assert child.poll() is None
-    sweep.now_and_then()
+    sweep.run_if_due()
     assert child.wait(PATIENCE) == -signal.SIGKILL
 
 
 def test_what_goes_on_in_between_is_left_alone(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
     stop(child)
-    sweep.now_and_then()
+    sweep.run_if_due()
     child.send_signal(signal.SIGCONT)
-    sweep.now_and_then()
+    sweep.run_if_due()
     stop(child)
-    sweep.now_and_then()
+    sweep.run_if_due()
     assert child.poll() is None
 
 

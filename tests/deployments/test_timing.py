@@ -49,10 +49,10 @@ def test_cron_lines_are_read(line: str) -> None:
         ("1- * * * *", "minute"),
         ("* * * *", "five fields"),
         ("@daily", "five fields"),
-        ("0 0 30 2 *", "never come"),
-        ("0 0 30 2 MON", "never come"),
-        ("0 0 31 4 0-6", "never come"),
-        ("0 0 31 2,apr,JUN-6,9/5 *", "never come"),
+        ("0 0 30 2 *", "never occurs"),
+        ("0 0 30 2 MON", "never occurs"),
+        ("0 0 31 4 0-6", "never occurs"),
+        ("0 0 31 2,apr,JUN-6,9/5 *", "never occurs"),
     ],
 )
 def test_a_wrong_cron_line_is_refused_by_the_name_of_its_field(line: str, field: str) -> None:

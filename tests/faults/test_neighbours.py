@@ -78,7 +78,7 @@ def test_of_several_ups_at_once_one_starts_and_the_others_say_so(
     assert 0 in {code for code, _ in told}
     for code, line in told:
         assert code in (0, 10), line
-        assert ("Catchment is running" in line) if code == 0 else ("Catchment is being started already" in line), line
+        assert ("Catchment is running" in line) if code == 0 else ("Catchment is already starting" in line), line
 
     def supervisors() -> list[str]:
         return [line for line in commands(person.processes()) if "deployments.supervisor.detached" in line]

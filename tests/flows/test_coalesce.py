@@ -17,7 +17,7 @@ from catchment.sync.session import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from console.sources.consent import agreement
 from console.sources.source_lifecycle import Timing, commit, prepare
-from deployments.runs.runs import HANDED_ON, start_sync, view, wait
+from deployments.runs.runs import COALESCED, start_sync, view, wait
 from deployments.server.client import api
 from deployments.supervisor.supervisor import Running
 from tasks import coalesce
@@ -57,7 +57,7 @@ def runs_of(server: Running, name: str) -> list[dict[str, Any]]:
 
 
 def test_both_sides_name_the_state_alike() -> None:
-    assert coalesce.HANDED_ON == HANDED_ON
+    assert coalesce.COALESCED == COALESCED
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_both_sides_name_the_state_alike() -> None:
     ],
 )
 def test_a_run_stands_for_others_that_want_no_more(mine: dict[str, Any], other: dict[str, Any], does: bool) -> None:
-    assert coalesce.stands_for(mine, other) is does
+    assert coalesce.covers(mine, other) is does
 
 
 def test_a_run_that_finds_another_at_work_is_no_error_and_one_more_follows(
@@ -90,7 +90,7 @@ def test_a_run_that_finds_another_at_work_is_no_error_and_one_more_follows(
         with api(server) as client:
             while not (seen := client.get(f"/flow_runs/{run}").raise_for_status().json())["end_time"]:
                 time.sleep(0.1)
-        assert seen["state"]["name"] == HANDED_ON
+        assert seen["state"]["name"] == COALESCED
         sync.finish("completed")
     assert wait(server, run, timeout=PATIENCE).state_name == "Completed"
     with closing(Ledger.open(server_home.database_url)) as ledger:
@@ -105,4 +105,4 @@ def test_however_often_a_source_is_asked_for_few_syncs_follow_and_each_run_ends_
     assert {wait(server, run, timeout=PATIENCE).state_name for run in runs} == {"Completed"}
     assert {view(server, run).state_type for run in runs} == {"COMPLETED"}
     assert syncs(server_home, "asked") < len(runs)
-    assert HANDED_ON in {run["state"]["name"] for run in runs_of(server, "asked")}
+    assert COALESCED in {run["state"]["name"] for run in runs_of(server, "asked")}

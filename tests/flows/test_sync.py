@@ -354,7 +354,7 @@ def test_what_was_to_be_told_to_those_that_wait_is_dropped_with_a_sync_that_fail
         raise httpx.ConnectError("All connection attempts failed")
 
     folder.rmdir()
-    monkeypatch.setattr("flows.sync.answer_the_waiting", refused)
+    monkeypatch.setattr("flows.sync.complete_waiting_runs", refused)
     assert sync("failing", folder).name == "Failed"
     gc.collect()
     assert "never retrieved" not in caplog.text

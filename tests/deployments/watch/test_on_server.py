@@ -135,14 +135,14 @@ def test_an_automation_of_a_persons_own_is_left_alone(server: Running, client: C
 def test_a_paused_source_and_its_runs_are_seen_as_they_are(watched_home: Home, client: Client) -> None:
     deployment = deployed(client, "seen")
     there = Server(watched_home)
-    assert there.look("local_files", "absent").deployment is None
-    standing = there.look("local_files", "seen")
+    assert there.status("local_files", "absent").deployment is None
+    standing = there.status("local_files", "seen")
     assert (standing.newest, standing.waiting, standing.running, standing.paused) == (None, False, False, False)
     run = client.post(f"/deployments/{deployment}/create_flow_run", json={}).raise_for_status().json()
-    standing = there.look("local_files", "seen")
+    standing = there.status("local_files", "seen")
     assert (standing.newest, standing.waiting, standing.running) == (run["id"], True, False)
     set_state(client, run, "RUNNING")
     client.post(f"/deployments/{deployment}/pause_deployment").raise_for_status()
-    standing = there.look("local_files", "seen")
+    standing = there.status("local_files", "seen")
     assert (standing.waiting, standing.running, standing.paused) == (False, True, True)
     there.close()

@@ -156,7 +156,7 @@ def test_two_that_see_the_same_crash_request_one_run(dead: DeadPool, monkeypatch
     async def nothing_is_coming(*_: object) -> bool:
         return False
 
-    monkeypatch.setattr(recovery, "_is_coming", nothing_is_coming)
+    monkeypatch.setattr(recovery, "_has_next_run", nothing_is_coming)
     dead.run({"type": "CRASHED"})
 
     assert [found is not None and found.is_resumed for found in (dead.resume(), dead.resume())] == [True, True]
