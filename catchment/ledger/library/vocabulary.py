@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 
-from catchment.ledger.db.database import Reading, Store, json_list
+from catchment.ledger.db.database import Reading, Store, among, json_list
+from catchment.ledger.db.schema import contents, documents
 from catchment.ledger.library import word_parts
 
 _INDEXES = ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS)
@@ -37,12 +38,12 @@ class Vocabulary:
 
     def languages(self) -> set[str]:
         """Return the languages of a sample of documents, as ISO 639-1 codes."""
-        evenly = (
-            "SELECT DISTINCT language FROM contents WHERE language IS NOT NULL AND id IN (SELECT content_id FROM documents"
-            f" WHERE id % (SELECT coalesce(max(id), 0) / {_SAMPLE} + 1 FROM documents) = 0)"
-        )
         with self._store.read() as reading:
-            return set(reading.execute(text(evenly)).scalars())
+            highest = reading.execute(select(func.max(documents.c.id))).scalar() or 0
+            sample = range(highest, 0, -(highest // _SAMPLE + 1))
+            sampled = select(documents.c.content_id).where(among(reading, documents.c.id, sample))
+            known = contents.c.id.in_(sampled), contents.c.language.is_not(None)
+            return set(reading.execute(select(contents.c.language).where(*known).distinct()).scalars())
 
     def _words(self, which: str, parameters: dict[str, str]) -> dict[str, int]:
         found: Counter[str] = Counter()
