@@ -1,1 +1,1 @@
-"""The operator: the command line. Everything here calls the engine and the deployments; nothing imports it."""
+"""The command line. It calls the engine and the deployments; no other package imports it."""

@@ -1,7 +1,7 @@
 """Output of the command line: tables, fields, JSON, times and counts.
 
 All text passes through `clean`: titles, names and snippets come from untrusted files and could contain terminal control
-sequences. Nothing heavy is imported, because the quickest commands need these functions.
+sequences. No heavy module is imported, because the quickest commands need these functions.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def bar(share: float, width: int = 20) -> str:
 
 
 def interactive() -> bool:
-    """Return whether a question can be asked: standard input and standard error are terminals."""
+    """Return whether a question is possible: standard input and standard error are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -114,7 +114,7 @@ def running() -> Running | None:
 
 
 def transition() -> str | None:
-    """Return what `catchment up` does while it does not serve: "starting" or "stopping"; else None."""
+    """Return "starting" or "stopping" while Catchment changes its state, otherwise None."""
     from deployments.server.running import transition
 
     return transition(home())

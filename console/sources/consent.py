@@ -1,4 +1,4 @@
-"""`catchment consent`: list, give and revoke the consent to read a source. Revoking deletes what was read."""
+"""`catchment consent`: list, give and revoke the consent to read a source. Revoking deletes the data."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
 def commit(entry: SourceEntry, agreed: Agreement) -> str:
     """Write a source and its consent, and deploy it if the server runs. Return the result of its probe.
 
-    A failure changes nothing. If the command is killed before it recorded the consent, repeating it completes the work.
+    A failure leaves no trace. If the command is killed before it recorded the consent, repeating it completes the work.
     """
     result = probe(entry)
     home, server = session.home(), session.running()

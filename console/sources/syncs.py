@@ -229,7 +229,7 @@ class _Progress:
         state = in_words(view.state_name)
         is_stalled = state == self._state and time.monotonic() - self._since > _STALLED_SECONDS
         if (is_stalled or state == "late") and session.disk_is_full():
-            # No state can be recorded, so nothing else reports the cause.
+            # No state can be recorded, so the cause is reported here.
             raise TryAgain(session.DISK_IS_FULL)
         if state == self._state:
             return

@@ -1,4 +1,4 @@
-"""Throttling in `status`: sources and hosts that are held back, and what is left of their quotas."""
+"""Throttling in `status`: sources and hosts that are held back, and their remaining quotas."""
 
 from __future__ import annotations
 
