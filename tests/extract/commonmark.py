@@ -1,4 +1,4 @@
-"""An oracle for the prose of a note: markdown-it-py with rules for Obsidian's comments and formulas within a line.
+"""A reference parser for the prose of a note: markdown-it-py with rules for Obsidian's inline comments and formulas.
 
 It has no rules for footnotes, nor for comments and formulas that span blocks.
 """
@@ -28,7 +28,7 @@ def _hide(state: StateInline, silent: bool) -> bool:
 
 
 def _html_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """As CommonMark, but a comment or raw HTML without an end is text: it would hide the rest of the note."""
+    """Parse HTML blocks as CommonMark does, except that an unclosed comment or raw HTML is text."""
     place = state.bMarks[start] + state.tShift[start]
     opening = _RAW_HTML.match(state.src, place)
     if opening and not re.search("-->" if opening[1] else f"</(?:{_RAW})>", state.src[opening.end() :]):
@@ -48,7 +48,7 @@ _PARSER = _parser()
 
 
 def prose(text: str) -> str:
-    """The words of a note that are neither code, comment nor formula."""
+    """Return the text of a note without code, comments and formulas."""
     return "\n".join(_words(_PARSER.parse(text)))
 
 

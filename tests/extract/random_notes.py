@@ -1,4 +1,4 @@
-"""Random notes, dense with marks of code, comments and formulas; each link, tag and block id in them is unique."""
+"""Generate random notes with many marks of code, comments and formulas. Links, tags and block ids are unique."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INLINE += [
     "**bold**",
 ]
 _FIRST = [word for word in _INLINE if word not in ("$$", "%%")]
-"""The oracle lacks the rule that pairs at the start of a line span blocks."""
+"""The reference parser lacks the rule that `$$` and `%%` at the start of a line span blocks."""
 _LINES = [
     "",
     "",
@@ -68,7 +68,7 @@ _LINES += [
 
 
 def random_note(seed: int) -> str:
-    """A note of some 4 to 16 lines with links `[[n1]]`, tags `#t2` and block ids `^b3` among them."""
+    """Return a note of about 4 to 16 lines with links `[[n1]]`, tags `#t2` and block ids `^b3`."""
     choose = random.Random(seed)
     count = 0
     lines = []

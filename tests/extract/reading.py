@@ -1,4 +1,4 @@
-"""Short ways to extract from text and to look at what was found."""
+"""Short helpers to extract from text and to select results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which links a note has where its block structure decides: links in code, comments and formulas are none."""
+"""Block structure: links in code, comments and formulas are not links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _targets(text: str) -> list[str]:
     "item",
     ["- run (`make`), then:", "- run `make`.", "1. cost $x$, then:", "* `a` and `b`:", "- **see**:", "[^1]: a `note`:"],
 )
-def test_paragraph_of_a_list_item_is_no_code(item: str) -> None:
+def test_paragraph_of_a_list_item_is_not_code(item: str) -> None:
     text = f"{item}\n\n    see [[Weir]] and #larch ^b1\n"
     assert _targets(text) == ["Weir"]
     assert values(text, EntityKind.TAG) == ["larch"]
@@ -47,7 +47,7 @@ def test_paragraph_of_a_list_item_is_no_code(item: str) -> None:
         "- a\n\n      $x$ [[n]]",
     ],
 )
-def test_link_in_code_or_comment_is_none(text: str) -> None:
+def test_text_in_code_or_comment_is_not_a_link(text: str) -> None:
     assert _targets(text) == []
 
 
@@ -97,7 +97,7 @@ def test_tags_in_the_text_of_a_page_are_words(words: str) -> None:
     assert [link.target for link in of(text, "text/html").links] == ["https://example.org/n"]
 
 
-def test_data_of_a_picture_is_no_link() -> None:
+def test_data_url_of_an_image_is_not_a_link() -> None:
     assert _targets("![a](<data:image/svg+xml;utf8,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22/%3E>) [[n]]") == ["n"]
     assert _targets("![a](data:image/png;base64,iVBORw0KGgo=) [[n]]") == ["n"]
 

@@ -1,4 +1,4 @@
-"""Passages: their limits, their offsets, and that nothing is left out."""
+"""Passages: sizes, offsets, and complete coverage of the text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_empty_text_has_no_passages() -> None:
     assert of(" \n\n\t").chunks == ()
 
 
-def test_a_short_text_is_one_passage_under_the_heading_it_opens_with() -> None:
+def test_short_text_is_one_passage_with_its_first_heading() -> None:
     assert of("# Plan\n\nwords").chunks == (Chunk(0, 13, "Plan"),)
     assert of("words\n# Plan").chunks == (Chunk(0, 12, ""),)
 
@@ -52,7 +52,7 @@ def test_a_long_text_is_cut_at_its_headings() -> None:
     assert [text[chunk.start :].split("\n")[0] for chunk in chunks] == ["# Plan", "## Costs", "# Notes"]
 
 
-def test_a_line_that_is_no_heading_to_anyone_is_not_told_with_each_passage() -> None:
+def test_heading_path_of_passages_is_bounded() -> None:
     found = of("# " + "line " * 20_000 + "\n" + "Text. " * 20_000).chunks
     assert len(found) > 20
     assert sum(len(chunk.heading) for chunk in found) <= 1_000 * len(found)
@@ -75,7 +75,7 @@ def test_passages_of_a_long_section_overlap_and_start_at_sentences() -> None:
 
 @settings(max_examples=60)
 @given(_ANY_TEXT)
-def test_passages_hold_all_of_any_text_within_their_limits(text: str) -> None:
+def test_passages_cover_any_text_within_their_limits(text: str) -> None:
     covered = 0
     for chunk in of(text).chunks:
         assert 0 <= chunk.start < chunk.end <= len(text)

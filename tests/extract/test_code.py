@@ -1,4 +1,4 @@
-"""What source code defines, and its passages along that. Each language has a golden pair in tests/normalize."""
+"""Definitions in source code and passages at definitions. Each language has a golden pair in tests/normalize."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_long_file_is_cut_along_its_classes_and_functions() -> None:
     assert "".join(text[chunk.start : chunk.end] for chunk in found) == text
 
 
-def test_comments_and_decorators_go_with_what_they_stand_above() -> None:
+def test_comments_and_decorators_belong_to_the_definition_below() -> None:
     text = f"{_class('Gate')}# Tells how high\n# the water is.\n@cached\ndef level():\n{_FILLER}"
     found = passages(text, definitions(text, "text/x-python"))
     assert text[found[-1].start :].startswith("# Tells how high\n")
@@ -41,36 +41,36 @@ def test_offsets_count_characters_and_not_bytes() -> None:
     assert spans(text, tuple(e for e in found.entities if e.kind is EntityKind.SYMBOL)) == ["Größe", "höhe"]
 
 
-def test_code_that_is_not_valid_tells_what_can_be_told() -> None:
+def test_definitions_of_invalid_code_are_found() -> None:
     found = definitions("class A:\n    def f(self:\n        pass\n\ndef g():\n    pass\n", "text/x-python")
     assert "g" in {one.name for one in found}
 
 
 @pytest.mark.parametrize("media_type", ["text/markdown", "text/plain", "text/x-fortran", "application/json"])
-def test_what_is_no_known_language_defines_nothing(media_type: str) -> None:
+def test_unknown_language_has_no_definitions(media_type: str) -> None:
     assert definitions("class A:\n    pass\n", media_type) == []
 
 
 @pytest.mark.parametrize("text", ["(" * 100_000, "{" * 100_000, "[({" * 30_000])
-def test_brackets_without_end_are_not_looked_through(text: str) -> None:
+def test_unbounded_brackets_are_not_parsed(text: str) -> None:
     assert definitions(text, "text/x-c++") == []
 
 
-def test_a_line_without_end_is_cut_all_the_same() -> None:
+def test_very_long_line_is_split() -> None:
     text = "function a(){return 1}" * 2_000
     found = passages(text, definitions(text, "text/javascript"))
     assert all(chunk.end - chunk.start <= LARGEST for chunk in found)
     assert found[-1].end == len(text)
 
 
-def test_a_variable_that_holds_a_function_is_one_and_others_are_not() -> None:
+def test_variable_is_a_function_only_if_it_holds_one() -> None:
     text = "const a = () => 1;\nconst b = 2;\nlet c = function () {};\n"
     found = [(one.name, one.kind) for one in definitions(text, "text/javascript")]
     assert found == [("a", "function"), ("c", "function")]
     assert details(text, EntityKind.SYMBOL) == []
 
 
-def test_no_letter_of_unicode_in_a_script_ends_its_reader() -> None:
+def test_any_unicode_letter_in_a_script_is_read() -> None:
     marks = "".join(
         f"Z{{{chr(code)} a{chr(code)}=1 ${chr(code)} <<{chr(code)}\n" for code in range(0x10000, 0x110000, 0x1000)
     )
@@ -80,7 +80,7 @@ def test_no_letter_of_unicode_in_a_script_ends_its_reader() -> None:
     read = (
         "import sys; from catchment.content.extract.code import definitions; definitions(sys.stdin.read(), 'text/x-sh')"
     )
-    # Whether memory beyond a table is there differs from one process to the next.
+    # Whether memory beyond the table is mapped differs between processes.
     ended = [
         subprocess.run([sys.executable, "-X", "utf8", "-c", read], input=script.encode(), check=False).returncode
         for _ in range(4)

@@ -1,4 +1,4 @@
-"""The links, tags and block ids of random notes, compared with those of an independent parser of CommonMark."""
+"""Compare links, tags and block ids of random notes with an independent CommonMark parser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WRITTEN = re.compile(r"\[\[(n\d+)\]\]|(?:(?<!\S)|(?<=^>))#(t\d+)(?!\S)|(?<!\S)\
 
 
 def differences(notes: range) -> list[int]:
-    """The seeds of the notes in which other links, tags or block ids are found than are in the oracle's prose."""
+    """Return the seeds of notes whose links, tags or block ids differ from those of the reference parser."""
     return [seed for seed in notes if found_in(note := random_note(seed)) != written_in(prose(note))]
 
 
@@ -27,7 +27,7 @@ def written_in(words: str) -> set[str]:
     return {found[1] or found[2] or found[3] for found in _WRITTEN.finditer(words)}
 
 
-def test_random_notes_have_the_links_of_their_prose(times: int) -> None:
-    """The few differences are the oracle's: it takes a list item for a table's head, and ends a quotation too early."""
+def test_random_notes_agree_with_the_reference_parser(times: int) -> None:
+    """The allowed differences are defects of the reference: list items as table heads, quotations that end too early."""
     notes = 400 * times
     assert len(differences(range(notes))) <= notes // 500

@@ -1,4 +1,4 @@
-"""Text made to take long. Every scan is linear; one that were not would run into the time limit of these tests."""
+"""Crafted text: every scan is linear in its length. A quadratic scan exceeds the time limit of these tests."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _PIECES = """
 
 
 def _spelled(piece: str) -> str:
-    """In the table above `_` stands for a space and `|` for a line end."""
+    """Decode an entry of the table above: `_` is a space and `|` a line end."""
     return piece.replace("_", " ").replace("|", "\n")
 
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", [_spelled(piece) for piece in _PIECES.split()])
-def test_a_note_of_one_repeated_piece_is_read_in_linear_time(piece: str) -> None:
+def test_note_of_one_repeated_piece_takes_linear_time(piece: str) -> None:
     text = piece * (_SIZE // len(piece))
     document = normalize(RawContent(text.encode(), "note.md"))
     extraction = extract(document)
@@ -83,6 +83,6 @@ def test_source_code_of_one_repeated_piece_is_read_in_linear_time(piece: str, me
 @pytest.mark.parametrize(
     "piece", ["<div>", "<p>a", "<table><tr><td>", "<a href=x>", "<ul><li>", "<!--", "<", "<pre>", "<blockquote>"]
 )
-def test_a_page_that_nests_without_end_is_read(piece: str) -> None:
+def test_endlessly_nested_page_is_read(piece: str) -> None:
     page = "<html>" + piece * 5_000 + "words"
     assert normalize(RawContent(page.encode(), "page.html")).media_type == "text/html"

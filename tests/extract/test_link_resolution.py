@@ -1,4 +1,4 @@
-"""Where links lead, against a table of what Obsidian's documentation and observations of it say."""
+"""Link resolution, compared with a table from Obsidian's documentation and from observation."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _ROWS = [
 _HEADINGS = [(1, "Plan"), (2, "Costs: 2024"), (3, "Pump"), (2, "People"), (1, "Notes"), (3, "Pump")]
 
 
-def test_the_table_has_at_least_sixty_cases() -> None:
+def test_link_table_has_at_least_sixty_cases() -> None:
     assert len(_ROWS) >= 60
     assert all(len(row) == 5 for row in _ROWS)
 
 
 @pytest.mark.parametrize(("files", "source", "target", "expected", "rule"), _ROWS)
-def test_a_link_leads_where_obsidian_leads(files: str, source: str, target: str, expected: str, rule: str) -> None:
+def test_link_resolves_as_in_obsidian(files: str, source: str, target: str, expected: str, rule: str) -> None:
     index = VaultIndex(files.split("|") if files else [])
     assert index.resolve(target, source) == (None if expected == "-" else expected), rule
 
 
-def test_the_order_in_which_files_are_listed_changes_nothing() -> None:
+def test_resolution_does_not_depend_on_file_order() -> None:
     paths = ["b/Note.md", "a/Note.md", "c/d/Note.md", "note.md"]
     found = {
         (target, source): VaultIndex(paths).resolve(target, source)
@@ -38,7 +38,7 @@ def test_the_order_in_which_files_are_listed_changes_nothing() -> None:
         assert VaultIndex(reversed(paths)).resolve(target, source) == expected
 
 
-def test_composed_letters_and_plain_spaces_are_the_same_as_their_other_forms() -> None:
+def test_unicode_forms_of_letters_and_spaces_are_equal() -> None:
     index = VaultIndex(["Cafe\u0301.md", "Two words.md"])
     assert index.resolve("Caf\u00e9", "x.md") == "Cafe\u0301.md"
     assert index.resolve("Two\u00a0words", "x.md") == "Two words.md"
@@ -65,5 +65,5 @@ def test_composed_letters_and_plain_spaces_are_the_same_as_their_other_forms() -
         ("^other", False),
     ],
 )
-def test_an_anchor_is_a_heading_below_its_headings_or_a_block(anchor: str, exists: bool) -> None:
+def test_anchor_is_a_heading_path_or_a_block(anchor: str, exists: bool) -> None:
     assert anchor_exists(anchor, _HEADINGS, ["quote-1"]) is exists

@@ -1,4 +1,4 @@
-"""What Obsidian's syntax says, and what only looks like it."""
+"""Obsidian's syntax, and text that only resembles it."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ _SYNTAX = [
         ("a ` b\n\nc [[Note]] ` d", ("wikilink", "Note", "", "")),
     ],
 )
-def test_a_link_is_found_where_obsidian_sees_one(text: str, expected: tuple[str, str, str, str] | None) -> None:
+def test_links_are_found_as_in_obsidian(text: str, expected: tuple[str, str, str, str] | None) -> None:
     assert links(text) == ([expected] if expected else [])
 
 
-def test_a_picture_that_is_a_link_is_an_embed_as_well() -> None:
+def test_linked_image_is_also_an_embed() -> None:
     text = "[![map](img/weir%20map.png)](Weir.md) and [![ci](https://example.org/ci.svg)](Build.md)"
     found = of(text).links
     assert [(link.kind, link.target) for link in found] == [
@@ -111,16 +111,16 @@ def test_a_picture_that_is_a_link_is_an_embed_as_well() -> None:
         ("#", []),
     ],
 )
-def test_a_tag_is_found_where_obsidian_sees_one(text: str, tags: list[str]) -> None:
+def test_tags_are_found_as_in_obsidian(text: str, tags: list[str]) -> None:
     assert values(text, EntityKind.TAG) == tags
 
 
-def test_callouts_tell_their_kind_and_title_even_when_nested() -> None:
+def test_nested_callouts_have_kind_and_title() -> None:
     text = "> [!NOTE]- A *title*\n> words\n>> [!tip]\n> [!warning|wide] Mind\n[!no]"
     assert details(text, EntityKind.CALLOUT) == [("note", "A *title*"), ("tip", ""), ("warning", "Mind")]
 
 
-def test_tasks_tell_their_status_whatever_its_character() -> None:
+def test_tasks_have_any_status_character() -> None:
     text = "- [ ] open\n- [x] done\n  * [/] half\n1. [-] dropped\n> + [?] asked\n- [xy] none\n- [ ]\n[x] none"
     expected = [("open", " "), ("done", "x"), ("half", "/"), ("dropped", "-"), ("asked", "?")]
     assert details(text, EntityKind.TASK) == expected
@@ -164,7 +164,7 @@ def test_dates_and_addresses_are_found_in_any_text() -> None:
     assert values(text, EntityKind.EMAIL) == ["ada@e.org"]
 
 
-def test_every_place_is_where_the_thing_is_written() -> None:
+def test_offsets_point_to_the_matched_text() -> None:
     text = "🌱 Ä [[Note|l]] #tag ![[x.png]]\n- [x] do it\nKey:: val ^b1\n# Head #\n> [!tip] T\n[^1]: f https://e.org a@b.co"
     found = of(text)
     assert spans(text, found.links) == ["[[Note|l]]", "![[x.png]]", "https://e.org"]
@@ -180,7 +180,7 @@ def test_every_place_is_where_the_thing_is_written() -> None:
     }
 
 
-def test_obsidian_syntax_counts_only_in_notes() -> None:
+def test_obsidian_syntax_is_read_only_in_notes() -> None:
     text = "# Head\n#include [[x]] [l](https://e.org)\n- [x] y"
     page = of(text, "text/html")
     assert [link.target for link in page.links] == ["https://e.org"]
@@ -188,14 +188,14 @@ def test_obsidian_syntax_counts_only_in_notes() -> None:
     assert of(text, "text/plain").entities == ()
 
 
-def test_source_code_names_what_it_defines() -> None:
+def test_definitions_of_source_code_are_symbols() -> None:
     python = "class A:\n    async def run(self): ...\ndef main(): ...\n"
     script = "export default function f() {}\nconst g = async (a) => a\nclass B {}\nlet n = 1\n"
     assert [entity.value for entity in of(python, "text/x-python").entities] == ["A", "run", "main"]
     assert [entity.value for entity in of(script, "text/javascript").entities] == ["f", "g", "B"]
 
 
-def test_properties_tell_tags_aliases_people_dates_and_links() -> None:
+def test_properties_have_tags_aliases_people_dates_and_links() -> None:
     note = of_note(
         "---\ntags: [Water, '#deep/er', 1984]\naliases: First, Second\nauthor: '[[People/Ada Berg|Ada]]'\n"
         "people:\n- '\"Nils O.\" <nils@example.net>'\n- x@example.org\ndue: 2024-05-01\nup: '[[Map#Top]]'\n"
@@ -222,7 +222,7 @@ def test_properties_tell_tags_aliases_people_dates_and_links() -> None:
 
 @settings(max_examples=300)
 @given(st.lists(st.one_of(st.sampled_from(_SYNTAX), st.text(max_size=8)), max_size=25).map("".join))
-def test_anything_found_in_any_note_lies_within_it(text: str) -> None:
+def test_offsets_of_any_note_are_within_it(text: str) -> None:
     found = of(text)
     assert len(mask(text)) == len(text)
     for each in (*found.links, *found.entities):
@@ -242,13 +242,13 @@ def test_blanking_keeps_length_and_line_ends() -> None:
 
 
 @pytest.mark.parametrize("open_code", ["```py\\nx = 1", "~~~\\nx = 1\\n```", "````\\n```\\nx\\n```"])
-def test_code_that_one_card_leaves_open_hides_no_link_of_the_next(open_code: str) -> None:
+def test_open_code_of_a_card_hides_no_link_of_the_next(open_code: str) -> None:
     cards = f'[{{"type": "text", "text": "{open_code}"}}, {{"type": "text", "text": "[[Weir]]"}}]'
     board = normalize(RawContent(f'{{"nodes": {cards}}}'.encode(), "a.canvas"))
     assert [link.target for link in extract(board).links] == ["Weir"]
 
 
 @pytest.mark.parametrize("code", ["```\\nx\\n```", "~~~ py\\nx\\n~~~~", "``` x ``` y"])
-def test_a_card_that_closes_its_code_stays_as_it_was_written(code: str) -> None:
+def test_card_with_closed_code_is_unchanged(code: str) -> None:
     board = normalize(RawContent(f'{{"nodes": [{{"type": "text", "text": "{code}"}}]}}'.encode(), "a.canvas"))
     assert board.text == code.replace("\\n", "\n")

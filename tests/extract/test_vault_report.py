@@ -1,4 +1,4 @@
-"""The report on a vault: what is broken, where, and that a sound vault is called sound."""
+"""The report on a vault: flaws with their positions, and no findings for an intact vault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _report(files: dict[str, str]) -> QualityReport:
     return quality_report(files, notes)
 
 
-def test_a_sound_vault_has_no_findings_and_exits_with_zero() -> None:
+def test_intact_vault_has_no_findings_and_exit_code_zero() -> None:
     report = _report(
         {
             "A.md": "# One\n[[B#Two]] ![[pic.png]]",
@@ -37,7 +37,7 @@ def test_links_in_a_circle_are_fine() -> None:
     assert _report({"A.md": "[[B]]", "B.md": "[[C]]", "C.md": "[[A]]"}).exit_code == 0
 
 
-def test_what_is_broken_is_found_with_its_place() -> None:
+def test_flaws_are_found_with_their_position() -> None:
     report = _report(
         {
             "A.md": "---\nup: '[[Gone]]'\n---\n[[B]]\n[[Nowhere|x]]\n[[B#Missing]] [[B#^no]]",
@@ -54,7 +54,7 @@ def test_what_is_broken_is_found_with_its_place() -> None:
     assert report.exit_code == 1
 
 
-def test_lonely_empty_and_ambiguous_notes_are_told_but_break_nothing() -> None:
+def test_unlinked_empty_and_ambiguous_notes_are_not_errors() -> None:
     report = _report({"A.md": "alone", "x/B.md": "", "y/b.md": "[[x/B]]"})
     assert [(finding.flaw, finding.path) for finding in report.findings] == [
         (VaultFlaw.EMPTY, "x/B.md"),
@@ -65,9 +65,9 @@ def test_lonely_empty_and_ambiguous_notes_are_told_but_break_nothing() -> None:
     assert report.exit_code == 0
 
 
-def test_the_report_is_the_same_as_json_and_as_markdown() -> None:
+def test_json_and_markdown_reports_agree() -> None:
     report = _report({"A.md": "[[Gone]]", "B.md": "[[A]]"})
-    said = json.loads(report.to_json())
-    assert said["findings"] == [{"detail": "Gone", "flaw": "broken_link", "line": 1, "path": "A.md"}]
-    assert said["links"] == 2
+    parsed = json.loads(report.to_json())
+    assert parsed["findings"] == [{"detail": "Gone", "flaw": "broken_link", "line": 1, "path": "A.md"}]
+    assert parsed["links"] == 2
     assert "## Broken links: 1\n\n- `A.md:1`: Gone\n" in report.to_markdown()

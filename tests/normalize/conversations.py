@@ -1,4 +1,4 @@
-"""Mailboxes with a known truth: conversations whose headers have the damage that programs on the way do."""
+"""Generate mailboxes with known conversations whose headers are damaged as by real mail programs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _PREFIXES = ["Re: ", "RE: ", "AW: ", "Sv: ", "Re[2]: ", "Antw: ", "回复：", "
 
 @dataclass
 class Corpus:
-    """Messages as a mailbox holds them, and which conversation each belongs to."""
+    """The messages of a mailbox and the conversation of each."""
 
     envelopes: list[Envelope] = field(default_factory=list)
     truth: dict[str, int] = field(default_factory=dict)
 
 
 def corpus(seed: int, conversations: int) -> Corpus:
-    """Conversations of up to 15 messages, with each kind of damage in a share of them."""
+    """Return conversations of up to 15 messages; every kind of damage affects a share of them."""
     chance = random.Random(seed)
     made = Corpus()
     for number in range(conversations):
@@ -70,25 +70,25 @@ def _converse(corpus: Corpus, chance: random.Random, number: int) -> None:
         )
         sent.append(_damaged(message, chance))
     for message in sent:
-        if len(sent) == 1 or chance.random() > 0.04:  # some messages never reached this mailbox
+        if len(sent) == 1 or chance.random() > 0.04:  # some messages are missing in the mailbox
             corpus.envelopes.append(message)
             corpus.truth[message.key] = number
-            if chance.random() < 0.05:  # a second copy by way of the list
+            if chance.random() < 0.05:  # a second copy through the mailing list
                 copy = message._replace(key=f"{message.key}c", subject=f"[parish] {message.subject}")
                 corpus.envelopes.append(copy)
                 corpus.truth[copy.key] = number
 
 
 def _damaged(message: Envelope, chance: random.Random) -> Envelope:
-    """What programs on the way do to headers."""
+    """Damage the headers as mail programs do."""
     kind = chance.random()
-    if kind < 0.06:  # a program that names no message
+    if kind < 0.06:  # no references at all
         message = message._replace(references=())
-    elif kind < 0.16:  # one that names only the last
+    elif kind < 0.16:  # only the direct parent
         message = message._replace(references=message.references[-1:])
-    elif kind < 0.20:  # references cut off in the middle
+    elif kind < 0.20:  # truncated references
         message = message._replace(references=message.references[-3:-1])
-    elif kind < 0.23:  # the address of the sender where an identifier belongs
+    elif kind < 0.23:  # the address of the sender instead of an identifier
         message = message._replace(references=(*message.references[-1:], _ME))
     if chance.random() < 0.05 and message.references:
         message = message._replace(subject=f"something else (was: {message.subject})")
@@ -104,7 +104,7 @@ def _damaged(message: Envelope, chance: random.Random) -> Envelope:
 
 
 def right(found: Mapping[str, object], truth: Mapping[str, int]) -> float:
-    """The share of messages that are with the messages they belong with: B-cubed F1."""
+    """Return the B-cubed F1 score of the conversations."""
     pairs = [(found[key], number) for key, number in truth.items()]
     both, of_found, of_truth = Counter(pairs), Counter(found.values()), Counter(truth.values())
     precision = sum(both[pair] / of_found[pair[0]] for pair in pairs) / len(pairs)

@@ -1,4 +1,4 @@
-"""Small real files of each format, built from the standard library alone."""
+"""Build small valid files of each format with the standard library only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CORE = (
 
 
 def zipped(members: dict[str, str | bytes], stored: tuple[str, ...] = ()) -> bytes:
-    """A zip file with fixed times."""
+    """Return a zip file with fixed timestamps."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
@@ -88,7 +88,7 @@ def xlsx() -> bytes:
 
 
 def opc(main: str, content_type: str, members: dict[str, str | bytes]) -> bytes:
-    """An OPC package whose main part has this name and content type; `members` are its parts and relationships."""
+    """Return an OPC package with this name and content type of the main part. `members` are parts and relationships."""
     return zipped(
         {
             "[Content_Types].xml": _DOCX_TYPES.format(
@@ -104,7 +104,7 @@ def opc(main: str, content_type: str, members: dict[str, str | bytes]) -> bytes:
 
 
 def relations(*targets: tuple[str, str]) -> str:
-    """A part with relationships from pairs of type and target; their IDs are r1, r2 and so on."""
+    """Return a relationships part from pairs of type and target, with the IDs r1, r2 and so on."""
     return _RELATIONS.format(
         entries="".join(
             f'<Relationship Id="r{number}" Type="{_OFFICE}/{kind}" Target="{target}"{_EXTERNAL if "://" in target else ""}/>'
@@ -118,7 +118,7 @@ def pptx(
     related: tuple[tuple[str, str], ...] = (),
     extra: dict[str, str | bytes] | None = None,
 ) -> bytes:
-    """One slide with one text; `related` are relationships of the slide, `extra` further parts."""
+    """Return a presentation with one slide. `related` are relationships of the slide, `extra` further parts."""
     names = (
         'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
         f'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" xmlns:r="{_OFFICE}"'
@@ -163,7 +163,7 @@ def odt() -> bytes:
 
 
 def ods(rows: int, columns: int) -> bytes:
-    """A spreadsheet of equal cells."""
+    """Return a spreadsheet of equal cells."""
     names = "".join(
         f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "text", "table")
     )
@@ -234,7 +234,7 @@ def pdf(
 
 
 def compound(streams: dict[str, bytes]) -> bytes:
-    """A compound file (OLE2) with these streams, each padded to 4 096 bytes or more; at most three of them."""
+    """Return a compound file (OLE2) with at most three streams, each padded to at least 4 096 bytes."""
     end, free, sector = 0xFFFFFFFE, 0xFFFFFFFF, 512
     contents = [content.ljust(max(4096, -(-len(content) // sector) * sector), b"\0") for content in streams.values()]
     fat: list[int] = [0xFFFFFFFD, end]
@@ -286,7 +286,7 @@ Content-Type: text/html
 
 
 def encrypted_pdf() -> bytes:
-    """A PDF whose trailer asks for a password that nobody has; its keys are zeros."""
+    """Return a PDF that is encrypted with an unknown password; its keys are zeros."""
     keys = b"<< /Filter /Standard /V 1 /R 2 /P -4 /O <%s> /U <%s> >>" % (b"00" * 32, b"00" * 32)
     plain = pdf()
     place = plain.index(b"trailer\n<<") + len(b"trailer\n<<")
@@ -294,7 +294,7 @@ def encrypted_pdf() -> bytes:
 
 
 def outlook_message(properties: dict[int, str]) -> bytes:
-    """A .msg file (MS-OXMSG in a compound file, MS-CFB) with text properties by their tags, such as 0x0037 for the subject."""
+    """Return a .msg file ([MS-OXMSG], [MS-CFB]) with text properties by tag, such as 0x0037 for the subject."""
     sector, small, none, end, chain = 512, 64, 0xFFFFFFFF, 0xFFFFFFFE, struct.Struct("<I")
     listed = b"".join(
         struct.pack("<IIII", tag << 16 | 0x1F, 6, 2 * len(text) + 2, 0) for tag, text in properties.items()
@@ -310,7 +310,7 @@ def outlook_message(properties: dict[int, str]) -> bytes:
         blocks += [*range(first + 1, first + count), end]
     directory = -(-len(entries) // 4)
     table = -(-len(blocks) * 4 // sector)
-    start = 1 + directory + table  # after the table of sectors, the directory and the table of small blocks
+    start = 1 + directory + table  # follows the sector table, the directory and the mini sector table
     length = -(-len(content) // sector)
     runs = ((1, directory), (1 + directory, table), (start, length))
     sectors = [0xFFFFFFFD, *(link for at, count in runs for link in (*range(at + 1, at + count), end))]

@@ -1,4 +1,4 @@
-"""Old office files: encrypted ones are named, and charts do not change the cells of their sheet."""
+"""Old office files: encryption is detected, and charts do not change the cells of their sheet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _END = _record(0x0A)
 
 
 def _workbook(in_sheet: bytes, globally: bytes = b"") -> bytes:
-    """An .xls with one sheet that has the number 7 in its first cell."""
+    """Return an .xls with one sheet and the number 7 in its first cell."""
     name = _record(0x85, struct.pack("<IBB", 0, 0, 0) + _text("Weir"))
     start = len(_begin(5) + globally + name + _END)
     name = _record(0x85, struct.pack("<IBB", start, 0, 0) + _text("Weir"))
@@ -51,7 +51,7 @@ def test_numbers_of_a_chart_do_not_overwrite_cells() -> None:
     assert _read(_workbook(chart + _cell(1, 8)), "a.xls").text == "## Weir\n\n| 7 |\n| --- |\n| 8 |"
 
 
-def test_boxes_chart_words_links_and_headers_of_an_old_workbook_are_read() -> None:
+def test_boxes_charts_links_and_headers_of_old_workbook_are_read() -> None:
     address = "https://weir.example/"
     link = bytes(32) + bytes.fromhex("e0c9ea79f9bace118c8200aa004ba90b") + struct.pack("<I", 2 * len(address) + 2)
     extra = (
@@ -81,7 +81,7 @@ def test_boxes_chart_words_links_and_headers_of_an_old_workbook_are_read() -> No
         (samples.compound({"EncryptionInfo": b"x", "EncryptedPackage": b"x"}), "a.pptx"),
     ],
 )
-def test_encrypted_office_file_says_that_it_is_encrypted(data: bytes, name: str) -> None:
+def test_encrypted_office_file_raises(data: bytes, name: str) -> None:
     with pytest.raises(ParseError, match="the file is encrypted"):
         _read(data, name)
 
@@ -98,7 +98,7 @@ def test_damaged_old_workbook_is_refused(cut: int) -> None:
 
 
 def _document(*parts: str) -> bytes:
-    """A .doc with a text for each of its eight parts: main text, footnotes, headers, macros, comments and so on."""
+    """Return a .doc with a text for each of its eight parts: main text, footnotes, headers, macros, comments and so on."""
     text = "".join(parts)
     ends = (0, len(parts[0]), len(text))
     wide = text[ends[1] :].encode("utf-16-le")

@@ -1,4 +1,4 @@
-"""Bytes to text: every encoding a note may have."""
+"""Decoding of text in every supported encoding."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_text_is_read_in_its_encoding(data: bytes, text: str, warned: bool) -> N
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_become_text_without_nul_and_carriage_return(data: bytes) -> None:
+def test_any_bytes_decode_without_nul_and_carriage_return(data: bytes) -> None:
     text = decode(data).text
     assert "\x00" not in text
     assert "\r" not in text
@@ -62,7 +62,7 @@ def test_any_bytes_become_text_without_nul_and_carriage_return(data: bytes) -> N
         ("ok", "nonsense"),
     ],
 )
-def test_a_declared_encoding_counts_where_utf_8_does_not_tell(text: str, encoding: str) -> None:
+def test_declared_encoding_is_used_if_utf_8_is_ambiguous(text: str, encoding: str) -> None:
     data = text.encode("ascii" if encoding == "nonsense" else encoding)
     assert decode(data, encoding) == (text, (), {})
 
@@ -79,11 +79,11 @@ def test_a_declared_encoding_counts_where_utf_8_does_not_tell(text: str, encodin
         ("words", None),
     ],
 )
-def test_a_text_may_name_its_encoding(head: str, name: str | None) -> None:
+def test_encoding_declared_in_text_is_read(head: str, name: str | None) -> None:
     assert declared_encoding(f"{head}\nwords".encode()) == name
 
 
-def test_encodings_that_are_no_way_to_write_text_are_not_used() -> None:
+def test_encodings_not_used_for_text_are_ignored() -> None:
     for encoding in ("unicode_escape", "utf-7", "punycode", "idna", "rot13", "zlib"):
         assert decode(b"\\ud800 +2AA- a-", encoding)[0] == "\\ud800 +2AA- a-"
 
@@ -139,17 +139,17 @@ def test_text_in_a_legacy_encoding_is_read(code: str, encoding: str, around: str
 
 
 @pytest.mark.parametrize("text", ["20 °C today", "10 – 20 €", "© 2019 Ada", "perché è così", "Müller & Söhne GmbH"])
-def test_a_few_letters_beyond_ascii_are_of_the_latin_script(text: str) -> None:
+def test_isolated_letters_beyond_ascii_are_latin(text: str) -> None:
     assert decode(text.encode("cp1252")).text == text
 
 
-def test_a_damaged_letter_does_not_change_the_encoding() -> None:
+def test_damaged_letter_does_not_change_the_encoding() -> None:
     found = decode((_WRITTEN["ja"] * 3).encode("shift_jis") + b"\x81")
     assert found.text == _WRITTEN["ja"] * 3 + "\ufffd"
     assert "not valid" in found.warnings[0]
 
 
-def test_a_doubtful_encoding_is_a_warning_that_names_the_setting() -> None:
+def test_doubtful_encoding_gives_a_warning_with_the_setting() -> None:
     clear, doubtful = decode((_WRITTEN["ru"] * 3).encode("cp1251")), decode("Gröe".encode("cp1252"))
     assert clear.properties["encoding-confidence"] > 0.5
     assert clear.warnings == ()
@@ -160,7 +160,7 @@ def test_a_doubtful_encoding_is_a_warning_that_names_the_setting() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"), [("a.txt", "text/plain"), ("a.md", "text/markdown"), ("a.html", "text/html")]
 )
-def test_the_encoding_of_a_source_counts_where_the_text_does_not_tell(name: str, kind: str) -> None:
+def test_encoding_of_the_source_applies_to_undeclared_text(name: str, kind: str) -> None:
     data = "Ľ".encode("iso8859_2")
     document = normalize(RawContent(data, name, encoding="iso-8859-2"))
     assert (document.text, document.media_type, dict(document.properties)) == ("Ľ", kind, {})
@@ -171,7 +171,7 @@ def test_the_encoding_of_a_source_counts_where_the_text_does_not_tell(name: str,
 
 
 @pytest.mark.parametrize("name", ["nonsense", "rot13", "punycode", "unicode_escape", "zlib", "windows-9999"])
-def test_a_source_refuses_what_is_not_an_encoding_of_text(name: str) -> None:
+def test_source_rejects_encodings_not_for_text(name: str) -> None:
     with pytest.raises(ValidationError, match="not a text encoding"):
         LocalFilesSettings(root=Path("/"), encoding=name)
 
@@ -195,12 +195,12 @@ print(guesses())
 
 
 def guesses() -> str:
-    """The digest of what all texts are read as."""
+    """Return a digest of the decoded texts."""
     read = [decode(_WRITTEN[code].encode(encoding)) for code, encoding in _ENCODINGS]
     return hashlib.sha256(repr(read).encode()).hexdigest()
 
 
-def test_two_processes_guess_the_same() -> None:
+def test_encoding_guess_is_deterministic_across_processes() -> None:
     root = Path(__file__).parents[2]
     environment = {"PYTHONHASHSEED": "1", "PYTHONPATH": str(root)}
     other = subprocess.run(

@@ -1,4 +1,4 @@
-"""Properties: what YAML says, read fast where it is plain, and never a reason to lose a note."""
+"""Properties: YAML 1.2 values, the fast path for plain lines, and notes with invalid frontmatter."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_values_become_json_as_yaml_1_2_reads_them(block: str, expected: dict[st
 
 @settings(max_examples=400)
 @given(st.lists(_LINES, max_size=5).map("\n".join))
-def test_the_fast_way_says_what_the_yaml_parser_says(block: str) -> None:
+def test_fast_path_agrees_with_the_yaml_parser(block: str) -> None:
     fast = frontmatter._simple(block)
     if fast is not None:
         assert fast == frontmatter._parsed(block)
@@ -116,7 +116,7 @@ def test_the_fast_way_says_what_the_yaml_parser_says(block: str) -> None:
         "x: \x07",
     ],
 )
-def test_a_block_that_cannot_be_read_stays_in_the_text_with_a_warning(block: str) -> None:
+def test_invalid_block_stays_in_text_with_a_warning(block: str) -> None:
     document = _note(f"---\n{block}\n---\n# Head\nwords")
     assert document.text == f"---\n{block}\n---\n# Head\nwords"
     assert document.properties == {}
@@ -192,12 +192,12 @@ def test_the_body_starts_after_the_properties() -> None:
 @pytest.mark.parametrize(
     "text", ["---\nnever closed", "----\na: 1\n----", " ---\na: 1\n---", "text\n---\na: 1\n---\n", "---"]
 )
-def test_only_a_closed_block_at_the_very_start_is_properties(text: str) -> None:
+def test_only_a_closed_block_at_the_start_is_properties(text: str) -> None:
     assert _note(text).text == text
     assert _note(text).warnings == ()
 
 
-def test_title_author_and_times_come_from_the_properties_or_the_first_heading() -> None:
+def test_title_author_and_times_come_from_properties_or_heading() -> None:
     document = _note(
         "---\ncreated: 2024-03-01T10:30:00+01:00\nupdated: 2024-03-02\nauthors: ['[[A/Ada|Ada B.]]', Nils]\nlang: de\n---\n"
     )
@@ -207,7 +207,7 @@ def test_title_author_and_times_come_from_the_properties_or_the_first_heading() 
     assert _note("```\n# no\n```\n## See [[Plan|the plan]] and [x](y.md) ##\n").title == "See the plan and x"
 
 
-def test_a_heading_between_two_rules_at_the_start_of_a_note_is_kept() -> None:
+def test_heading_between_two_rules_at_the_start_is_kept() -> None:
     document = _note("---\n# Weir\n---\nwords\n")
     assert (document.title, document.text, document.properties) == ("Weir", "---\n# Weir\n---\nwords\n", {})
     assert _note("---\n\n---\nwords\n").text == "words\n"
@@ -231,5 +231,5 @@ def test_a_heading_between_two_rules_at_the_start_of_a_note_is_kept() -> None:
         ('---\ntitle: "[[Weir|The weir]]"\n---\n', "The weir"),
     ],
 )
-def test_a_note_is_called_after_its_first_heading(text: str, title: str) -> None:
+def test_title_of_a_note_is_its_first_heading(text: str, title: str) -> None:
     assert _note(text).title == title

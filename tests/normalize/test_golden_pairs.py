@@ -1,6 +1,6 @@
-"""Golden pairs: each file in `golden` beside a JSON file with the document and the extraction that it must become.
+"""Golden pairs: each file in `golden` has a JSON file with its expected document and extraction.
 
-A new odd file is two files there and no code.
+A new case is a pair of files there; no code is needed.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def _plain(value: Link | Entity) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", _INPUTS, ids=lambda path: path.name)
-def test_a_file_becomes_what_its_golden_pair_says(path: Path) -> None:
+def test_file_matches_its_golden_pair(path: Path) -> None:
     assert _understood(path) == orjson.loads(path.with_suffix(path.suffix + ".json").read_bytes())

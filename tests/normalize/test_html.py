@@ -1,4 +1,4 @@
-"""Pages as Markdown: what is a heading, a link, a row or code on the page is one in the text."""
+"""Web pages as Markdown: headings, links, rows and code keep their structure."""
 
 from __future__ import annotations
 
@@ -50,24 +50,24 @@ def test_a_page_keeps_its_structure(page: str, text: str) -> None:
         ('<a href="a<b>.html">x</a>', [("x", "a<b>.html")]),
     ],
 )
-def test_a_link_of_a_page_is_one_of_its_text(page: str, links: list[tuple[str, str]]) -> None:
+def test_link_of_a_page_is_extracted_from_its_text(page: str, links: list[tuple[str, str]]) -> None:
     assert _links(page) == links
 
 
-def test_code_that_shows_a_fence_ends_where_it_ends_on_the_page() -> None:
+def test_code_that_contains_a_fence_is_fenced_longer() -> None:
     page = '<pre>```\n# no heading</pre><h2>Later</h2><p><a href="a.html">x</a>'
     assert _headings(page) == ["Later"]
     assert _links(page) == [("x", "a.html")]
 
 
-def test_a_line_above_a_rule_is_no_heading() -> None:
+def test_line_above_a_rule_is_not_a_heading() -> None:
     assert _headings("<div>From the weir</div><hr><div>Ada</div>") == []
 
 
-def test_a_page_without_a_title_is_called_after_its_heading() -> None:
+def test_page_without_title_is_named_by_its_heading() -> None:
     assert html(b"<h1>The upper<br>weir</h1>").title == "The upper weir"
 
 
-def test_a_page_names_its_encoding_in_its_xml_declaration() -> None:
+def test_encoding_in_xml_declaration_of_a_page_is_used() -> None:
     page = '<?xml version="1.0" encoding="windows-1251"?><html><body><p>Плотина</p></body></html>'
     assert html(page.encode("cp1251")).text == "Плотина"

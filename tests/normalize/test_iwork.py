@@ -1,4 +1,4 @@
-"""Pages, Numbers and Keynote: text where there is some, else the true reason why there is none."""
+"""Pages, Numbers and Keynote: the text, or else the reason why it is missing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _archive(kind: int, message: bytes) -> bytes:
 
 
 def _iwa(*archives_: bytes) -> bytes:
-    """A file of archives in Snappy's raw format, made of literals only."""
+    """Return a file of archives in raw Snappy format that consists of literals."""
     data = b"".join(archives_)
     block = _varint(len(data)) + b"".join(
         b"\xf0" + bytes([len(data[at : at + 200]) - 1]) + data[at : at + 200] for at in range(0, len(data), 200)
@@ -102,7 +102,7 @@ def test_copies_in_an_archive_are_followed() -> None:
     assert _read({"Index/Document.iwa": part}, "a.pages").text == "abc" * 9
 
 
-def test_preview_is_read_where_there_is_no_text() -> None:
+def test_preview_is_read_if_there_is_no_text() -> None:
     document = _read({"QuickLook/Preview.pdf": samples.pdf(), "buildVersionHistory.plist": ""}, "a.pages")
     assert document.text == "The dam was inspected in May."
     assert document.warnings == ("only the preview was read",)
@@ -127,7 +127,7 @@ def test_file_without_text_or_preview_is_skipped() -> None:
     assert caught.value.skip_reason is SkipReason.UNSUPPORTED
 
 
-def test_file_with_a_password_says_that_it_is_encrypted() -> None:
+def test_file_with_a_password_raises_encrypted() -> None:
     with pytest.raises(ParseError, match="the file is encrypted"):
         _read({".iwpv2": b"x", "Index/Document.iwa": b"x"}, "a.pages")
     plain = samples.zipped({"index.xml": "<a/>"}, stored=("index.xml",))

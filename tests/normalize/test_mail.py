@@ -1,4 +1,4 @@
-"""Mail messages: parts as the standard library sees them, files as they were sent, quotations told apart, and no surprises."""
+"""Mail: MIME structure, attachments, quotations and signatures, header fields, and robustness to damage."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _names = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1
     files=st.lists(st.tuples(_names, st.binary(max_size=100)), max_size=3),
     policy=st.sampled_from([email.policy.SMTP, email.policy.default]),
 )
-def test_the_parts_of_a_well_formed_message_are_those_that_the_standard_library_finds(
+def test_parts_agree_with_the_standard_library(
     body: str, encoding: str, page: str | None, files: list[tuple[str, bytes]], policy: EmailPolicy
 ) -> None:
     message = EmailMessage()
@@ -141,7 +141,7 @@ def _mutated(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=100)
 @given(_mutated())
-def test_a_mutilated_message_is_read_or_refused_and_never_anything_else(data: bytes) -> None:
+def test_damaged_message_is_read_or_raises_parse_error(data: bytes) -> None:
     try:
         document = mail(data)
     except ItemError:
@@ -157,42 +157,42 @@ def test_a_mutilated_message_is_read_or_refused_and_never_anything_else(data: by
 
 @settings(max_examples=100)
 @given(st.binary(max_size=300))
-def test_the_readers_of_header_fields_take_any_bytes(data: bytes) -> None:
-    for said in (words.text(data), words.file_name(words.raw(data)), *words.identifiers(data)):
-        said.encode("utf-8")
-        assert "\n" not in said
+def test_header_fields_of_any_bytes_are_read(data: bytes) -> None:
+    for result in (words.text(data), words.file_name(words.raw(data)), *words.identifiers(data)):
+        result.encode("utf-8")
+        assert "\n" not in result
     for name, address in words.people(data):
         f"{name}{address}".encode()
     words.moment(words.text(data))
 
 
-# Files in messages
+# Attachments
 
 
-def test_a_file_in_a_message_is_the_same_content_as_on_a_disk() -> None:
+def test_attachment_equals_the_file_on_disk() -> None:
     [file] = attachments(_with_files(("report.pdf", samples.pdf())))
     on_disk = RawContent(samples.pdf(), "report.pdf")
     assert file.raw().data == on_disk.data
     assert normalize(file.raw()) == normalize(on_disk)
 
 
-def test_the_same_file_twice_has_one_hash_and_two_places() -> None:
+def test_same_attachment_twice_has_one_hash_and_two_parts() -> None:
     first, second = attachments(_with_files(("a.csv", b"1,2\n"), ("b.csv", b"1,2\n")))
     assert (first.content_hash, first.size) == (second.content_hash, second.size)
     assert (first.part, second.part) == ("2", "3")
 
 
-def test_a_part_that_was_fetched_by_itself_is_the_same_file() -> None:
+def test_separately_fetched_part_is_the_same_attachment() -> None:
     message = _with_files(("a.csv", b"1,2\n"), ("b.bin", bytes(range(256))))
     entity = message.split(b"\n--", 3)[3].partition(b"\n")[2].rpartition(b"\n--")[0]
     assert single(entity, "3") == list(attachments(message))[1]
 
 
-def test_a_part_without_a_header_of_its_own_is_all_body() -> None:
+def test_part_without_a_header_is_all_body() -> None:
     assert single(b"\r\none\r\nSubject: two\r\n", "2").data == b"one\r\nSubject: two\r\n"
 
 
-def test_a_file_of_fifty_megabytes_is_read_however_it_is_encoded() -> None:
+def test_attachment_of_50_mb_is_read_in_any_encoding() -> None:
     encoded = base64.encodebytes(bytes(MAX_BYTES)).replace(b"\n", b"\r\n")
     head = b"From: a@example.org\r\nContent-Type: video/mp4; name=long.mp4\r\nContent-Transfer-Encoding: base64\r\n\r\n"
     [file] = attachments(head + encoded)
@@ -201,14 +201,14 @@ def test_a_file_of_fifty_megabytes_is_read_however_it_is_encoded() -> None:
     assert file.skipped is SkipReason.TOO_LARGE
 
 
-def test_a_file_over_fifty_megabytes_is_named_and_not_read() -> None:
+def test_attachment_over_50_mb_is_skipped() -> None:
     message = b"From: a@example.org\nContent-Type: video/mp4; name=long.mp4\n\n" + bytes(MAX_BYTES + 1)
     [file] = attachments(message)
     assert (file.skipped, file.data, file.content_hash) == (SkipReason.TOO_LARGE, b"", "")
     assert (file.name, file.size) == ("long.mp4", MAX_BYTES + 1)
 
 
-def test_a_bomb_in_a_message_harms_nobody_until_it_is_read_and_then_is_refused() -> None:
+def test_attached_bomb_is_rejected_only_when_normalized() -> None:
     bomb = samples.zipped({"[Content_Types].xml": "<Types/>", "word/document.xml": " " * 20_000_000})
     message = _with_files(("bomb.docx", bomb))
     assert mail(message).text == "See the files."
@@ -217,7 +217,7 @@ def test_a_bomb_in_a_message_harms_nobody_until_it_is_read_and_then_is_refused()
         normalize(file.raw())
 
 
-# What was written and what was quoted
+# Quotations and signatures
 
 
 def _own(document: Document) -> list[str]:
@@ -226,14 +226,14 @@ def _own(document: Document) -> list[str]:
     ]
 
 
-def test_search_can_tell_an_answer_from_what_it_quotes() -> None:
+def test_passages_separate_answers_from_quotations() -> None:
     quoted = "\n".join(f"> The pump of plot {number} was looked at and needs a new seal." for number in range(9))
     document = mail(f"From: a@example.org\n\nI ordered nine seals.\n\nOn 1 Mar 2024, Ada wrote:\n{quoted}\n".encode())
     assert _own(document) == ["I ordered nine seals."]
     assert [chunk.heading for chunk in extract(document).chunks] == ["", ASIDE]
 
 
-def test_every_character_of_a_message_is_in_some_passage() -> None:
+def test_passages_cover_every_character_of_a_message() -> None:
     blocks = [f"{'> ' if number % 2 else ''}{'word ' * (number * 40)}" for number in range(1, 12)]
     document = mail(b"From: a@example.org\n\n" + "\n\n".join(blocks).encode())
     covered: set[int] = set()
@@ -242,7 +242,7 @@ def test_every_character_of_a_message_is_in_some_passage() -> None:
     assert all(place in covered or letter.isspace() for place, letter in enumerate(document.text))
 
 
-def test_a_message_of_a_thousand_alternations_is_cut_like_any_text() -> None:
+def test_message_of_many_alternations_is_split_like_other_text() -> None:
     lines = "".join(f"> {'q' * 210}\n\nown {number}\n\n" for number in range(1_000))
     document = mail(b"From: a@example.org\n\n" + lines.encode())
     assert len(extract(document).chunks) < len(document.text) / 1_500
@@ -267,9 +267,9 @@ def test_a_message_of_a_thousand_alternations_is_cut_like_any_text() -> None:
         ("是。", "Nils Oker <nils@example.net> 于2024年3月1日周五 10:30写道："),
     ],
 )
-def test_an_introduction_in_many_languages_belongs_to_the_quotation(written: str, introduction: str) -> None:
-    said = mark_replies(f"{written}\n\n{introduction}\n\n> Is the pump back?\n")
-    assert said == f"{written}\n\n> {introduction}\n>\n> Is the pump back?"
+def test_introduction_in_any_language_is_part_of_the_quotation(written: str, introduction: str) -> None:
+    result = mark_replies(f"{written}\n\n{introduction}\n\n> Is the pump back?\n")
+    assert result == f"{written}\n\n> {introduction}\n>\n> Is the pump back?"
 
 
 @pytest.mark.parametrize(
@@ -288,13 +288,13 @@ def test_an_introduction_in_many_languages_belongs_to_the_quotation(written: str
         "差出人 送信日時 宛先 件名",
     ],
 )
-def test_a_message_copied_below_its_headers_is_quoted_in_many_languages(labels: str) -> None:
+def test_copied_message_with_headers_is_quoted_in_any_language(labels: str) -> None:
     values = ("Nils Oker <nils@example.net>", "1 March 2024 10:30", "Ada Berg", "pump")
     block = "\n".join(f"{label}: {value}" for label, value in zip(labels.split(), values, strict=True))
-    said = mark_replies(f"See below.\n\n{block}\n\nIs it back?")
-    assert said.split("\n\n")[0] == "See below."
-    assert all(line.startswith(">") for line in said.split("\n")[2:])
-    assert said.endswith("> Is it back?")
+    result = mark_replies(f"See below.\n\n{block}\n\nIs it back?")
+    assert result.split("\n\n")[0] == "See below."
+    assert all(line.startswith(">") for line in result.split("\n")[2:])
+    assert result.endswith("> Is it back?")
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_a_message_copied_below_its_headers_is_quoted_in_many_languages(labels: 
         ("Words.\n\n/Ada", "Words.", "/Ada"),
     ],
 )
-def test_a_signature_stands_below_its_mark(text: str, body: str, signature: str) -> None:
+def test_signature_follows_its_mark(text: str, body: str, signature: str) -> None:
     assert mark_replies(text) == f"{body}\n\n-- \n{signature}"
 
 
@@ -325,11 +325,11 @@ def test_a_signature_stands_below_its_mark(text: str, body: str, signature: str)
         "",
     ],
 )
-def test_what_only_looks_like_a_signature_or_a_quotation_stays(text: str) -> None:
+def test_text_resembling_signature_or_quotation_is_unchanged(text: str) -> None:
     assert mark_replies(text) == text
 
 
-# Words in headers
+# Header fields
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_what_only_looks_like_a_signature_or_a_quotation_stays(text: str) -> Non
         "02-Jan-2023 10:00:00 +0100",
     ],
 )
-def test_a_time_is_in_the_zone_that_it_names_however_it_is_written(value: str) -> None:
+def test_time_zone_is_read_in_every_notation(value: str) -> None:
     assert words.moment(value) == datetime(2023, 1, 2, 9, tzinfo=UTC)
 
 
@@ -354,7 +354,7 @@ def test_a_leap_second_is_a_time() -> None:
     assert words.moment("Sat, 31 Dec 2016 23:59:60 +0000") == datetime(2016, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
-def test_what_is_indented_in_a_message_is_no_code() -> None:
+def test_indented_text_in_a_message_is_not_code() -> None:
     text = "See\n\n    https://example.org/weir ada@example.org 2024-05-06\n\nIt costs $5 (https://example.org/shop) or 6$.\n"
     found = extract(mail(f"From: bob@example.org\n\n{text}".encode()))
     assert [link.target for link in found.links] == ["https://example.org/weir", "https://example.org/shop"]
@@ -364,7 +364,7 @@ def test_what_is_indented_in_a_message_is_no_code() -> None:
 @pytest.mark.parametrize(
     "around", ["%b", "Content-Type: multipart/alternative; boundary=a\n\n--a\n\nweir\n--a\n%b\n--a--\n"]
 )
-def test_of_related_parts_that_which_is_named_is_the_text(around: str) -> None:
+def test_start_part_of_related_parts_is_the_text(around: str) -> None:
     related = b"""Content-Type: multipart/related; boundary=b; start="<page>"
 
 --b
@@ -402,11 +402,11 @@ def test_no_text_among_related_parts_is_lost() -> None:
         (b"not =?utf-8?q?closed", "not =?utf-8?q?closed"),
     ],
 )
-def test_encoded_words_are_read_as_they_were_meant(value: bytes, expected: str) -> None:
+def test_encoded_words_are_decoded(value: bytes, expected: str) -> None:
     assert words.text(value) == expected
 
 
-# What is message text and what is a file
+# Text parts and attachments
 
 
 _DISPOSITIONS = ("", "inline", "attachment", "inline; filename=a.txt", "attachment; filename=a.txt")
@@ -434,16 +434,16 @@ def test_a_message_file_in_another_encoding_is_the_same_message(encoding: str) -
 
 
 @given(st.text(st.sampled_from("①⑳㈱㍉Ⅳ纊水門の庭ｱｶ abc")))
-def test_japanese_is_read_as_windows_writes_it(text: str) -> None:
+def test_japanese_with_vendor_characters_is_decoded(text: str) -> None:
     half = "".join(letter for letter in text if letter not in "ｱｶ")
     assert words.decoded(_iso_2022_jp(text), "iso-2022-jp") == text
     assert words.decoded(_euc_jp(half), "euc-jp") == half
 
 
 def _jis(letter: str) -> bytes:
-    """Row and column of JIS X 0208, from code page 932 (JIS X 0208:1997, annex 1)."""
+    """Return row and column of JIS X 0208 for a character, from code page 932 (JIS X 0208:1997, annex 1)."""
     lead, trail = letter.encode("cp932")
-    if lead >= 0xFA:  # the second copy of IBM's characters; the first is at the end of NEC's
+    if lead >= 0xFA:  # the second copy of the IBM extensions; the first is at the end of the NEC extensions
         return bytes((0x79, 0x21))
     row = (lead - (0x81 if lead < 0xA0 else 0xC1)) * 2 + 0x21
     if trail >= 0x9F:

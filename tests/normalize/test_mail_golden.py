@@ -1,6 +1,6 @@
-"""Golden pairs of mail: each message in `golden/mail` beside a JSON file with what must become of it.
+"""Golden pairs of mail: each message in `golden/mail` has a JSON file with the expected result.
 
-A new odd message is two files there and no code.
+A new case is a pair of files there; no code is needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INPUTS = sorted(_GOLDEN.glob("*.eml"))
 
 
 def understood(data: bytes) -> dict[str, Any]:
-    """A message as its golden pair says it: the document, its passages, its files; or why it was refused."""
+    """Return the result for a message: document, passages and attachments, or the error."""
     try:
         document = normalize(RawContent(data, "message.eml"))
     except ParseError as error:
@@ -46,24 +46,24 @@ def understood(data: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", _INPUTS, ids=lambda path: path.stem)
-def test_a_message_becomes_what_its_golden_pair_says(path: Path) -> None:
+def test_message_matches_its_golden_pair(path: Path) -> None:
     assert understood(path.read_bytes()) == orjson.loads(path.with_suffix(".json").read_bytes())
 
 
-def test_there_are_pairs_for_more_than_sixty_odd_messages() -> None:
+def test_golden_mail_has_more_than_sixty_cases() -> None:
     assert len(_INPUTS) > 60
     assert {path.stem for path in _INPUTS} == {path.stem for path in _GOLDEN.glob("*.json")}
 
 
 def _odd_messages() -> Iterator[bytes]:
-    """Ours, and those that this Python's own tests bring along, where they are installed."""
+    """Return our messages and those of CPython's test suite if it is installed."""
     yield from (path.read_bytes() for path in _INPUTS)
     library = Path(subprocess.__file__).parent
     for path in sorted((library / "test" / "test_email" / "data").glob("msg_*")):
         yield path.read_bytes()
 
 
-def test_every_odd_message_is_read_or_refused_with_a_reason_and_each_time_the_same() -> None:
+def test_every_message_is_read_or_rejected_deterministically() -> None:
     for data in _odd_messages():
         first = understood(data)
         assert first == understood(data)
@@ -82,11 +82,11 @@ print(digests())
 
 
 def digests() -> list[str]:
-    """The hashes of what becomes of all messages."""
+    """Return the hashes of the results of all messages."""
     return [hashlib.sha256(repr(understood(path.read_bytes())).encode()).hexdigest() for path in _INPUTS]
 
 
-def test_two_processes_with_different_hash_seeds_read_the_same() -> None:
+def test_messages_do_not_depend_on_the_hash_seed() -> None:
     root = Path(__file__).parents[2]
     other = subprocess.run(
         [sys.executable, "-c", _DIGESTS],

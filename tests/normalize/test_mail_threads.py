@@ -1,4 +1,4 @@
-"""Threads: conversations found again in a corpus with a known truth and the usual damage, whatever the order of arrival."""
+"""Threads: conversations in a generated mailbox with damaged headers, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from tests.normalize.conversations import START, corpus, right
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_at_least_95_in_100_messages_are_found_in_their_conversation(seed: int) -> None:
+def test_95_percent_of_messages_are_in_their_conversation(seed: int) -> None:
     mailbox = corpus(seed, 400)
     assert right(threads(mailbox.envelopes), mailbox.truth) >= 0.95
 
 
-def test_the_threads_are_the_same_in_whatever_order_messages_arrive() -> None:
+def test_threads_do_not_depend_on_order_of_arrival() -> None:
     envelopes = corpus(9, 150).envelopes
     found = threads(envelopes)
     for seed in range(5):
         assert threads(random.Random(seed).sample(envelopes, len(envelopes))) == found
 
 
-def _message(key: str, *references: str, subject: str = "Re: pump", minute: int = 0, **said: str) -> Envelope:
+def _message(key: str, *references: str, subject: str = "Re: pump", minute: int = 0, **fields: str) -> Envelope:
     people = frozenset({"a@example.org", "b@example.org"})
     sent = START + timedelta(minutes=minute)
-    return _with(Envelope(key, key, references, subject, sent, "a@example.org", people), said)
+    return _with(Envelope(key, key, references, subject, sent, "a@example.org", people), fields)
 
 
-def _with(message: Envelope, said: dict[str, str]) -> Envelope:
-    return message._replace(**said)  # type: ignore[arg-type]
+def _with(message: Envelope, fields: dict[str, str]) -> Envelope:
+    return message._replace(**fields)  # type: ignore[arg-type]
 
 
-def test_a_parent_that_arrives_late_finds_its_thread_under_the_same_name() -> None:
+def test_late_parent_joins_the_thread_without_renaming_it() -> None:
     answers = [_message("two-id", "one-id", minute=2), _message("three-id", "one-id", "two-id", minute=3)]
     before = threads(answers)
     after = threads([*answers, _message("one-id", subject="pump", minute=1)])
@@ -43,7 +43,7 @@ def test_a_parent_that_arrives_late_finds_its_thread_under_the_same_name() -> No
     assert len(set(after.values())) == 1
 
 
-def test_a_message_that_joins_two_threads_leaves_the_name_of_the_earlier() -> None:
+def test_joined_threads_keep_the_name_of_the_earlier() -> None:
     early, late = _message("one-id", subject="x", minute=1), _message("three-id", subject="y", minute=3)
     apart = threads([early, late])
     assert apart["one-id"] != apart["three-id"]
@@ -51,7 +51,7 @@ def test_a_message_that_joins_two_threads_leaves_the_name_of_the_earlier() -> No
     assert set(joined.values()) == {apart["one-id"]}
 
 
-def test_one_identifier_on_messages_of_two_subjects_does_not_join_them() -> None:
+def test_reused_identifier_does_not_join_two_subjects() -> None:
     found = threads(
         [
             _message("a", subject="Backup failed")._replace(identifier="1@localhost"),
@@ -63,7 +63,7 @@ def test_one_identifier_on_messages_of_two_subjects_does_not_join_them() -> None
     assert found["b"] == found["c"]
 
 
-def test_the_same_subject_between_other_people_is_another_thread() -> None:
+def test_same_subject_of_other_people_is_another_thread() -> None:
     other = frozenset({"c@example.org", "d@example.org"})
     found = threads(
         [
@@ -79,12 +79,12 @@ def test_exchange_conversations_are_followed_without_references() -> None:
     assert len(set(threads([first, _message("b", subject="y", minute=9)._replace(conversation="01d5")]).values())) == 1
 
 
-def test_an_endless_circle_of_references_is_one_thread() -> None:
+def test_reference_cycle_is_one_thread() -> None:
     ring = [_message(f"id-{n}", f"id-{(n + 1) % 50}", minute=n) for n in range(50)]
     assert len(set(threads(ring).values())) == 1
 
 
-def test_the_envelope_of_a_document_says_who_answers_what() -> None:
+def test_envelope_of_a_document_has_references() -> None:
     document = mail(
         b"From: Ada <Ada@example.org>\nTo: nils@example.net\nSubject: Re: pump\nMessage-ID: <b@x>\n"
         b"References: <a@x>\n <a2@x>\nIn-Reply-To: <a2@x>\nDate: Fri, 01 Mar 2024 10:30:00 +0100\n"
@@ -109,5 +109,5 @@ def test_the_envelope_of_a_document_says_who_answers_what() -> None:
         ("", "", False),
     ],
 )
-def test_a_subject_is_known_under_its_prefixes(subject: str, base: str, is_reply: bool) -> None:
+def test_prefixes_of_a_subject_are_removed(subject: str, base: str, is_reply: bool) -> None:
     assert base_subject(subject) == (base, is_reply)

@@ -1,4 +1,4 @@
-"""Pages whose elements nest without end are read in time, and lose none of their words; all others are left as they are."""
+"""Deeply nested pages are read in time without loss of text; other pages are unchanged."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def test_deeply_nested_message_is_read_in_time_with_all_its_words() -> None:
     assert len(re.findall(r"word\d+", mail_page(page, None))) == 40_000
 
 
-def test_structure_goes_on_behind_the_deep_part() -> None:
+def test_structure_after_the_deep_part_is_kept() -> None:
     deep = "<div>" * 30_000 + "inside" + "</div>" * 30_000
     text = html(f"<h1>Before</h1><section>{deep}</section><h2>After</h2><p>one<p>two".encode()).text
     assert text.split() == ["#", "Before", "inside", "##", "After", "one", "two"]
 
 
-def test_attributes_comments_and_scripts_in_the_deep_part_are_no_words() -> None:
+def test_attributes_comments_and_scripts_are_not_text() -> None:
     inner = '<div title="a > b"><!-- no <p> --><script>if (a < b) { "</div>" }</script>word <img alt="pump" src="x">'
     text = html(("<div>" * 30_000 + inner * 2).encode()).text
     assert text.split() == ["word", "![pump](x)"] * 2
@@ -59,7 +59,7 @@ def test_attributes_comments_and_scripts_in_the_deep_part_are_no_words() -> None
         "</div></p></b>a<hr>",
     ],
 )
-def test_sloppy_page_of_ordinary_depth_is_left_alone(unit: str) -> None:
+def test_invalid_page_of_normal_depth_is_unchanged(unit: str) -> None:
     start = "<table>" if unit.startswith("<tr") else "<ul>" if unit.startswith("<li") else "<body>"
     page = (start + unit * 21_000).encode()
     assert flattened(page) is page

@@ -1,4 +1,4 @@
-"""Office files: the type that a package declares, large spreadsheets, and files that are laid out unusually."""
+"""Office files: declared package types, large spreadsheets, and packages with an unusual layout."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def _read(data: bytes, name: str = "file") -> Document:
 
 
 def _changed(data: bytes, members: dict[str, str | bytes]) -> bytes:
-    """A package with some members replaced or added."""
+    """Return a package with some members replaced or added."""
     with zipfile.ZipFile(io.BytesIO(data)) as package:
         kept: dict[str, str | bytes] = {name: package.read(name) for name in package.namelist()}
     return samples.zipped(kept | members, stored=("mimetype",))
 
 
 def _renamed(data: bytes, *pairs: tuple[str, str]) -> bytes:
-    """A package in which part names, and all references to them, are different."""
+    """Return a package with part names, and all references to them, replaced."""
     members = {}
     with zipfile.ZipFile(io.BytesIO(data)) as package:
         for name in package.namelist():
@@ -124,7 +124,7 @@ def test_main_part_may_have_any_name(data: bytes, pairs: list[tuple[str, str]]) 
     assert _read(_renamed(data, *pairs)) == expected
 
 
-def test_underlined_and_struck_text_of_slides_and_cells_has_no_escaped_marks() -> None:
+def test_underlined_and_struck_text_has_no_escaped_marks() -> None:
     under = '</a:t></a:r><a:r><a:rPr u="sng"/><a:t>'
     struck = '</a:t></a:r><a:r><a:rPr strike="sngStrike"/><a:t>'
     assert _read(samples.pptx(f"Flow {under}at the{struck}weir")).text == "## Flow at the ~~weir~~"
@@ -195,12 +195,12 @@ def test_document_type_definition_in_a_package_is_refused() -> None:
         (samples.epub(), {"META-INF/rights.xml": "<rights/>"}),
     ],
 )
-def test_open_documents_and_books_with_a_lock_say_so(data: bytes, members: dict[str, str | bytes]) -> None:
+def test_locked_open_documents_and_books_raise(data: bytes, members: dict[str, str | bytes]) -> None:
     with pytest.raises(ParseError, match="the file is encrypted"):
         _read(_changed(data, members))
 
 
-def test_only_a_pdf_without_text_is_said_to_need_text_recognition() -> None:
+def test_only_pdf_warning_mentions_text_recognition() -> None:
     assert _read(samples.docx("<w:p/>")).warnings == ("no text found",)
     assert _read(samples.pdf(words="")).warnings == (
         "no text found; scanned pages need text recognition, which is off",

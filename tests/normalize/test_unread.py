@@ -1,4 +1,4 @@
-"""What xberg leaves out of office files: read beside it, or named in a warning."""
+"""Content of office files that xberg omits: added to the text or reported in a warning."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_letters_that_an_rtf_does_not_escape_are_read() -> None:
 
 
 def _binary_workbook() -> bytes:
-    """An .xlsb with the number 7 in its first cell, a link, a text box, a chart and comments."""
+    """Return an .xlsb with the number 7 in its first cell, a link, a text box, a chart and comments."""
 
     def record(kind: int, content: bytes = b"") -> bytes:
         number = bytes([kind]) if kind < 0x80 else bytes([kind & 0x7F | 0x80, kind >> 7])

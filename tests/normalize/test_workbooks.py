@@ -1,4 +1,4 @@
-"""Workbooks: what a cell says, and all that lies beside the cells."""
+"""Workbooks: values of cells, and the links, comments and drawings of sheets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _read(data: bytes) -> Document:
 
 
 def _cell(content: str, attributes: str = "", parts: dict[str, str | bytes] | None = None, before: str = "") -> str:
-    """The text of a sheet with one cell, without the table around it."""
+    """Return the text of a sheet with one cell, without the table around it."""
     data = _workbook(f'<row r="1"><c r="A1" {attributes}>{content}</c></row>', parts=parts, before=before)
     return _read(data).text.removeprefix("## Weir\n\n| ").removesuffix(" |\n| --- |")
 
