@@ -1,4 +1,4 @@
-"""A source's folder on a real disk: what can happen to it, and what of it a library must hold."""
+"""A source folder on a real disk, the operations that can change it, and the expected library contents."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from connectors.obsidian import Obsidian, ObsidianSettings
 PLACES = ("a.md", "b.md", "A.md", "sub/a.md", "sub/b.md", "deep/sub/c.md", "board.canvas", "sub/board.canvas")
 FOLDERS = ("sub", "deep", "deep/sub", "other", "deep/other")
 MANY = 12
-"""More than are deleted without asking."""
+"""Exceeds the number of deletions applied without confirmation."""
 _CLOSED = 0o100
-"""A file with this bit may not be read: real rights do not stop the user root."""
+"""A mode bit that marks a file as unreadable. File permissions do not stop root."""
 
 Words = tuple[str, ...]
 
 
 def words_of(text: str) -> Words:
-    """The words by which a text is known; no two texts are given the same."""
+    """Return the words that identify a text; no two generated texts share them."""
     return tuple(re.findall(r"said\d{5}", text))
 
 
 class Print(NamedTuple):
-    """A file as it was seen. `who` survives a rename, `version` nothing; `why` says why it cannot be read."""
+    """The observed state of a file.
+
+    `who` survives a rename, `version` changes with every edit; `why` is the reason if the file cannot be read.
+    """
 
     who: str
     version: str
@@ -41,7 +44,7 @@ class Print(NamedTuple):
 
 
 class Fickle(LocalFiles):
-    """A folder some files of which may not be read, and some of which cannot be read just now."""
+    """A folder with unreadable files and files that are temporarily unavailable."""
 
     settings: ClassVar = LocalFilesSettings
     stormy: frozenset[str] = frozenset()
@@ -52,7 +55,7 @@ class Fickle(LocalFiles):
 
 
 class FickleVault(Obsidian):
-    """As `Fickle`, a vault."""
+    """A vault with the failures of `Fickle`."""
 
     stormy: frozenset[str] = frozenset()
 
@@ -70,17 +73,17 @@ def _refuse(root: Path, item: Item, stormy: frozenset[str]) -> None:
 
 
 class Disk:
-    """The folder of one source. `touched` are the places where something happened since that was last told."""
+    """The folder of one source. `touched` holds the paths changed since they were last reported."""
 
     _words = 0
 
     def __init__(self, root: Path, *, vault: bool) -> None:
         self.root = root
         self.which = 0
-        """Which of several disks is mounted."""
+        """The index of the mounted disk."""
         self.touched: set[str] = set()
         self.untold = False
-        """Whether more may have happened than was seen."""
+        """Whether changes may have happened that `touched` lacks."""
         self.stormy: frozenset[str] = frozenset()
         self._vault = vault
         self._was = self._count = 0
@@ -95,16 +98,16 @@ class Disk:
         return made
 
     def files(self) -> dict[str, Print]:
-        """What is there, by place."""
+        """Return the state of every file by path."""
         if not self.root.exists():
             return {}
         paths = (Path(folder, name) for folder, _, names in os.walk(self.root) for name in names)
         return {str(path.relative_to(self.root)): _seen(path) for path in sorted(paths)}
 
-    # What a person does
+    # User actions
 
     def write(self, place: str, _: str) -> None:
-        """A new note, or an old one saved by an editor that replaces the file."""
+        """Create a note, or save an existing note as an editor does, by replacing the file."""
         path = self._path(place)
         new = path.with_name(f".{path.name}.new")
         new.write_text(self._text(place))
@@ -121,7 +124,7 @@ class Disk:
                 file.write(self._text(place))
 
     def keep_size_and_time(self, place: str, _: str) -> None:
-        """An edit that shows in nothing but the time of the change of the inode."""
+        """Edit a file so that only the inode change time differs."""
         if (path := self._path(place)).exists():
             before, text = path.stat(), path.read_text()
             for word in words_of(text):
@@ -130,7 +133,7 @@ class Disk:
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     def break_(self, place: str, _: str) -> None:
-        """A parser fails on it where it is a canvas."""
+        """Break a canvas so that its parser fails."""
         if (path := self._path(place)).exists():
             path.write_text(f'{{"nodes": {self._word()}\n')
 
@@ -142,7 +145,7 @@ class Disk:
         self._path(place).unlink(missing_ok=True)
 
     def add_again(self, place: str, _: str) -> None:
-        """Deleted, and made anew with what it said."""
+        """Delete the file and recreate it with the same text."""
         if (path := self._path(place)).exists():
             data = path.read_bytes()
             path.unlink()
@@ -172,7 +175,7 @@ class Disk:
             self._moved = old, new
 
     def move_folder_back(self) -> None:
-        """As if the last move of a folder had not been: what is in it does not show it."""
+        """Revert the last folder move; the contained files show no trace of it."""
         old, new = self._moved
         if new.is_dir() and not old.exists() and old.parent.is_dir():
             self.touched |= {str(old.relative_to(self.root)), str(new.relative_to(self.root))}
@@ -186,7 +189,7 @@ class Disk:
         if (path := self._path("many/0.md").parent).exists():
             shutil.rmtree(path)
 
-    # What happens to the disk
+    # Disk failures
 
     @property
     def is_mounted(self) -> bool:
@@ -201,13 +204,13 @@ class Disk:
         self.root.rename(self._away)
 
     def put_another(self) -> None:
-        """An empty folder in the place of the one that was."""
+        """Mount an empty folder in place of the current folder."""
         self.unmount()
         self._make_root()
         self._number()
 
     def put_copy(self) -> None:
-        """Another disk with the same files."""
+        """Mount another disk with the same files."""
         self.unmount()
         shutil.copytree(self._away, self.root)
         shutil.rmtree(self._away)

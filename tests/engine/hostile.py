@@ -1,4 +1,4 @@
-"""A folder of files in which the name of a file says what happens to whoever reads it."""
+"""A folder of files whose names determine how reading them fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connectors.local_files import LocalFiles, LocalFilesSettings
 
 
 class Hostile(LocalFiles):
-    """Every healthy read leaves a byte in a file beside the root, in `reads/<name>`, so that a test can count the reads."""
+    """Append a byte to `reads/<name>`, beside the root, on every successful read so that tests can count reads."""
 
     kind: ClassVar[str] = "hostile"
 

@@ -1,4 +1,4 @@
-"""A folder of papers that is a source, and what can be done about it without a server."""
+"""A source folder of papers and the operations on it that need no server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connectors.local_files import LocalFiles, LocalFilesSettings
 
 
 class Papers:
-    """A folder that is a source, and what can be done about it."""
+    """A source folder and the operations on it."""
 
     def __init__(self, home: Home, folder: Path) -> None:
         self.home = home

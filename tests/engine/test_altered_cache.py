@@ -1,4 +1,4 @@
-"""Entries of the cache that a power cut has altered: none of their text enters the library."""
+"""Cache entries altered by a power failure; their text must not enter the library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.engine.papers import Papers
 @pytest.mark.parametrize(
     "altered", ["replace(CAST(value AS TEXT), 'The pump', 'The lamp')", "x'ff' || substr(value, 2)", "x''"]
 )
-def test_altered_text_in_the_cache_does_not_enter_the_library(home: Home, tmp_path: Path, altered: str) -> None:
+def test_altered_cache_text_does_not_enter_the_library(home: Home, tmp_path: Path, altered: str) -> None:
     papers = Papers(home, tmp_path / "papers")
     for n in range(3):
         papers.write(f"{n}.md", f"The pump number {n} drips")

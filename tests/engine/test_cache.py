@@ -12,7 +12,7 @@ from catchment.content.cache import Cache
 from catchment.errors import HomeUnavailable
 
 
-def test_what_was_put_is_found_again_by_another_process_of_the_same_home(tmp_path: Path) -> None:
+def test_stored_entries_are_visible_to_other_processes(tmp_path: Path) -> None:
     first = Cache(tmp_path / "cache.db")
     first.put({"a": b"1", "b": b"2"})
     second = Cache(tmp_path / "cache.db")
@@ -21,7 +21,7 @@ def test_what_was_put_is_found_again_by_another_process_of_the_same_home(tmp_pat
     first.close()
 
 
-def test_more_entries_than_one_question_may_have_are_found(tmp_path: Path) -> None:
+def test_lookup_exceeds_the_parameter_limit_of_one_query(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache.db")
     entries = {f"key {n}": b"12345678" for n in range(1_200)}
     cache.put(entries)
@@ -29,7 +29,7 @@ def test_more_entries_than_one_question_may_have_are_found(tmp_path: Path) -> No
     cache.close()
 
 
-def test_dropped_entries_are_gone(tmp_path: Path) -> None:
+def test_dropped_entries_are_absent(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache.db")
     cache.put({"a": b"1", "b": b"2"})
     cache.drop({"a"})
@@ -40,7 +40,7 @@ def test_dropped_entries_are_gone(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_damaged_file_is_thrown_away_because_it_is_only_a_cache(tmp_path: Path) -> None:
+def test_damaged_file_is_discarded(tmp_path: Path) -> None:
     path = tmp_path / "cache.db"
     path.write_bytes(b"this is not a database" * 500)
     cache = Cache(path)
@@ -49,13 +49,13 @@ def test_a_damaged_file_is_thrown_away_because_it_is_only_a_cache(tmp_path: Path
     cache.close()
 
 
-def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+def test_file_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache.db")
     assert stat.S_IMODE((tmp_path / "cache.db").stat().st_mode) == 0o600
     cache.close()
 
 
-def test_a_file_that_is_damaged_while_it_is_used_is_thrown_away_and_counted(tmp_path: Path) -> None:
+def test_file_damaged_during_use_is_discarded_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "cache.db"
     first = Cache(path)
     first.put({f"key {n}": b"12345678" * 100 for n in range(200)})
@@ -115,13 +115,13 @@ def test_keys_with_altered_bytes_can_be_listed_and_dropped(tmp_path: Path) -> No
     cache.close()
 
 
-def test_a_file_that_cannot_be_opened_says_what_to_look_at(tmp_path: Path) -> None:
+def test_unopenable_file_error_names_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "cache.db").mkdir()
     with pytest.raises(HomeUnavailable, match=r"check the disk and the owner of cache\.db"):
         Cache(tmp_path / "cache.db")
 
 
-def test_a_file_that_is_closed_while_another_thread_writes_is_no_crash(tmp_path: Path) -> None:
+def test_closing_during_a_concurrent_write_does_not_crash(tmp_path: Path) -> None:
     script = f"""
 import threading, time
 from pathlib import Path

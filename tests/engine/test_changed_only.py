@@ -1,4 +1,4 @@
-"""A sync that looks only where something was told to have changed, and when that is not enough."""
+"""Syncs restricted to reported paths, and the cases that require a full comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from connectors.local_files import LocalFiles, LocalFilesSettings
 
 @pytest.fixture
 def folder(home: Home, tmp_path: Path) -> Path:
-    """A folder that was synced; since then both of its files have changed."""
+    """A synced folder both of whose files have changed since."""
     folder = tmp_path / "folder"
     for name in ("told", "untold"):
         (folder / name).mkdir(parents=True)
@@ -35,7 +35,7 @@ def folder(home: Home, tmp_path: Path) -> Path:
 
 @contextmanager
 def syncing(home: Home, folder: Path, *changed: str) -> Iterator[SourceSync]:
-    """A sync that was told that these paths changed; without any it was told nothing."""
+    """Open a sync that compares only the reported paths; without paths it compares everything."""
     connector = LocalFiles(LocalFilesSettings(root=folder))
     with open_sync(home, connector, "papers", LocalFiles.policy, Priority.NORMAL) as sync:
         sync.discovery.changed = frozenset(changed) or None
@@ -43,7 +43,7 @@ def syncing(home: Home, folder: Path, *changed: str) -> Iterator[SourceSync]:
 
 
 def finish(sync: SourceSync) -> int:
-    """Work to the end; how many jobs there were."""
+    """Process all jobs; return their number."""
     sync.discover()
     while (token := sync.claim(10)) is not None:
         sync.process(token)

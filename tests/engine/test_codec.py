@@ -6,7 +6,7 @@ from catchment.content.codec import decode_document, decode_extraction, encode_d
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Link, LinkKind
 
 
-def test_a_document_comes_back_as_it_was_and_has_one_encoding() -> None:
+def test_document_round_trips_with_one_encoding() -> None:
     document = Document(
         "# Ä\n",
         "text/markdown",
@@ -27,7 +27,7 @@ def test_a_document_comes_back_as_it_was_and_has_one_encoding() -> None:
     assert encode_document(document) == encode_document(same)
 
 
-def test_an_extraction_comes_back_as_it_was() -> None:
+def test_extraction_round_trips() -> None:
     extraction = Extraction(
         (Chunk(0, 4, "A > B"),),
         (Link(LinkKind.EMBED, "Note", "#^x", "label", 1, 3),),

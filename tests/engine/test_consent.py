@@ -1,4 +1,4 @@
-"""Without consent nothing is read: before a sync, in the middle of one, and by every kind of source that asks a host."""
+"""Without consent a source is not read: before a sync, during a sync, and for every source type that contacts a host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from connectors.local_files import LocalFiles, LocalFilesSettings
 
 
 class Letters(LocalFiles):
-    """A folder of which `drafts` is a scope of its own; it says when it is asked for anything."""
+    """A folder in which `drafts` is a separate scope; it records every access."""
 
     kind: ClassVar[str] = "letters"
     fetch_in_parser: ClassVar[bool] = False
@@ -75,7 +75,7 @@ def full_sync(home: Home, letters: LocalFiles) -> dict[str, int]:
         return sync.finish("completed")
 
 
-def test_a_source_that_nobody_agreed_to_is_not_even_listed(home: Home, letters: Letters, ledger: Ledger) -> None:
+def test_source_without_consent_is_not_listed(home: Home, letters: Letters, ledger: Ledger) -> None:
     with pytest.raises(NoConsent, match="no consent given; run: catchment consent give letters"):
         full_sync(home, letters)
     assert letters.asked == 0
@@ -85,9 +85,7 @@ def test_a_source_that_nobody_agreed_to_is_not_even_listed(home: Home, letters: 
     assert full_sync(home, letters)["succeeded"] == 6
 
 
-def test_settings_that_ask_for_more_than_was_agreed_to_read_nothing(
-    home: Home, letters: Letters, ledger: Ledger
-) -> None:
+def test_settings_beyond_the_consent_prevent_reading(home: Home, letters: Letters, ledger: Ledger) -> None:
     agree(ledger, "letters")
     with pytest.raises(NoConsent, match=r"letters \(drafts\): no consent given"):
         full_sync(home, letters)
@@ -97,9 +95,7 @@ def test_settings_that_ask_for_more_than_was_agreed_to_read_nothing(
     assert [(c.scope, c.state) for c in ledger.consents.all("letters")] == [("letters", "given")]
 
 
-def test_a_consent_that_has_ended_reads_nothing_more_and_deletes_nothing(
-    home: Home, letters: Letters, ledger: Ledger
-) -> None:
+def test_expired_consent_stops_reads_and_deletions(home: Home, letters: Letters, ledger: Ledger) -> None:
     agree(ledger, "letters", "drafts")
     full_sync(home, letters)
     agree(ledger, "letters", "drafts", until=datetime.now(UTC) - timedelta(seconds=1))
@@ -110,7 +106,7 @@ def test_a_consent_that_has_ended_reads_nothing_more_and_deletes_nothing(
     assert len(ledger.library.search("number")) == 6
 
 
-def test_consent_that_ends_in_the_middle_of_a_listing_ends_it(home: Home, letters: Letters, ledger: Ledger) -> None:
+def test_consent_expiring_during_a_listing_ends_it(home: Home, letters: Letters, ledger: Ledger) -> None:
     number = agree(ledger, "letters", "drafts")
     with open_sync(home, letters, "letters", Policy(), Priority.NORMAL) as sync:
         ledger.consents.withdraw(number, {"drafts"}, "operator:anna")
@@ -124,7 +120,7 @@ def test_consent_that_ends_in_the_middle_of_a_listing_ends_it(home: Home, letter
     assert (ledger.intake.find("0.md"), ledger.intake.holds()) == ([], [])
 
 
-def test_consent_that_ends_between_two_batches_ends_the_sync(home: Home, letters: Letters, ledger: Ledger) -> None:
+def test_consent_expiring_between_batches_ends_the_sync(home: Home, letters: Letters, ledger: Ledger) -> None:
     number = agree(ledger, "letters", "drafts")
     with open_sync(home, letters, "letters", Policy(), Priority.NORMAL) as sync:
         sync.discover()
@@ -140,7 +136,7 @@ def test_consent_that_ends_between_two_batches_ends_the_sync(home: Home, letters
     assert letters.asked == asked
 
 
-def test_of_files_on_this_machine_adding_them_is_the_consent(home: Home, tmp_path: Path, ledger: Ledger) -> None:
+def test_adding_local_files_implies_consent(home: Home, tmp_path: Path, ledger: Ledger) -> None:
     folder = LocalFiles(LocalFilesSettings(root=tmp_path))
     full_sync(home, folder)
     [consent] = ledger.consents.all("letters")
@@ -150,9 +146,7 @@ def test_of_files_on_this_machine_adding_them_is_the_consent(home: Home, tmp_pat
         full_sync(home, folder)
 
 
-def test_a_sync_of_a_source_that_was_removed_ends_also_when_there_is_another_of_its_name(
-    home: Home, tmp_path: Path, ledger: Ledger
-) -> None:
+def test_sync_ends_when_its_source_is_removed_and_the_name_reused(home: Home, tmp_path: Path, ledger: Ledger) -> None:
     for name in ("wrong", "right"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{name}.md").write_text(f"the {name} letters")
@@ -170,7 +164,7 @@ def test_a_sync_of_a_source_that_was_removed_ends_also_when_there_is_another_of_
     assert ledger.intake.holds() == []
 
 
-def test_a_sync_whose_source_is_removed_may_end_in_any_way(home: Home, tmp_path: Path, ledger: Ledger) -> None:
+def test_sync_of_a_removed_source_can_finish_in_any_status(home: Home, tmp_path: Path, ledger: Ledger) -> None:
     folder = LocalFiles(LocalFilesSettings(root=tmp_path))
     with open_sync(home, folder, "letters", Policy(), Priority.NORMAL) as sync:
         ledger.sources.remove("letters", "operator:anna", "not wanted")
@@ -189,7 +183,7 @@ def test_a_sync_whose_source_is_removed_may_end_in_any_way(home: Home, tmp_path:
 
 
 class Unspoken(LocalFiles):
-    """A kind that asks a host, and whose author forgot consent."""
+    """A host-based source type whose author did not declare consent."""
 
     def __init__(self, settings: LocalFilesSettings) -> None:
         super().__init__(settings)
@@ -199,7 +193,7 @@ class Unspoken(LocalFiles):
         return HostLimits("files.example.org")
 
 
-def test_a_kind_that_asks_a_host_needs_consent_even_if_its_author_forgot_it(tmp_path: Path, ledger: Ledger) -> None:
+def test_host_based_kind_needs_consent_by_default(tmp_path: Path, ledger: Ledger) -> None:
     connector = Unspoken(LocalFilesSettings(root=tmp_path))
     source = ledger.sources.put("unspoken", "unspoken", Priority.NORMAL)
     assert list(scopes_of(connector)) == [WHOLE]
@@ -208,7 +202,7 @@ def test_a_kind_that_asks_a_host_needs_consent_even_if_its_author_forgot_it(tmp_
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_every_kind_that_asks_a_host_says_what_it_reads(kind: str) -> None:
+def test_every_host_based_kind_describes_its_data(kind: str) -> None:
     connector = connector_class(kind)
     if hasattr(connector, "limits"):
         assert hasattr(connector, "scopes") and hasattr(connector, "scope_of"), Guarded.__doc__

@@ -1,4 +1,4 @@
-"""A disk that is away for a while changes nothing: what was decided stands when it is back."""
+"""Operator decisions survive the temporary absence of a disk."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def be_away_for_a_sync(engine: Engine, disk: Disk) -> None:
     engine.sync("papers")
 
 
-def test_what_an_undo_took_out_does_not_come_back_with_its_disk(engine: Engine, disk: Disk) -> None:
+def test_undone_addition_stays_removed_when_its_disk_returns(engine: Engine, disk: Disk) -> None:
     disk.write("b.md", "")
     engine.sync("papers")
     last = engine.ledger.syncs.last(engine.source("papers").id)
@@ -49,7 +49,7 @@ def test_what_an_undo_took_out_does_not_come_back_with_its_disk(engine: Engine, 
     assert engine.shelf("papers").keys() == {"a.md"}
 
 
-def test_what_was_discarded_is_not_tried_again_when_its_disk_is_back(engine: Engine, disk: Disk) -> None:
+def test_discarded_item_is_not_retried_when_its_disk_returns(engine: Engine, disk: Disk) -> None:
     disk.write("board.canvas", "")
     disk.break_("board.canvas", "")
     engine.sync("papers")
@@ -59,7 +59,7 @@ def test_what_was_discarded_is_not_tried_again_when_its_disk_is_back(engine: Eng
     assert engine.ledger.quarantine.list() == []
 
 
-def test_what_waited_when_its_disk_went_away_is_read_when_it_is_back(engine: Engine, disk: Disk) -> None:
+def test_pending_item_is_read_when_its_disk_returns(engine: Engine, disk: Disk) -> None:
     disk.write("b.md", "")
     with engine.syncing("papers") as sync:
         sync.discover()
@@ -67,7 +67,7 @@ def test_what_waited_when_its_disk_went_away_is_read_when_it_is_back(engine: Eng
     assert engine.shelf("papers").keys() == {"a.md", "b.md"}
 
 
-def test_what_waited_is_read_though_its_deletion_was_held_and_the_hold_dropped(engine: Engine, disk: Disk) -> None:
+def test_pending_item_is_read_after_its_held_deletion_is_dropped(engine: Engine, disk: Disk) -> None:
     disk.write("b.md", "")
     with engine.syncing("papers") as sync:
         sync.discover()
@@ -79,26 +79,26 @@ def test_what_waited_is_read_though_its_deletion_was_held_and_the_hold_dropped(e
     assert engine.shelf("papers").keys() == {"a.md", "b.md"}
 
 
-def broken_off(changes: Iterator[Change]) -> Iterator[Change]:
-    """A listing that cannot go on after its last checkpoint."""
+def interrupted(changes: Iterator[Change]) -> Iterator[Change]:
+    """Yield the changes, then fail after the last checkpoint."""
     yield from changes
     raise SourceUnavailable("the disk does not answer any more")
 
 
-def test_a_folder_that_was_renamed_only_while_a_sync_broke_off_keeps_its_documents(engine: Engine, disk: Disk) -> None:
+def test_folder_renamed_during_an_interrupted_sync_keeps_its_documents(engine: Engine, disk: Disk) -> None:
     disk.write("sub/b.md", "")
     engine.sync("papers")
     before = engine.shelf("papers")
     (disk.root / "sub").rename(disk.root / "other")
     with engine.syncing("papers") as sync, pytest.raises(SourceUnavailable):
-        sync.discovery.through = broken_off
+        sync.discovery.through = interrupted
         sync.discover()
     (disk.root / "other").rename(disk.root / "sub")
     engine.sync("papers")
     assert engine.shelf("papers") == before
 
 
-def test_a_rule_that_held_only_while_a_sync_broke_off_leaves_nothing_out(
+def test_rule_active_only_during_an_interrupted_sync_omits_no_item(
     engine: Engine, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def until_some_is_left_out(changes: Iterator[Change]) -> Iterator[Change]:
@@ -124,7 +124,7 @@ def test_a_rule_that_held_only_while_a_sync_broke_off_leaves_nothing_out(
     assert engine.shelf("papers") == before
 
 
-def test_a_disk_that_goes_away_while_files_are_read_is_no_failure_of_the_files(engine: Engine, disk: Disk) -> None:
+def test_disk_vanishing_during_reads_is_not_an_item_failure(engine: Engine, disk: Disk) -> None:
     disk.write("b.md", "")
     disk.write("sub/b.md", "")
     with engine.syncing("papers") as sync:

@@ -1,4 +1,4 @@
-"""Errors in a step of a batch: each ends in a retry or in quarantine of the items concerned, and stops no neighbour."""
+"""Errors in one step of a batch: the affected items are retried or quarantined, and the other items are unaffected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLICY = Policy(retry=RetryPolicy(backoff="immediate", attempts=3))
 
 
 class Defective(LocalFiles):
-    """Reads in the process of the sync, and raises what no connector may raise for one of its files."""
+    """Reads in the sync process and raises an error that connectors must not raise for one file."""
 
     fetch_in_parser: ClassVar[bool] = False
 
@@ -53,7 +53,7 @@ def sync(papers: Papers, connector: LocalFiles | None = None) -> dict[str, int]:
 
 
 def put_in_cache(papers: Papers, entry: bytes) -> None:
-    """Give every job this entry in the cache, as an earlier sync would have left it."""
+    """Store this cache entry for every job, as an earlier sync would have."""
     with open_sync(papers.home, papers.connector, "papers", POLICY, Priority.NORMAL) as opened:
         opened.discover()
         keys = _claimed_keys(opened)
@@ -87,7 +87,7 @@ def test_cached_documents_that_do_not_decode_are_parsed_again(papers: Papers, do
     assert papers.documents()["3.md"] == "The pump number 3 drips"
 
 
-def test_item_that_the_ledger_refuses_is_quarantined_alone(papers: Papers, home: Home) -> None:
+def test_item_rejected_by_the_ledger_is_quarantined_alone(papers: Papers, home: Home) -> None:
     papers.write("poison.md", "The pump is poisoned")
     with closing(sqlite3.connect(home.path / "ledger.db")) as database, database:
         database.execute(
@@ -101,7 +101,7 @@ def test_item_that_the_ledger_refuses_is_quarantined_alone(papers: Papers, home:
     assert papers.ledger.check(deep=True) == []
 
 
-def test_item_on_which_a_connector_has_a_defect_is_quarantined_alone(papers: Papers) -> None:
+def test_item_that_triggers_a_connector_defect_is_quarantined_alone(papers: Papers) -> None:
     papers.write("poison.md", "The pump is poisoned")
     connector = Defective(Defective.settings(root=papers.folder))
     summary = sync(papers, connector)

@@ -1,4 +1,4 @@
-"""The fair queue of the syncs of one process: shares by priority, waits, and who is charged."""
+"""The fair queue of concurrent syncs in one process: shares by priority, waiting, and accounting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NORMAL_QUANTUM = 1.0
 
 
 class Machine:
-    """A queue under a clock that only moves when a step is done."""
+    """A queue whose clock advances only when a step is done."""
 
     def __init__(self, slots: int = 1) -> None:
         self.now = 0.0
@@ -29,7 +29,7 @@ class Machine:
         return self.queue.join(kind, at_once, priority)
 
     def work(self, steps: Mapping[Share, float], seconds: float) -> Counter[Share]:
-        """Let each share do steps of its length one after another; the seconds that each worked."""
+        """Let each share run steps of its length in sequence; return the seconds that each share worked."""
         worked: Counter[Share] = Counter()
         end = self.now + seconds
         while self.now < end:
@@ -113,7 +113,7 @@ def test_idle_source_saves_up_no_more_than_a_quantum() -> None:
     assert abs(worked[busy] - worked[idle]) <= 2 * NORMAL_QUANTUM
 
 
-def test_sources_of_a_kind_work_together_only_as_far_as_allowed() -> None:
+def test_concurrency_limit_of_a_kind_is_respected() -> None:
     machine = Machine(slots=4)
     mails = [machine.join(kind="mail", at_once=2) for _ in range(2)]
     modest = machine.join(kind="mail", at_once=1)
@@ -125,7 +125,7 @@ def test_sources_of_a_kind_work_together_only_as_far_as_allowed() -> None:
     assert machine.queue.begin(mails[1])
 
 
-def test_step_that_takes_long_keeps_nobody_waiting() -> None:
+def test_long_step_does_not_delay_other_sources() -> None:
     machine = Machine()
     slow, other = machine.join(), machine.join()
     assert machine.queue.begin(slow)
@@ -154,7 +154,7 @@ def test_source_with_seconds_left_keeps_its_slot_between_two_steps() -> None:
     assert machine.queue.begin(low)
 
 
-def test_threads_of_one_sync_work_together_and_give_way_together() -> None:
+def test_threads_of_one_sync_share_and_yield_its_slot_together() -> None:
     machine = Machine()
     wide, other = machine.join(), machine.join()
     assert machine.queue.begin(wide) and machine.queue.begin(wide)
@@ -202,7 +202,7 @@ def test_closing_wakes_every_waiting_thread() -> None:
     assert holder.is_alone()
 
 
-def test_waiting_thread_goes_on_when_the_slot_becomes_free() -> None:
+def test_waiting_thread_continues_when_the_slot_becomes_free() -> None:
     queue = FairQueue(1)
     busy, small = (queue.join("notes", 8, Priority.NORMAL) for _ in range(2))
     together: list[int] = []

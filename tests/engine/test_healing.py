@@ -1,4 +1,4 @@
-"""A quarantine that heals itself: what was given up is tried again when something that mattered changed, and only then."""
+"""Automatic retry of quarantined items: once after a relevant change, and only then."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def sync(home: Home, settings: LocalFilesSettings, login: str = "") -> dict[str, int]:
-    """A sync as a run does it; `login` stands in for that of a source that has one."""
+    """Sync as a run does; `login` is the fingerprint of the source's credentials."""
     now = {**fingerprints(settings), "login": login}
     with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=now) as opened:
         opened.discover()
@@ -37,7 +37,7 @@ def sync(home: Home, settings: LocalFilesSettings, login: str = "") -> dict[str,
 
 
 def tries(home: Home) -> int:
-    """How often the one item in quarantine was tried."""
+    """Return the number of attempts of the only quarantined item."""
     ledger = Ledger.inspect(home.database_url)
     try:
         [entry] = ledger.quarantine.list()

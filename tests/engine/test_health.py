@@ -1,4 +1,4 @@
-"""The probes: what each is passed, and how it judges it."""
+"""The health probes: their inputs and verdicts."""
 
 from __future__ import annotations
 

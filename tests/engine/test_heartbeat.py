@@ -38,16 +38,16 @@ def test_leases_of_a_sync_without_progress_are_not_renewed(home: Home, tmp_path:
     with open_sync(home, connector, "notes", policy, Priority.NORMAL) as sync:
         sync.discover()
         assert sync.claim(1) is not None
-        lease = until_of(home)
+        lease = lease_expiry(home)
         sync.renew()
-        renewed = until_of(home)
+        renewed = lease_expiry(home)
         assert renewed > lease
         until(lambda: sync.is_overdue)
         sync.renew()
-        assert until_of(home) == renewed
+        assert lease_expiry(home) == renewed
 
 
-def test_a_run_that_hears_nothing_of_its_parsers_is_stuck_and_not_for_as_long_as_an_item_may_take(
+def test_run_without_parser_progress_is_stuck_after_the_item_limit(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "notes").mkdir()
@@ -73,8 +73,8 @@ def test_a_run_that_hears_nothing_of_its_parsers_is_stuck_and_not_for_as_long_as
     assert stuck == {100.0: False, 600.0: True}
 
 
-def until_of(home: Home) -> float:
-    """Until when the one job that is worked on is leased."""
+def lease_expiry(home: Home) -> float:
+    """Return the lease expiry of the only running job."""
     with closing(Ledger.inspect(home.database_url)) as ledger:
         (job,) = ledger.queue.jobs(source="notes")
         assert job.lease_until is not None

@@ -1,4 +1,4 @@
-"""Where state is kept."""
+"""The location of state."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from catchment.runtime.home import Home, base_folder
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="it has a folder of its own for data")
 @pytest.mark.parametrize("said", ["", "data", "./data"])
-def test_a_data_folder_that_depends_on_where_one_stands_is_not_taken(
-    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_data_folder_is_ignored(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CATCHMENT_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", said)
     assert Home.default().path == tmp_path / ".local/share/catchment"
 
 
-def test_a_base_folder_is_the_one_that_is_named_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_base_folder_must_be_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", "/etc/mine")
     assert base_folder("XDG_CONFIG_HOME", ".config") == Path("/etc/mine")
@@ -34,7 +32,7 @@ def test_a_base_folder_is_the_one_that_is_named_in_full(tmp_path: Path, monkeypa
     assert base_folder("XDG_CONFIG_HOME", ".config") == tmp_path / ".config"
 
 
-def test_home_that_is_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_that_is_not_a_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "file")
     (tmp_path / "nowhere").symlink_to(tmp_path / "unmounted")
@@ -61,7 +59,7 @@ def test_pipe_or_device_in_the_home_is_refused_with_its_name(home: Home, name: s
         Home.default()
 
 
-def test_link_to_a_file_elsewhere_and_to_nothing_are_no_obstacle(home: Home, tmp_path: Path) -> None:
+def test_links_to_external_and_missing_files_are_accepted(home: Home, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("deployments: []")
     (home.path / "sources.yaml").symlink_to(tmp_path / "mine.yaml")
     (home.path / "gone").symlink_to(tmp_path / "gone")
@@ -97,7 +95,7 @@ def test_longest_path_of_a_home_works_and_a_longer_one_is_refused(
         Home.default()
 
 
-def test_home_that_others_may_enter_is_closed_to_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_accessible_to_others_is_made_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "users" / "ada"))
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(0o755)

@@ -1,4 +1,4 @@
-"""Secrets in content are masked, and nothing else is."""
+"""Secrets in content are masked, and other text is unchanged."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _lot = random.Random(7)
 
 
 def _drawn(number: int, letters: str = _LETTERS) -> str:
-    """What nobody's secret is: drawn here, so that no file of ours holds one."""
+    """Return random characters, so that no file of this project contains a secret."""
     return "".join(_lot.choices(letters, k=number))
 
 
-# Tokens as issuers describe them, the drawn part in braces: how many of a: letters or digits, w: also - and _, b: also + and /,
-# h: hexadecimal, u: capitals or digits, l: small letters or digits, n: digits; i is a UUID. So no file of ours holds a token.
+# Token templates from the issuers' descriptions. Random fields are in braces: a length and a: letters or digits, w:
+# also - and _, b: also + and /, h: hexadecimal, u: capitals or digits, l: small letters or digits, n: digits; i is a
+# UUID. Thus no file of this project contains a token.
 _TOKENS = """
     1Password service token: ops_eyJ{w300}
     1Password secret key: A3-{u6}-{u11}-{u5}-{u5}-{u5}
@@ -239,7 +240,7 @@ _FIELD = re.compile(r"\{([a-z])(\d*)\}")
 
 
 def _drawn_from(template: str, shorter: int = 1) -> str:
-    """The template with letters drawn in place of its fields, each with a digit at its start and a letter at its end."""
+    """Fill the template's fields with random characters; each field starts with a digit and ends with a letter."""
 
     def field(found: re.Match[str]) -> str:
         if found[1] == "i":
@@ -258,7 +259,7 @@ _HEX, _BASE32 = "0123456789abcdef", string.ascii_uppercase + "234567"
 
 
 def _checked(data: bytes) -> str:
-    """Base58 with the checksum of Bitcoin."""
+    """Encode as Base58 with Bitcoin's checksum."""
     letters = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
     number = int.from_bytes(data + hashlib.sha256(hashlib.sha256(data).digest()).digest()[:4], "big")
     text = ""
@@ -383,7 +384,7 @@ _ONLY_IN_PART = {
 
 
 @pytest.mark.parametrize(("name", "template"), _ROWS)
-def test_a_token_is_masked_whatever_stands_around_it(name: str, template: str) -> None:
+def test_token_is_masked_in_any_context(name: str, template: str) -> None:
     secret = _drawn_from(template)
     for before, after in (("", ""), ("set=", "\n"), ("`", "`"), ('"', '",'), ("with ", " and more"), ("é ", ".")):
         found: Counter[str] = Counter()
@@ -392,7 +393,7 @@ def test_a_token_is_masked_whatever_stands_around_it(name: str, template: str) -
 
 
 @pytest.mark.parametrize(("name", "template"), _ROWS)
-def test_what_is_too_short_or_filled_with_one_letter_is_not_a_token(name: str, template: str) -> None:
+def test_short_or_single_letter_strings_are_not_tokens(name: str, template: str) -> None:
     places = _FIELD.sub(lambda field: "x" * int(field[2] or 36), template)
     for text in (
         f"see {places} here",
@@ -406,7 +407,7 @@ def test_what_is_too_short_or_filled_with_one_letter_is_not_a_token(name: str, t
     [(name, *one) for name, texts in _ONLY_IN_PART.items() for one in texts],
     ids=lambda value: value[:20].strip(),
 )
-def test_of_what_has_a_name_only_the_value_is_masked(name: str, text: str, secret: str) -> None:
+def test_only_the_value_of_a_named_secret_is_masked(name: str, text: str, secret: str) -> None:
     found: Counter[str] = Counter()
     assert mask(f"x {text} y", found) == f"x {text.replace(secret, f'«{name}»')} y" or text.endswith("\n")
     assert secret not in mask(text, Counter())
@@ -458,13 +459,13 @@ def test_the_documentation_lists_every_kind() -> None:
         "mailto:ada@example.org at 10:30, see http://example.org:8080/@ada",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     found: Counter[str] = Counter()
     assert mask(text, found) == text
     assert found == {}
 
 
-def test_nothing_in_the_example_vault_or_in_this_program_is_taken_for_a_secret() -> None:
+def test_no_false_positives_in_the_example_vault_and_sources() -> None:
     root = Path(__file__).parent.parent.parent
     found: Counter[str] = Counter()
     for folder, pattern in (
@@ -479,7 +480,7 @@ def test_nothing_in_the_example_vault_or_in_this_program_is_taken_for_a_secret()
     assert found == {}
 
 
-def test_a_document_tells_how_many_were_masked_and_keeps_none_anywhere() -> None:
+def test_document_counts_masked_secrets_and_retains_none() -> None:
     secret = f"ghp_{_drawn(36)}"
     key = _drawn(30) + "7q"
     note = f"---\ntoken: {secret}\napi_key: {key}\ndeep: [{{a: [{secret}]}}]\n---\n# {secret}\n\nSee `{secret}`.\n"
@@ -514,6 +515,6 @@ def test_a_document_without_secrets_is_the_same_object() -> None:
         *("otpauth://7", "7" * 16 + " ", "a7b8c9:", "-7", "_auth=", "a/b7.c", 'secret",' * 2),
     ],
 )
-def test_text_that_is_made_to_be_slow_is_looked_through_in_linear_time(piece: str) -> None:
+def test_adversarial_text_is_scanned_in_linear_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     assert mask(text, Counter()) == text

@@ -1,4 +1,4 @@
-"""Politeness as arithmetic: buckets, budgets, breakers, the multiplier and blackout windows against simple models."""
+"""Rate limiting arithmetic: buckets, budgets, breakers, the multiplier and blackout windows against simple models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ steps = st.lists(st.tuples(st.integers(0, 3 * SECOND), st.integers(1, 20)), min_
 
 
 @given(steps)
-def test_a_bucket_never_grants_more_than_its_burst_and_what_time_brought(taken: list[Step]) -> None:
+def test_bucket_grants_at_most_its_burst_and_refill(taken: list[Step]) -> None:
     bucket, now, granted = Bucket(BURST * TOKEN, 0), 0, 0
     for pause, cost in taken:
         now += pause
@@ -35,7 +35,7 @@ def test_a_bucket_never_grants_more_than_its_burst_and_what_time_brought(taken: 
 
 
 @given(steps)
-def test_what_a_bucket_refuses_it_grants_at_the_moment_it_names(taken: list[Step]) -> None:
+def test_bucket_grants_a_refused_request_at_the_named_time(taken: list[Step]) -> None:
     bucket, now = Bucket(BURST * TOKEN, 0), 0
     for pause, cost in taken:
         now += pause
@@ -47,7 +47,7 @@ def test_what_a_bucket_refuses_it_grants_at_the_moment_it_names(taken: list[Step
 
 
 @given(steps)
-def test_what_is_put_back_was_never_taken(taken: list[Step]) -> None:
+def test_returned_tokens_restore_the_bucket(taken: list[Step]) -> None:
     bucket = Bucket(BURST * TOKEN, 0, budget=Budget(5_000))
     for _, cost in taken:
         before = bucket
@@ -57,19 +57,19 @@ def test_what_is_put_back_was_never_taken(taken: list[Step]) -> None:
         assert bucket.budget is not None and bucket.budget.used == 0
 
 
-def test_a_time_that_goes_back_brings_nothing_and_locks_nothing() -> None:
+def test_clock_set_back_neither_refills_nor_blocks_a_bucket() -> None:
     bucket = Bucket(0, HOUR).settled(0, RATE, BURST)
     assert (bucket.tokens, bucket.at) == (0, HOUR)
     assert bucket.settled(HOUR + SECOND, RATE, BURST).tokens == RATE * TOKEN
 
 
-def test_what_costs_more_than_a_bucket_holds_is_granted_when_it_is_full_and_owed() -> None:
+def test_cost_above_the_capacity_is_granted_by_a_full_bucket_as_debt() -> None:
     bucket, grant = Bucket(BURST * TOKEN, 0).take(60, TOKEN, RATE, BURST)
     assert (grant.number, bucket.tokens) == (60, -10 * TOKEN)
     assert bucket.settled(SECOND, RATE, BURST).tokens == 0
 
 
-def test_nothing_is_granted_before_the_moment_that_the_host_named() -> None:
+def test_no_grant_before_the_retry_time_of_the_host() -> None:
     bucket = Bucket(BURST * TOKEN, 0).reported(RateReport(retry_after=90))
     assert bucket.take(1, TOKEN, RATE, BURST)[1].until == 90 * SECOND
     assert bucket.reported(RateReport(retry_after=5)).not_before == 90 * SECOND
@@ -77,8 +77,8 @@ def test_nothing_is_granted_before_the_moment_that_the_host_named() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 10 * 60 * SECOND), st.integers(1, 60)), max_size=80))
-def test_no_hour_sees_more_than_nine_tenths_of_what_the_host_allows(asked: list[tuple[int, int]]) -> None:
-    """The host's model: windows of an hour, each beginning with its first request."""
+def test_hourly_use_stays_below_nine_tenths_of_the_host_limit(asked: list[tuple[int, int]]) -> None:
+    """The host's model: windows of one hour, each starting with its first request."""
     bucket, now, ends, made = Bucket(2_500 * TOKEN, 0, budget=Budget(100)), 0, -1, 0
     for pause, cost in asked:
         now += pause
@@ -91,21 +91,21 @@ def test_no_hour_sees_more_than_nine_tenths_of_what_the_host_allows(asked: list[
             assert made + cost > 90 and grant.until == ends
 
 
-def test_a_budget_believes_the_host_where_it_says_less_is_left() -> None:
+def test_budget_adopts_a_lower_remainder_reported_by_the_host() -> None:
     budget = Budget(5_000).spend(100, 0)
     assert budget.reported(5_000, 4_950, HOUR).used == 100
     assert budget.reported(5_000, 1_000, HOUR).used == 4_000
     assert budget.reported(60, 59, HOUR).left == 0
 
 
-def test_an_answer_from_the_window_before_does_not_touch_the_new_one() -> None:
+def test_response_from_an_earlier_window_is_ignored() -> None:
     new = Budget(5_000).reported(5_000, 4_990, 2 * HOUR)
     assert new.reported(5_000, 3, HOUR) == new
     assert new.reported(5_000, 4_000, 3 * HOUR).used == 1_000
     assert new.at(2 * HOUR).left == 4_500
 
 
-def test_what_is_given_back_after_its_window_is_not_counted_in_the_next() -> None:
+def test_refund_after_its_window_does_not_count_in_the_next() -> None:
     budget = Budget(100).spend(10, 0)
     later = budget.at(HOUR).spend(5, HOUR)
     assert later.spare(10, budget.until).used == 5
@@ -116,7 +116,7 @@ def _alive(_: str) -> bool:
 
 
 class OneByOne:
-    """What a breaker should do, told as plainly as can be."""
+    """A simple model of a breaker."""
 
     def __init__(self) -> None:
         self.failures, self.opened, self.locked = 0, -1, False
@@ -154,7 +154,7 @@ def test_a_breaker_does_what_its_model_does(happened: list[tuple[str, int]]) -> 
         assert breaker.position(now) is model.position(now)
 
 
-def test_one_alone_tries_a_breaker_that_is_half_open_and_its_death_lets_the_next() -> None:
+def test_half_open_breaker_admits_one_trial_and_replaces_a_dead_one() -> None:
     breaker = Breaker(FAILURES, 0)
     breaker, wait = breaker.ask(REST, "first", _alive)
     assert wait is None and breaker.prober == "first"
@@ -188,7 +188,7 @@ def test_the_multiplier_stays_in_its_bounds_and_moves_every_five_seconds(
             assert mood.multiplier == before
 
 
-def test_trouble_makes_intake_dearer_and_draining_never() -> None:
+def test_failures_raise_the_cost_of_intake_but_not_of_draining() -> None:
     troubled, calm = Adaptive(multiplier=0.5), Adaptive(multiplier=2.0)
     assert (troubled.price(intake=True), troubled.price(intake=False)) == (2 * TOKEN, TOKEN)
     assert (calm.price(intake=True), calm.rate(10), troubled.rate(10)) == (TOKEN, 20, 10)
@@ -207,21 +207,21 @@ NIGHT = "22:00-06:00"
         ("22:00-06:00 fri UTC", "2026-11-21T03:00", "2026-11-21T06:00"),
         ("22:00-06:00 fri UTC", "2026-11-20T03:00", None),
         ("08:00-24:00 sat-mon UTC", "2026-11-22T10:00", "2026-11-23T00:00"),
-        # Clocks go forward at 01:00 UTC: 02:30 does not exist, and the night is an hour shorter.
+        # Clocks are set forward at 01:00 UTC: 02:30 does not exist, and the night is an hour shorter.
         ("22:00-06:00 Europe/Berlin", "2026-03-28T21:00", "2026-03-29T04:00"),
         ("01:00-02:30 Europe/Berlin", "2026-03-29T00:30", "2026-03-29T01:00"),
-        # Clocks go back at 01:00 UTC: the hour from 02:00 comes twice, and both are meant.
+        # Clocks are set back at 01:00 UTC: the hour from 02:00 occurs twice, and the window covers both.
         ("22:00-06:00 Europe/Berlin", "2026-10-24T20:00", "2026-10-25T05:00"),
         ("02:00-02:30 Europe/Berlin", "2026-10-25T00:10", "2026-10-25T00:30"),
         ("02:00-02:30 Europe/Berlin", "2026-10-25T01:10", "2026-10-25T01:30"),
     ],
 )
-def test_a_blackout_window_ends_when_the_clock_on_the_wall_says(window: str, now: str, until: str | None) -> None:
+def test_blackout_window_ends_at_its_local_time(window: str, now: str, until: str | None) -> None:
     found = blocked_until([parse(window)], datetime.fromisoformat(now).replace(tzinfo=UTC))
     assert found == (until and datetime.fromisoformat(until).replace(tzinfo=UTC))
 
 
-def test_windows_that_follow_one_another_are_one() -> None:
+def test_adjacent_windows_are_merged() -> None:
     windows = [parse("22:00-06:00 UTC"), parse("06:00-08:00 UTC")]
     assert blocked_until(windows, datetime(2026, 11, 20, 23, tzinfo=UTC)) == datetime(2026, 11, 21, 8, tzinfo=UTC)
 
@@ -229,12 +229,12 @@ def test_windows_that_follow_one_another_are_one() -> None:
 @pytest.mark.parametrize(
     "text", ["", "22-06", "25:00-06:00", "22:00-06:00 someday", "22:00-06:00 Mars/Base", f"{NIGHT} mon UTC x"]
 )
-def test_a_window_that_cannot_be_read_is_refused(text: str) -> None:
+def test_malformed_window_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         parse(text)
 
 
-def test_of_several_rules_the_strictest_counts() -> None:
+def test_strictest_rule_applies() -> None:
     rule = strictest(
         [Rule(profile=RateProfile.AGGRESSIVE, at_once=2), Rule(profile=RateProfile.CONSERVATIVE), Rule(at_once=1)]
     )
@@ -260,14 +260,14 @@ def test_headers_are_counted_from_the_hosts_own_clock() -> None:
     assert read_headers({"Retry-After": "soon", "X-RateLimit-Limit": "-1"}) == RateReport()
 
 
-def test_sources_of_one_login_share_a_key_that_does_not_tell_it() -> None:
+def test_sources_with_one_login_share_a_key_that_hides_it() -> None:
     first, second = HostLimits("imap.example.org", "ada"), HostLimits("imap.example.org", "bob")
     assert first.key == HostLimits("imap.example.org", "ada", at_once=1).key != second.key
     assert "ada" not in first.key
     assert HostLimits("example.org").key == "example.org"
 
 
-def test_a_copy_of_a_pace_is_free() -> None:
+def test_copied_pace_is_independent() -> None:
     copy = pickle.loads(pickle.dumps(Pace()))
     with copy.intake(), copy.transfer(3) as transfer:
         assert transfer.cost == 3

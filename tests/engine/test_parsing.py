@@ -1,4 +1,4 @@
-"""What a parser process does with one item."""
+"""The work of a parser process on one item."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _packed(data: bytes) -> bytes:
     ],
     ids=lambda raw: raw.name,
 )
-def test_what_is_the_known_content_is_told_without_parsing_it(raw: RawContent) -> None:
+def test_unchanged_content_is_reported_without_parsing(raw: RawContent) -> None:
     item = Item("weir", "", "1", modified=datetime(2024, 5, 6, tzinfo=UTC))
     parsed = Read.decode(read(ReadTask(item, b"", raw)))
     assert parsed.fate == "parsed"

@@ -1,4 +1,4 @@
-"""The engine as a benchmark or a test drives it: no server, a real ledger file, real files, real parser processes."""
+"""The engine driven directly: no server, but a real ledger file, real files and real parser processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reads(tmp_path: Path) -> Callable[[], dict[str, int]]:
-    """How often each file was read so far."""
+    """Return the number of reads of each file."""
     place = tmp_path / "reads"
     place.mkdir()
     return lambda: {path.name: path.stat().st_size for path in place.iterdir()}
@@ -62,7 +62,7 @@ def ledger(home: Home) -> Ledger:
     return Ledger.open(home.database_url)
 
 
-def test_a_hostile_batch_leaves_its_neighbours_alone(
+def test_hostile_items_do_not_affect_their_neighbours(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
     for n in range(196):
@@ -96,7 +96,7 @@ def test_a_second_sync_of_an_unchanged_folder_reads_nothing(
     assert summary["listed"] == summary["succeeded"] == 0
 
 
-def test_what_was_parsed_before_a_failure_downstream_is_not_read_again(
+def test_parsed_items_are_not_reread_after_a_downstream_failure(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(20):
@@ -121,7 +121,7 @@ def _disk_full(*_arguments: object) -> None:
     raise LedgerUnavailable("the disk is full; make room and sync again")
 
 
-def test_a_killed_sync_goes_on_where_it_was_and_parses_nothing_twice(
+def test_killed_sync_resumes_and_parses_no_item_twice(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
     for n in range(60):
@@ -144,7 +144,7 @@ def test_a_killed_sync_goes_on_where_it_was_and_parses_nothing_twice(
     assert ledger(home).check(deep=True) == []
 
 
-def test_a_passing_failure_is_tried_again_and_leaves_no_trace(
+def test_transient_failure_is_retried_and_leaves_no_trace(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
     (folder / "flaky.md").write_text("It works the second time")
@@ -167,7 +167,7 @@ def test_a_long_wait_is_left_to_a_later_sync(home: Home, folder: Path, reads: Ca
         assert sync.finish("completed")["retrying"] == 1
 
 
-def test_an_attempt_that_could_not_be_delivered_is_gone_on_with(
+def test_undelivered_attempt_is_resumed(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "note.md").write_text("A note")
@@ -188,7 +188,7 @@ def test_an_attempt_that_could_not_be_delivered_is_gone_on_with(
     assert (row := ledger(home).queue.job(job.id)).state is JobState.SUCCEEDED and row.attempt == 1
 
 
-def test_what_one_sync_has_no_room_to_try_again_is_asked_for_by_it(
+def test_sync_requests_a_follow_up_for_remaining_retries(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
     for n in range(3):
@@ -208,7 +208,7 @@ def test_what_one_sync_has_no_room_to_try_again_is_asked_for_by_it(
         assert sync.next_retry() is None
 
 
-def test_a_copy_is_parsed_once_and_found_in_both_places(
+def test_copied_file_is_parsed_once_and_found_at_both_paths(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
     text = "---\nmodified: 2020-02-20\n---\n# Words\n" + "The same long words. " * 5_000
@@ -243,7 +243,7 @@ def test_a_rename_costs_no_read_and_keeps_the_document(
 @pytest.mark.parametrize(
     ("old", "new", "size"), [("plan.txt", "plan.md", 7_000), ("plan", "plan.md", 1), ("plan.md", "plan.txt", 1)]
 )
-def test_a_rename_to_another_type_reads_the_file_once_and_keeps_its_document(
+def test_rename_to_another_type_rereads_once_and_keeps_the_document(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]], old: str, new: str, size: int
 ) -> None:
     (folder / old).write_text("# The plan\n\nsee [[other]]\n" + "many words " * size)
@@ -266,7 +266,7 @@ def test_a_rename_to_another_type_reads_the_file_once_and_keeps_its_document(
 
 
 @pytest.mark.parametrize(("old", "new"), [("a.md", "b.MD"), ("a", "b"), ("a.txt.gz", "b.txt.gz")])
-def test_a_rename_with_the_same_ending_costs_no_read(
+def test_rename_with_the_same_extension_costs_no_read(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]], old: str, new: str
 ) -> None:
     (folder / old).write_bytes(gzip.compress(b"words") if old.endswith("gz") else b"words")
@@ -277,7 +277,7 @@ def test_a_rename_with_the_same_ending_costs_no_read(
     assert reads() == {old: 1}
 
 
-def test_a_name_that_the_content_overrules_changes_nothing(
+def test_name_overruled_by_content_changes_no_document(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
     (folder / "page.txt").write_text("<!doctype html><p>words")
@@ -302,7 +302,7 @@ def test_a_file_moved_by_copy_and_delete_keeps_its_document(
     assert (after.document, after.item) == (before.document, "new.md")
 
 
-def test_an_emptied_folder_deletes_nothing_until_an_operator_says_so(
+def test_emptied_folder_deletes_no_document_without_approval(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
     for n in range(30):
@@ -317,7 +317,7 @@ def test_an_emptied_folder_deletes_nothing_until_an_operator_says_so(
     assert ledger(home).library.search("number") == []
 
 
-def test_a_source_that_keeps_failing_is_held_and_left_alone_until_resumed(
+def test_repeatedly_failing_source_is_paused_until_resumed(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
     (folder / "a.md").write_text("A")
@@ -336,9 +336,7 @@ def test_a_source_that_keeps_failing_is_held_and_left_alone_until_resumed(
     assert full_sync(home, folder)["deleted"] == 0
 
 
-def test_a_sync_that_was_left_hands_its_jobs_back(
-    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
-) -> None:
+def test_abandoned_sync_releases_its_jobs(home: Home, folder: Path, reads: Callable[[], dict[str, int]]) -> None:
     (folder / "a.md").write_text("A")
     with syncing(home, folder) as sync:
         sync.discover()

@@ -1,4 +1,4 @@
-"""Plans: a rehearsal tells what a sync does and changes nothing, and a sync that follows one does just that."""
+"""Plans: a dry run reports the changes of a sync and applies none; a sync by a plan applies exactly those."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def change_much(papers: Papers) -> None:
 EXPECTED = {"new.md": "add", "1.md": "change", "2.md": "delete", "sub/third.md": "move", "huge.bin": "skip"}
 
 
-def test_a_plan_tells_each_item_once_and_changes_nothing(papers: Papers) -> None:
+def test_plan_lists_each_item_once_and_changes_no_state(papers: Papers) -> None:
     change_much(papers)
     file = Path(papers.home.database_url.removeprefix("sqlite:///"))
     before, events = papers.documents(), papers.ledger.history.of_item(1)
@@ -55,7 +55,7 @@ def test_a_plan_tells_each_item_once_and_changes_nothing(papers: Papers) -> None
     assert (file.stat().st_size, done(papers.plan())) == (size, EXPECTED), "it may be made again"
 
 
-def test_the_sync_after_a_plan_does_what_it_said(papers: Papers) -> None:
+def test_sync_after_a_plan_applies_its_changes(papers: Papers) -> None:
     change_much(papers)
     plan = papers.plan()
     summary = papers.sync()
@@ -64,7 +64,7 @@ def test_the_sync_after_a_plan_does_what_it_said(papers: Papers) -> None:
     assert papers.plan().steps == ()
 
 
-def test_a_plan_of_a_source_that_was_never_synced_is_all_of_it(home: Home, tmp_path: Path) -> None:
+def test_plan_of_an_unsynced_source_lists_all_items(home: Home, tmp_path: Path) -> None:
     fresh = Papers(home, tmp_path / "papers")
     fresh.write("a.md", "A")
     plan = fresh.plan()
@@ -72,7 +72,7 @@ def test_a_plan_of_a_source_that_was_never_synced_is_all_of_it(home: Home, tmp_p
     assert fresh.ledger.intake.known(fresh.source.id).is_empty()
 
 
-def test_deletions_that_would_be_held_are_told_as_held(papers: Papers) -> None:
+def test_deletions_that_would_be_held_are_reported_as_held(papers: Papers) -> None:
     for n in range(20):
         papers.write(f"many/{n}.md", f"One of many: {n}")
     papers.sync()
@@ -84,7 +84,7 @@ def test_deletions_that_would_be_held_are_told_as_held(papers: Papers) -> None:
     assert {step.action for step in papers.plan().steps} == {PlannedAction.HOLD}, "and so they are while they are held"
 
 
-def test_a_sync_by_a_plan_leaves_what_changed_since_to_the_next_one(papers: Papers) -> None:
+def test_sync_by_a_plan_leaves_later_changes_to_the_next_sync(papers: Papers) -> None:
     change_much(papers)
     plan = Plan.from_json(_written(papers.plan()))
     papers.write("1.md", "Paper one, changed again")
@@ -106,7 +106,7 @@ def test_a_sync_by_a_plan_leaves_what_changed_since_to_the_next_one(papers: Pape
     assert papers.ledger.check(deep=True) == []
 
 
-def test_a_folder_that_was_renamed_only_while_a_plan_was_followed_keeps_its_documents(papers: Papers) -> None:
+def test_folder_renamed_during_a_planned_sync_keeps_its_documents(papers: Papers) -> None:
     papers.write("sub/kept.md", "what is kept")
     papers.sync()
     before = papers.documents()
@@ -122,24 +122,26 @@ def test_a_folder_that_was_renamed_only_while_a_plan_was_followed_keeps_its_docu
     assert papers.documents() == before
 
 
-def test_a_sync_by_a_plan_that_still_holds_does_all_of_it(papers: Papers) -> None:
+def test_sync_by_a_current_plan_applies_all_of_it(papers: Papers) -> None:
     change_much(papers)
     summary = papers.sync(Plan.from_json(_written(papers.plan())))
     assert (summary["left"], summary["succeeded"], summary["deleted"]) == (0, 2, 1)
     assert papers.plan().steps == ()
 
 
-def test_a_deep_plan_sees_an_edit_that_kept_size_and_time(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deep_plan_detects_an_edit_with_unchanged_size_and_time(
+    papers: Papers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = papers.ledger
     with ledger._store.write() as writing:
-        # As if the file had said something else when it was read.
+        # Simulate an earlier read with other contents.
         writing.connection.exec_driver_sql("UPDATE items SET content_hash = 'another' WHERE locator = '0.md'")
     assert papers.plan().steps == ()
     plan = papers.plan(deep=True)
     assert (done(plan), Plan.from_json(_written(plan)).deep) == ({"0.md": "change"}, True)
 
 
-def test_a_plan_is_kept_for_its_own_source_only(papers: Papers) -> None:
+def test_plan_is_valid_only_for_its_source(papers: Papers) -> None:
     name = save_plan(papers.home, _written(papers.plan()))
     assert load_plan(papers.home, name, "papers").said == frozenset()
     with pytest.raises(BadInput, match="made for papers"):
@@ -149,7 +151,7 @@ def test_a_plan_is_kept_for_its_own_source_only(papers: Papers) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"catchment_plan": 99}', b'{"catchment_plan": 1, "source": 3}'])
-def test_what_is_no_plan_is_refused(home: Home, data: bytes) -> None:
+def test_invalid_plan_is_refused(home: Home, data: bytes) -> None:
     with pytest.raises(BadInput, match="not a plan"):
         save_plan(home, data)
 

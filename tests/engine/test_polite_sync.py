@@ -1,4 +1,6 @@
-"""A sync of a source that asks a host: what its gates say, what it holds while it reads, and how it ends when told to wait."""
+"""A sync of a host-based source: its preflight checks, the resources it holds, and its end when the host demands a
+wait.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 class Remote(LocalFiles):
-    """A folder that is asked for each listing and each file, as a host would be. `trouble` is what listing it raises."""
+    """A folder that is rate limited like a host. Listing it raises `trouble`, if set."""
 
     kind: ClassVar[str] = "remote"
     fetch_in_parser: ClassVar[bool] = False
@@ -85,7 +87,7 @@ def full_sync(home: Home, remote: Remote) -> dict[str, int]:
         return sync.finish("completed")
 
 
-def test_requests_are_counted_and_nothing_is_held_afterwards(home: Home, remote: Remote, ledger: Ledger) -> None:
+def test_requests_are_counted_and_all_slots_released(home: Home, remote: Remote, ledger: Ledger) -> None:
     summary = full_sync(home, remote)
     assert (summary["succeeded"], summary["requests"]) == (20, 21)
     assert ledger.pacing.places() == []
@@ -93,7 +95,7 @@ def test_requests_are_counted_and_nothing_is_held_afterwards(home: Home, remote:
     assert (bucket.allowed, bucket.left) == (1_000, 900 - 21)
 
 
-def test_a_sync_that_is_told_to_wait_yields_and_goes_on_when_it_may(home: Home, remote: Remote, ledger: Ledger) -> None:
+def test_sync_yields_on_a_wait_request_and_resumes_later(home: Home, remote: Remote, ledger: Ledger) -> None:
     remote.trouble = RateLimited("files.example.org", 3_600)
     with syncing(home, remote) as sync:
         with pytest.raises(RateLimited) as told:
@@ -110,9 +112,7 @@ def test_a_sync_that_is_told_to_wait_yields_and_goes_on_when_it_may(home: Home, 
     assert "requested by the host" in str(refused.value)
 
 
-def test_what_was_fetched_before_the_host_asked_to_wait_is_delivered(
-    home: Home, remote: Remote, ledger: Ledger
-) -> None:
+def test_items_fetched_before_a_wait_request_are_delivered(home: Home, remote: Remote, ledger: Ledger) -> None:
     remote.refused_from = 8
     with syncing(home, remote) as sync:
         sync.discover()
@@ -130,7 +130,7 @@ def test_what_was_fetched_before_the_host_asked_to_wait_is_delivered(
     assert timedelta(minutes=59) < last.expected - datetime.now(UTC) < timedelta(hours=2)
 
 
-def test_what_the_host_kept_back_counts_neither_as_read_nor_twice(
+def test_items_withheld_by_the_host_are_not_counted_as_read(
     home: Home, remote: Remote, ledger: Ledger, tmp_path: Path
 ) -> None:
     for n in range(20):
@@ -146,7 +146,7 @@ def test_what_the_host_kept_back_counts_neither_as_read_nor_twice(
         assert (sync.progress.read, sync.progress.succeeded, sync.progress.masked) == (7, 7, 7)
 
 
-def test_sync_told_to_wait_counts_what_it_gave_up_before(
+def test_yielding_sync_counts_earlier_abandoned_items(
     home: Home, remote: Remote, ledger: Ledger, tmp_path: Path
 ) -> None:
     (tmp_path / "folder" / "a.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
@@ -163,7 +163,7 @@ def test_sync_told_to_wait_counts_what_it_gave_up_before(
     assert (last.outcome, last.summary["succeeded"], last.summary["quarantined"]) == ("yielded", 6, 1)
 
 
-def test_no_more_is_claimed_than_the_host_allows_in_this_hour(home: Home, remote: Remote, ledger: Ledger) -> None:
+def test_claims_stay_within_the_hourly_host_limit(home: Home, remote: Remote, ledger: Ledger) -> None:
     remote.allowed = 10
     with syncing(home, remote) as sync:
         sync.discover()
@@ -177,9 +177,7 @@ def test_no_more_is_claimed_than_the_host_allows_in_this_hour(home: Home, remote
     assert attempts == 0
 
 
-def test_a_host_that_failed_five_times_is_left_alone_by_all_its_sources(
-    home: Home, remote: Remote, ledger: Ledger
-) -> None:
+def test_host_with_five_failures_blocks_all_its_sources(home: Home, remote: Remote, ledger: Ledger) -> None:
     for _ in range(5):
         ledger.pacing.failed(remote.limits(), "another", login=False)
     with pytest.raises(NotNow, match="repeated failures of its host") as refused, syncing(home, remote):
@@ -190,9 +188,7 @@ def test_a_host_that_failed_five_times_is_left_alone_by_all_its_sources(
     assert full_sync(home, remote)["succeeded"] == 20
 
 
-def test_a_refused_login_is_not_tried_again_until_the_source_is_resumed(
-    home: Home, remote: Remote, ledger: Ledger
-) -> None:
+def test_refused_login_is_not_retried_until_the_source_is_resumed(home: Home, remote: Remote, ledger: Ledger) -> None:
     remote.trouble = LoginFailed("the password was refused; set another")
     with syncing(home, remote) as sync:
         with pytest.raises(LoginFailed) as refused:
@@ -206,7 +202,7 @@ def test_a_refused_login_is_not_tried_again_until_the_source_is_resumed(
     assert full_sync(home, remote)["succeeded"] == 20
 
 
-def test_a_blackout_says_when_a_sync_may_begin(home: Home, remote: Remote, ledger: Ledger) -> None:
+def test_blackout_reports_the_earliest_sync_time(home: Home, remote: Remote, ledger: Ledger) -> None:
     now = datetime.now(UTC)
     around = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M} UTC"
     ledger.throttles.put("kind:remote", Rule(blackouts=(around,)), "operator", "")
@@ -220,7 +216,7 @@ def test_a_blackout_says_when_a_sync_may_begin(home: Home, remote: Remote, ledge
     assert refused.value.until is None
 
 
-def test_what_holds_sources_back_is_told_by_their_names(home: Home, remote: Remote, ledger: Ledger) -> None:
+def test_blocked_sources_are_reported_by_name(home: Home, remote: Remote, ledger: Ledger) -> None:
     ledger.sources.put("other", "obsidian", Priority.NORMAL)
     assert paused_sources(ledger) == {}
     ledger.pacing.failed(remote.limits(), "papers", login=True)
@@ -237,7 +233,7 @@ def test_what_holds_sources_back_is_told_by_their_names(home: Home, remote: Remo
     assert found.until is not None and found.until > datetime.now(UTC)
 
 
-def test_a_quota_leaves_the_rest_to_a_sync_in_the_next_hour(home: Home, remote: Remote, ledger: Ledger) -> None:
+def test_quota_defers_the_remainder_to_the_next_hour(home: Home, remote: Remote, ledger: Ledger) -> None:
     ledger.throttles.put("source:papers", Rule(per_hour=12), "operator", "")
     with syncing(home, remote) as sync:
         sync.discover()
@@ -248,9 +244,7 @@ def test_a_quota_leaves_the_rest_to_a_sync_in_the_next_hour(home: Home, remote: 
     assert later is not None and timedelta(minutes=59) < later - datetime.now(UTC) <= timedelta(hours=1)
 
 
-def test_what_waits_is_forecast_from_what_was_measured(
-    home: Home, remote: Remote, ledger: Ledger, tmp_path: Path
-) -> None:
+def test_eta_of_pending_jobs_uses_measured_rates(home: Home, remote: Remote, ledger: Ledger, tmp_path: Path) -> None:
     source = ledger.sources.get("papers")
     assert estimate(ledger, source, remote.limits(), NOW) is None
     full_sync(home, remote)
@@ -265,9 +259,7 @@ def test_what_waits_is_forecast_from_what_was_measured(
         assert sync.update_eta() is None
 
 
-def test_a_forecast_counts_what_is_at_work_and_is_told_to_whoever_asks_the_ledger(
-    home: Home, remote: Remote, ledger: Ledger
-) -> None:
+def test_eta_includes_running_jobs_and_is_available_from_the_ledger(home: Home, remote: Remote, ledger: Ledger) -> None:
     with syncing(home, remote) as sync:
         sync.discover()
         first, second = sync.claim(5), sync.claim(250)
@@ -280,7 +272,7 @@ def test_a_forecast_counts_what_is_at_work_and_is_told_to_whoever_asks_the_ledge
         assert (running.outcome, running.expected) == (None, moment)
 
 
-def test_the_first_items_of_a_sync_are_judged_by_what_earlier_ones_taught() -> None:
+def test_first_eta_of_a_sync_uses_rates_of_earlier_syncs() -> None:
     earlier = Measured(seconds=0.1, requests=1.0, jobs=5_000)
     assert Measured(9.0, 2.0, 1).after(earlier).seconds == pytest.approx(0.1 + 8.9 / 101)
     assert Measured(0.5, 1.0, 9_900).after(earlier).seconds == pytest.approx(0.496)
@@ -297,13 +289,13 @@ def test_the_first_items_of_a_sync_are_judged_by_what_earlier_ones_taught() -> N
         (100, 0, timedelta(minutes=30, seconds=10)),
     ],
 )
-def test_a_forecast_keeps_to_the_hours_of_the_host(jobs: int, left: int, expected: timedelta) -> None:
+def test_eta_respects_the_host_budget_per_hour(jobs: int, left: int, expected: timedelta) -> None:
     budget = BucketRow("h", 10, 50, 50, 1.0, None, 5_000, left, NOW + timedelta(minutes=30))
     found = completion_time(NOW, jobs, Measured(seconds=0.1, requests=1.0), budget) - NOW
     assert abs(found - expected) < timedelta(seconds=1)
 
 
-def test_a_host_that_is_gone_counts_as_a_failed_sync(home: Home, remote: Remote, ledger: Ledger) -> None:
+def test_unreachable_host_counts_as_a_failed_sync(home: Home, remote: Remote, ledger: Ledger) -> None:
     remote.trouble = SourceUnavailable("the host does not answer; check the network")
     with syncing(home, remote) as sync:
         with pytest.raises(SourceUnavailable) as gone:

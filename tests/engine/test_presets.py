@@ -1,4 +1,4 @@
-"""What a source sets of its policy: a preset, how much of the machine its syncs take at once; and limits of one item."""
+"""The policy settings of a source: its preset, which bounds its share of the machine, and limits per item."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_local_takes_less_than_standard_and_high_throughput_no_less() -> None:
     assert local.batch < standard.batch <= high.batch
 
 
-def test_a_limit_that_a_source_does_not_set_stays_its_connectors() -> None:
+def test_unset_limit_defaults_to_the_connector_limit() -> None:
     settings = GitHubSettings.model_validate({"repositories": ("ada/weir",), "limits": {"stall_seconds": 120}})
     limits = settings.policy(GitHub.policy).limits
 
@@ -39,12 +39,12 @@ def test_a_limit_that_a_source_does_not_set_stays_its_connectors() -> None:
     assert GitHub.policy.limits.max_mb < Limits().max_mb, "else this shows nothing"
 
 
-def test_another_preset_is_refused_with_those_that_there_are() -> None:
+def test_unknown_preset_is_refused_with_the_valid_ones() -> None:
     with pytest.raises(ValidationError, match="'local', 'standard' or 'high-throughput'"):
         _policy(preset="turbo")
 
 
-def test_a_sync_claims_no_more_than_the_preset_of_its_source_says(tmp_path: Path) -> None:
+def test_sync_claims_stay_within_the_source_preset(tmp_path: Path) -> None:
     generate(tmp_path / "vault", 260)
     settings = ObsidianSettings.model_validate({"root": tmp_path / "vault", "preset": "local"})
     policy = settings.policy(Obsidian.policy)

@@ -9,11 +9,11 @@ import pytest
 from catchment.runtime import process
 
 
-def test_this_process_is_alive_under_its_own_name() -> None:
+def test_current_process_is_alive() -> None:
     assert process.alive(process.identity())
 
 
-def test_a_process_that_ended_is_not_alive_even_before_it_is_waited_for() -> None:
+def test_exited_process_is_not_alive_before_it_is_reaped() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     name = process.identity(child.pid)
     assert process.alive(name)
@@ -25,12 +25,12 @@ def test_a_process_that_ended_is_not_alive_even_before_it_is_waited_for() -> Non
     assert not process.alive(name)
 
 
-def test_a_later_process_with_the_same_pid_or_after_a_reboot_is_another_one() -> None:
+def test_reused_pid_and_reboot_are_distinguished() -> None:
     boot, pid, started = process.identity().split(":")
     assert not process.alive(f"{boot}:{pid}:{int(started) - 1}")
     assert not process.alive(f"otherboot:{pid}:{started}")
 
 
-def test_naming_a_process_that_is_gone_says_so() -> None:
+def test_naming_an_exited_process_reports_it() -> None:
     with pytest.raises(ProcessLookupError):
         process.identity(2**22 + 1)

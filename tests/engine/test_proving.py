@@ -1,4 +1,4 @@
-"""Proofs: every way in which the library can differ from its source is found, told, and mended."""
+"""Proofs: every difference between a library and its source is found, reported and repaired."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def harm(papers: Papers, *statements: str) -> None:
             writing.connection.exec_driver_sql(statement)
 
 
-def test_a_sound_library_is_proved_folder_by_folder(papers: Papers) -> None:
+def test_consistent_library_is_proved_by_folder(papers: Papers) -> None:
     proven = papers.prove()
     assert proven.holds and found(proven) == {}
     told = [(f.name, f.source, f.ledger, f.library, f.set_apart) for f in proven.folders]
@@ -44,7 +44,7 @@ def test_a_sound_library_is_proved_folder_by_folder(papers: Papers) -> None:
     assert all(folder.digest for folder in proven.folders)
 
 
-def test_a_folder_that_was_renamed_only_while_a_repair_was_made_keeps_its_documents(papers: Papers) -> None:
+def test_folder_renamed_during_a_repair_keeps_its_documents(papers: Papers) -> None:
     before = papers.documents()
     (papers.folder / "sub").rename(papers.folder / "other")
     papers.repair(papers.prove())
@@ -53,7 +53,7 @@ def test_a_folder_that_was_renamed_only_while_a_repair_was_made_keeps_its_docume
     assert papers.documents() == before
 
 
-def test_what_happened_at_the_source_since_is_found_and_queued(papers: Papers) -> None:
+def test_later_source_changes_are_found_and_queued(papers: Papers) -> None:
     papers.write("new.md", "New")
     papers.write("1.md", "Another text")
     (papers.folder / "2.md").unlink()
@@ -68,8 +68,8 @@ def test_what_happened_at_the_source_since_is_found_and_queued(papers: Papers) -
     assert papers.documents().keys() == {"0.md", "1.md", "new.md", "sub/deep.md", "sub/three.md"}
 
 
-def test_an_edit_that_left_no_trace_in_size_and_time_is_found(papers: Papers) -> None:
-    # As if the file had said something else when it was read.
+def test_edit_with_unchanged_size_and_time_is_found(papers: Papers) -> None:
+    # Simulate an earlier read with other contents.
     harm(
         papers,
         "UPDATE contents SET hash = 'another' WHERE text LIKE '%Below%'",
@@ -83,7 +83,7 @@ def test_an_edit_that_left_no_trace_in_size_and_time_is_found(papers: Papers) ->
     assert papers.prove().holds
 
 
-def test_success_with_an_empty_index_is_found_and_mended(papers: Papers) -> None:
+def test_missing_index_of_a_successful_job_is_repaired(papers: Papers) -> None:
     harm(
         papers, *(f"INSERT INTO {index} ({index}) VALUES ('delete-all')" for index in ("chunk_index", "document_index"))
     )
@@ -96,7 +96,7 @@ def test_success_with_an_empty_index_is_found_and_mended(papers: Papers) -> None
     assert papers.ledger.check(deep=True) == []
 
 
-def test_words_that_the_index_has_wrong_are_found_and_mended(papers: Papers) -> None:
+def test_wrong_words_in_the_index_are_repaired(papers: Papers) -> None:
     harm(
         papers,
         "INSERT INTO chunk_index (chunk_index, rowid, heading, text)"
@@ -109,7 +109,7 @@ def test_words_that_the_index_has_wrong_are_found_and_mended(papers: Papers) -> 
     assert papers.prove().holds
 
 
-def test_deep_proof_finds_text_that_a_fresh_parse_does_not_give(papers: Papers) -> None:
+def test_deep_proof_finds_text_that_differs_from_a_fresh_parse(papers: Papers) -> None:
     before = papers.documents()
     harm(
         papers,
@@ -135,7 +135,7 @@ def test_deep_proof_of_text_with_a_nul_finds_no_difference(papers: Papers) -> No
     assert (proven.holds, proven.texts) == (True, 7)
 
 
-def test_passages_that_are_missing_or_beyond_their_text_are_found_and_made_again(papers: Papers) -> None:
+def test_missing_and_out_of_range_chunks_are_rebuilt(papers: Papers) -> None:
     before = papers.ledger.library.show("0.md").content
     harm(
         papers,
@@ -150,7 +150,7 @@ def test_passages_that_are_missing_or_beyond_their_text_are_found_and_made_again
     assert papers.ledger.check(deep=True) == []
 
 
-def test_a_document_that_was_lost_is_read_again(papers: Papers) -> None:
+def test_lost_document_is_reread(papers: Papers) -> None:
     harm(
         papers,
         "INSERT INTO document_index (document_index, rowid, title, aliases, path, properties)"
@@ -178,7 +178,7 @@ def test_a_repair_holds_deletions_as_a_sync_does(papers: Papers) -> None:
     assert found(papers.prove()).keys() == {f"many/{n}.md" for n in range(20)}, "held is not proved"
 
 
-def test_what_a_person_has_undone_is_set_apart(papers: Papers) -> None:
+def test_undone_changes_are_reported_separately(papers: Papers) -> None:
     papers.write("new.md", "New")
     (papers.folder / "0.md").unlink()
     papers.sync()
@@ -190,7 +190,7 @@ def test_what_a_person_has_undone_is_set_apart(papers: Papers) -> None:
     assert [(f.name, f.source, f.library, f.set_apart) for f in proven.folders] == [("", 4, 4, 2), ("sub", 2, 1, 1)]
 
 
-def test_nothing_is_repaired_beside_a_running_sync(papers: Papers) -> None:
+def test_repair_is_refused_during_a_running_sync(papers: Papers) -> None:
     papers.write("new.md", "New")
     proven = papers.prove()
     papers.ledger.syncs.begin(papers.source.id, run=None, owner=identity(), code_version="1", alive=alive)
@@ -198,7 +198,7 @@ def test_nothing_is_repaired_beside_a_running_sync(papers: Papers) -> None:
         papers.repair(proven)
 
 
-def test_what_is_in_quarantine_or_was_given_up_is_told_once_it_is_another(papers: Papers) -> None:
+def test_quarantined_and_discarded_items_are_reported_once_changed(papers: Papers) -> None:
     papers.write("board.canvas", '{"nodes": [{"id": "1", "type": "text", "text": "What the board says"}], "edges": []}')
     papers.sync()
     papers.write("board.canvas", "{no board any more")
@@ -212,7 +212,7 @@ def test_what_is_in_quarantine_or_was_given_up_is_told_once_it_is_another(papers
     assert found(papers.prove()) == {"board.canvas": "stale"}
 
 
-def test_what_is_read_again_is_in_quarantine_no_more(papers: Papers) -> None:
+def test_reread_item_leaves_quarantine(papers: Papers) -> None:
     papers.write("board.canvas", '{"nodes": [{"id": "1", "type": "text", "text": "What the board says"}], "edges": []}')
     papers.sync()
     papers.write("board.canvas", "{no board any more")

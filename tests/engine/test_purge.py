@@ -1,4 +1,4 @@
-"""Taking consent back: nothing of a source is left in all of the home, and that is shown; after a kill, and beside a sync."""
+"""Withdrawing consent removes a source from the whole home, with proof; also after a kill and during a sync."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALL = Extent(frozenset({WHOLE}), lambda _locator: True, whole=True)
 
 @pytest.fixture
 def folders(tmp_path: Path) -> dict[str, LocalFiles]:
-    """Two sources: `mine`, with a file that only it has, and `other`; one file is in both."""
+    """Two sources: `mine` with one file unique to it, `other`, and one file in both."""
     made = {}
     for name in ("mine", "other"):
         folder = tmp_path / name
@@ -43,7 +43,7 @@ def folders(tmp_path: Path) -> dict[str, LocalFiles]:
 
 @pytest.fixture
 def ledger(home: Home, folders: dict[str, LocalFiles]) -> Iterator[Ledger]:
-    """Both sources are in the library."""
+    """A ledger with both sources in the library."""
     for name, folder in folders.items():
         with open_sync(home, folder, name, Policy(), Priority.NORMAL) as sync:
             sync.discover()
@@ -64,14 +64,12 @@ def purge(home: Home, ledger: Ledger, source: Source) -> PurgeProof:
 
 
 def holding(home: Home, words: str) -> list[str]:
-    """The files of the home that hold these words."""
+    """Return the files of the home that contain these words."""
     files = [file for file in home.path.rglob("*") if file.is_file()]
     return sorted(file.name for file in files if words.encode() in file.read_bytes())
 
 
-def test_nothing_is_left_in_the_home_and_what_another_source_has_too_stays(
-    home: Home, ledger: Ledger, mine: Source
-) -> None:
+def test_purge_empties_the_home_but_keeps_shared_content(home: Home, ledger: Ledger, mine: Source) -> None:
     assert holding(home, "zebrafinch")
     proof = purge(home, ledger, mine)
     assert proof.holds
@@ -83,13 +81,13 @@ def test_nothing_is_left_in_the_home_and_what_another_source_has_too_stays(
     assert ledger.check(deep=True) == []
 
 
-def test_it_may_be_done_again_and_says_the_same(home: Home, ledger: Ledger, mine: Source) -> None:
+def test_repeated_purge_reports_the_same(home: Home, ledger: Ledger, mine: Source) -> None:
     purge(home, ledger, mine)
     again = purge(home, ledger, mine)
     assert (again.holds, again.items, again.passages) == (True, 0, 0)
 
 
-def test_a_purged_source_is_not_read_again_until_somebody_agrees(
+def test_purged_source_is_not_read_without_new_consent(
     home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles]
 ) -> None:
     purge(home, ledger, mine)
@@ -102,7 +100,7 @@ def test_a_purged_source_is_not_read_again_until_somebody_agrees(
         assert sync.discover().jobs == 2
 
 
-def test_what_was_parsed_and_not_delivered_is_forgotten(
+def test_undelivered_parse_results_are_purged(
     home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles]
 ) -> None:
     with closing(Cache(home.cache)) as cache:
@@ -113,9 +111,7 @@ def test_what_was_parsed_and_not_delivered_is_forgotten(
     assert holding(home, "zebrafinch of Winnipeg") == []
 
 
-def test_what_is_kept_beside_the_ledger_goes_too_and_what_is_anothers_stays(
-    home: Home, ledger: Ledger, mine: Source
-) -> None:
+def test_purge_removes_files_beside_the_ledger_but_not_of_others(home: Home, ledger: Ledger, mine: Source) -> None:
     for name in ("mine", "other"):
         home.copies(name).mkdir(parents=True)
         (home.copies(name) / "pack").write_text(f"objects of {name}")
@@ -126,7 +122,7 @@ def test_what_is_kept_beside_the_ledger_goes_too_and_what_is_anothers_stays(
     assert [folder.name for folder in (home.path / "copies").iterdir()] == ["other"]
 
 
-def test_backups_that_still_hold_it_are_named(home: Home, ledger: Ledger, mine: Source) -> None:
+def test_backups_that_contain_the_source_are_named(home: Home, ledger: Ledger, mine: Source) -> None:
     backups = home.path / "backups"
     backups.mkdir()
     (backups / "yesterday.db").write_text(f"… {SECRET} …")
@@ -156,7 +152,7 @@ def test_short_texts_are_counted_before_and_after(home: Home, folders: dict[str,
         assert {hit.source for hit in ledger.library.search("pump")} == {"other"}
 
 
-def test_documents_that_are_left_contradict_the_proof(home: Home, ledger: Ledger, mine: Source) -> None:
+def test_remaining_documents_contradict_the_proof(home: Home, ledger: Ledger, mine: Source) -> None:
     holdings = ledger.purging.holdings(mine.id, ALL.covers)
     assert ledger.purging.remaining(holdings) == (2, 1)
     other = ledger.purging.holdings(ledger.sources.get("other").id, ALL.covers)
@@ -180,7 +176,7 @@ def test_backup_with_short_texts_is_named(home: Home, ledger: Ledger, mine: Sour
     assert purge(home, ledger, mine).copies == ("backups/before.db", "backups/damaged.db")
 
 
-def test_the_same_words_in_a_content_of_another_source_are_no_trace(
+def test_same_words_in_another_source_are_not_a_trace(
     home: Home, ledger: Ledger, mine: Source, tmp_path: Path, folders: dict[str, LocalFiles]
 ) -> None:
     (tmp_path / "other" / "quoted.md").write_text(f"He said that {SECRET}, and then he left.")
@@ -194,7 +190,7 @@ def test_the_same_words_in_a_content_of_another_source_are_no_trace(
     assert [hit.item for hit in ledger.library.search("zebrafinch")] == ["quoted.md"]
 
 
-def test_a_sync_at_work_ends_first(
+def test_running_sync_ends_before_the_purge(
     home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles], tmp_path: Path
 ) -> None:
     (tmp_path / "mine" / "new.md").write_text("The zebrafinch has hatched three more")
@@ -228,7 +224,7 @@ def test_a_sync_at_work_ends_first(
     assert holding(home, "zebrafinch") == []
 
 
-def test_a_sync_that_does_not_end_is_told_and_what_it_may_do_is_nothing(
+def test_unfinished_sync_is_reported_and_cannot_write(
     home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catchment.sync.revoke._SYNC_ENDS_SECONDS", 0.2)
@@ -240,7 +236,7 @@ def test_a_sync_that_does_not_end_is_told_and_what_it_may_do_is_nothing(
     assert purge(home, ledger, mine).holds
 
 
-def test_a_purge_that_is_killed_is_done_by_the_next(home: Home, ledger: Ledger, mine: Source) -> None:
+def test_killed_purge_is_completed_by_the_next(home: Home, ledger: Ledger, mine: Source) -> None:
     ledger.close()
     child = os.fork()
     if child == 0:

@@ -23,12 +23,12 @@ def no_jitter() -> float:
         ("none", [None, None, None, None, None]),
     ],
 )
-def test_each_backoff_waits_as_it_says(backoff: str, expected: list[float | None]) -> None:
+def test_backoff_delays_match_their_kind(backoff: str, expected: list[float | None]) -> None:
     policy = RetryPolicy.model_validate({"backoff": backoff, "attempts": 9})
     assert [delay(policy, TRANSIENT, attempt, no_jitter) for attempt in range(1, 6)] == expected
 
 
-def test_the_last_attempt_is_the_last() -> None:
+def test_last_attempt_is_not_retried() -> None:
     policy = RetryPolicy(attempts=3)
     assert delay(policy, TRANSIENT, 2, no_jitter) == 60
     assert delay(policy, TRANSIENT, 3, no_jitter) is None

@@ -1,4 +1,4 @@
-"""Secrets are read from where their reference leads, and refused with the remedy where that is unsafe or empty."""
+"""Secrets are read through their references; unsafe or missing ones are refused with a remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_secret_is_read_from_the_environment_and_from_a_file(tmp_path: Path, m
     )
 
 
-def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+def test_file_readable_by_others_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("battery staple")
     file.chmod(0o640)
@@ -53,7 +53,7 @@ def test_pipe_or_device_as_a_secret_is_refused_at_once(tmp_path: Path) -> None:
         ("env:EMPTY", ": empty"),
     ],
 )
-def test_what_is_not_there_is_a_refused_login_with_the_remedy(
+def test_missing_secret_is_a_refused_login_with_a_remedy(
     reference: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMPTY", "")
@@ -62,7 +62,7 @@ def test_what_is_not_there_is_a_refused_login_with_the_remedy(
 
 
 class InMemory(KeyringBackend):
-    """A keyring of this test's own."""
+    """An in-memory keyring."""
 
     priority = 1  # type: ignore[assignment]
 
@@ -108,7 +108,7 @@ def test_a_keyring_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
         secret_references.resolve("keyring:mail/ada")
 
 
-def test_a_secret_in_a_file_is_replaced_at_once_and_stays_its_owners(tmp_path: Path) -> None:
+def test_secret_file_is_replaced_atomically_and_stays_private(tmp_path: Path) -> None:
     file, link = tmp_path / "token", tmp_path / "link"
     file.write_text("correct horse")
     file.chmod(0o600)
@@ -121,7 +121,7 @@ def test_a_secret_in_a_file_is_replaced_at_once_and_stays_its_owners(tmp_path: P
     assert sorted(tmp_path.iterdir()) == [link, file], "nothing is left over"
 
 
-def test_a_secret_that_cannot_be_replaced_is_told_so(tmp_path: Path) -> None:
+def test_irreplaceable_secret_is_reported(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for reference in ("env:MAIL_TOKEN", "block:mail", f"file:{tmp_path}/gone/token", f"file:{tmp_path}/folder"):
         assert not secret_references.replace(reference, "battery staple")
@@ -130,8 +130,8 @@ def test_a_secret_that_cannot_be_replaced_is_told_so(tmp_path: Path) -> None:
         pass
 
 
-def test_blocks_are_read_by_whoever_knows_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Another test of this process may have said how.
+def test_secret_blocks_are_read_by_the_registered_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Another test in this process may have registered a reader.
     monkeypatch.setattr(secret_references, "_READERS", secret_references._READERS | {"block": secret_references._block})
     with pytest.raises(LoginFailed, match="only available while Catchment runs"):
         secret_references.resolve("block:mail")

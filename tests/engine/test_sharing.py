@@ -1,4 +1,4 @@
-"""What the syncs of one process share: the size of their batches, one ledger, one thread that renews leases."""
+"""The resources shared by the syncs of one process: batch sizes, one ledger, one thread that renews leases."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def counts(home: Home) -> dict[JobState, int]:
 
 
 class Slow(LocalFiles):
-    """A folder of which each file takes a tenth of a second."""
+    """A folder in which reading a file takes a tenth of a second."""
 
     fetch_in_parser: ClassVar[bool] = False
 
@@ -58,7 +58,7 @@ class Slow(LocalFiles):
         return super().fetch(item)
 
 
-def test_a_batch_is_of_about_two_seconds_of_work(home: Home, folder: Path) -> None:
+def test_batch_holds_about_two_seconds_of_work(home: Home, folder: Path) -> None:
     with syncing(home, folder, Slow) as sync:
         sync.discover()
         first = sync.claim(5)
@@ -68,7 +68,7 @@ def test_a_batch_is_of_about_two_seconds_of_work(home: Home, folder: Path) -> No
         assert counts(home)[JobState.RUNNING] < 50
 
 
-def test_what_others_kept_a_batch_waiting_does_not_make_the_next_one_smaller(home: Home, folder: Path) -> None:
+def test_waiting_for_other_syncs_does_not_shrink_the_next_batch(home: Home, folder: Path) -> None:
     with syncing(home, folder) as sync:
         sync.discover()
         for seconds in (0.0, 1.5):
@@ -106,7 +106,7 @@ def test_syncs_of_a_process_share_one_ledger_until_the_last_is_closed(home: Home
         assert later is not one._ledger
 
 
-def test_syncs_at_the_same_time_in_one_process_bring_in_everything(home: Home, folder: Path) -> None:
+def test_concurrent_syncs_in_one_process_ingest_all_items(home: Home, folder: Path) -> None:
     names = [f"source-{n}" for n in range(4)]
     failed: list[Exception] = []
 

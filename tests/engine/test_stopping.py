@@ -1,4 +1,4 @@
-"""Steps that fail or are stopped: what may be asked for again, and what the next sync finds."""
+"""Failed and stopped steps: which can be repeated, and the state that the next sync finds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECONDS = 30
 
 @pytest.fixture
 def reads(tmp_path: Path) -> Path:
-    """The folder in which the connector notes how often it read each file."""
+    """Return the folder in which the connector counts its reads of each file."""
     (tmp_path / "reads").mkdir()
     return tmp_path / "reads"
 
@@ -59,7 +59,7 @@ def claimed(sync: SourceSync) -> int:
     return token
 
 
-def test_step_that_failed_may_be_repeated(sync: SourceSync, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_step_can_be_repeated(sync: SourceSync, monkeypatch: pytest.MonkeyPatch) -> None:
     token = claimed(sync)
 
     def full(*_: object) -> None:
@@ -72,7 +72,7 @@ def test_step_that_failed_may_be_repeated(sync: SourceSync, monkeypatch: pytest.
     assert sync.process(token)["delivered"] == 10
 
 
-def test_a_failure_that_the_ledger_could_not_take_is_told_when_it_is_asked_again(
+def test_failure_not_recorded_by_the_ledger_is_recorded_on_repetition(
     sync: SourceSync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "folder" / "bad.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
@@ -92,9 +92,7 @@ def test_a_failure_that_the_ledger_could_not_take_is_told_when_it_is_asked_again
     assert (counts[JobState.QUARANTINED], counts[JobState.RUNNING]) == (1, 0)
 
 
-def test_a_batch_whose_source_was_removed_ends_quietly_though_an_item_of_it_fails(
-    sync: SourceSync, tmp_path: Path
-) -> None:
+def test_batch_of_a_removed_source_ends_quietly_despite_a_failed_item(sync: SourceSync, tmp_path: Path) -> None:
     (tmp_path / "folder" / "bad.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
     sync.discover()
     token = claimed(sync)
@@ -106,7 +104,7 @@ def test_a_batch_whose_source_was_removed_ends_quietly_though_an_item_of_it_fail
 
 
 class Interrupting(Hostile):
-    """A folder whose sync is asked to stop when the third change is listed."""
+    """A folder whose sync is stopped when the third change is listed."""
 
     stop: ClassVar[Callable[[], None]]
 
@@ -117,7 +115,7 @@ class Interrupting(Hostile):
             yield change
 
 
-def test_stopped_sync_hands_back_its_leases_and_the_next_goes_on(home: Home, tmp_path: Path, reads: Path) -> None:
+def test_stopped_sync_releases_its_leases_and_the_next_resumes(home: Home, tmp_path: Path, reads: Path) -> None:
     folder = notes(tmp_path)
     with syncing(home, folder) as sync:
         sync.discover()
@@ -140,7 +138,7 @@ def test_stopped_sync_hands_back_its_leases_and_the_next_goes_on(home: Home, tmp
         assert sync.finish("completed")["succeeded"] == 6
 
 
-def test_sync_stops_between_two_changes_and_deletes_nothing(home: Home, tmp_path: Path, reads: Path) -> None:
+def test_sync_stops_between_two_changes_without_deletions(home: Home, tmp_path: Path, reads: Path) -> None:
     folder = notes(tmp_path)
     with syncing(home, folder) as sync:
         sync.discover()

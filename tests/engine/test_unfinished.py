@@ -1,4 +1,4 @@
-"""Files in the making: each has a maker, and goes when that is gone."""
+"""Temporary files: each has an owner process and is removed after that process exits."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def killed_while_making(path: Path) -> None:
     os.waitpid(child, 0)
 
 
-def test_what_a_killed_process_was_making_is_cleared_away_by_whoever_writes_there_next(tmp_path: Path) -> None:
+def test_temporary_file_of_a_killed_process_is_removed_by_the_next_writer(tmp_path: Path) -> None:
     killed_while_making(tmp_path / "copy")
     assert len(list(tmp_path.iterdir())) == 2
     atomic_files.write(tmp_path / "other", b"whole")
     assert [file.name for file in tmp_path.iterdir()] == ["other"]
 
 
-def test_what_a_living_process_is_making_stays(tmp_path: Path) -> None:
+def test_temporary_file_of_a_live_process_is_kept(tmp_path: Path) -> None:
     mine = atomic_files.unfinished(tmp_path / "copy")
     mine.write_text("half of it")
     atomic_files.write(tmp_path / "other", b"whole")
     assert mine.exists()
 
 
-def test_what_another_machine_is_making_stays_for_a_day(tmp_path: Path) -> None:
+def test_temporary_file_of_another_machine_is_kept_for_a_day(tmp_path: Path) -> None:
     elsewhere = tmp_path / ".copy~00000000:1:1~1.unfinished"
     elsewhere.touch()
     atomic_files.write(tmp_path / "other", b"whole")
@@ -46,7 +46,7 @@ def test_what_another_machine_is_making_stays_for_a_day(tmp_path: Path) -> None:
     assert not elsewhere.exists()
 
 
-def test_the_cache_keeps_nothing_of_jobs_that_have_ended(home: Home, tmp_path: Path) -> None:
+def test_cache_drops_entries_of_finished_jobs(home: Home, tmp_path: Path) -> None:
     papers = Papers(home, tmp_path / "papers")
     papers.write("a.md", "A paper")
     papers.sync()

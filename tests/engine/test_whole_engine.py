@@ -1,7 +1,7 @@
-"""Whatever happens to folders, syncs and the ledger in whatever order, the library holds what a small model says.
+"""Random sequences of source changes, syncs and ledger operations leave the library as a simple model predicts.
 
-The model knows what is on the disk, what was undone, and what waits. It is exact after each sync that looked at everything;
-after one that was killed, or looked at a part, it holds only what must always hold, until the next whole one.
+The model tracks the disk, undone changes and pending items. Its checks are exact after each complete sync. After a
+killed or partial sync only the invariants are checked, until the next complete sync.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Deeds = list[tuple[int, str, str]]
 
 @dataclass(frozen=True)
 class Undone:
-    """What an undo left at a place, and the file that the last listing saw there; None where that is not known."""
+    """The words that an undo restored at a path and the file seen there by the last listing; None if unknown."""
 
     words: Words | None
     seen: Print | None
@@ -63,33 +63,33 @@ class Undone:
 
 @dataclass
 class Believed:
-    """What the model knows of a source besides its disk."""
+    """The model's state of a source, apart from its disk."""
 
     prints: dict[str, Print] = field(default_factory=dict)
-    """The files that the last whole sync saw."""
+    """The files seen by the last complete sync."""
     shelf: Shelf = field(default_factory=dict)
-    """The library after it."""
+    """The library after the last complete sync."""
     steady: bool = False
-    """Whether nothing but the disk has changed since."""
+    """Whether only the disk has changed since the last complete sync."""
     agreed: bool = True
     root: int | None = None
-    """Which disk the source is known by; None while that is not sure."""
+    """The disk by which the source is known; None while undetermined."""
     listed: int | None = None
-    """Which disk was listed last."""
+    """The disk that was listed last."""
     undone: dict[str, Undone] = field(default_factory=dict)
-    """By place, and by file, for that may be renamed."""
+    """Undone changes by path and by file, since a file can be renamed."""
     unseen: dict[str, Words | None] = field(default_factory=dict)
-    """What the library has of a file that was moved, and changed so that size and time of writing do not show it."""
+    """The library's words for files that were moved and edited with size and modification time unchanged."""
     given_up: dict[str, str] = field(default_factory=dict)
-    """The versions that were discarded, by place."""
+    """The discarded versions, by path."""
     roamed: set[str] = field(default_factory=set)
-    """Places whose folder was elsewhere since the last whole sync: what was given up there may have been tried again."""
+    """Paths whose folder was moved since the last complete sync; discarded items there may have been retried."""
     waiting: set[str] = field(default_factory=set)
-    """Places that could not be read for a while, and are tried again some time."""
+    """Paths that were temporarily unavailable and will be retried."""
     calm: bool = True
-    """Whether the next whole sync reads those."""
+    """Whether the next complete sync reads the waiting paths."""
     before: dict[int, dict[str, Words]] = field(default_factory=dict)
-    """What the library said before each sync."""
+    """The contents of the library before each sync."""
 
 
 def says(shelf: Shelf) -> dict[str, Words]:
@@ -97,7 +97,7 @@ def says(shelf: Shelf) -> dict[str, Words]:
 
 
 class WholeEngine(RuleBasedStateMachine):
-    """Rules that do something to the real parts and to the model alike."""
+    """Rules that act on the real system and on the model alike."""
 
     template: Path
 
@@ -119,7 +119,7 @@ class WholeEngine(RuleBasedStateMachine):
             self.engine.close()
             shutil.rmtree(self.folder)
 
-    # What happens at the source
+    # Source changes
 
     @rule(name=names, todo=deeds)
     def change(self, name: str, todo: Deeds) -> None:
@@ -269,7 +269,7 @@ class WholeEngine(RuleBasedStateMachine):
             believed.steady = False
             self._after_whole(name, deep=True)
 
-    # What operators do
+    # Operator actions
 
     @rule()
     def retry_all(self) -> None:
@@ -383,10 +383,10 @@ class WholeEngine(RuleBasedStateMachine):
             for believed in self.believed.values():
                 believed.before.clear()
 
-    # What the model says
+    # Expectations of the model
 
     def _refused(self, name: str) -> bool:
-        """Whether a sync, or a proof, may not or cannot read the source, which is shown then."""
+        """Return whether a sync or a proof of the source must be refused, and check that it is."""
         believed, disk = self.believed[name], self.engine.disks[name]
         if not believed.agreed:
             error: type[Exception] = NoConsent
@@ -404,7 +404,7 @@ class WholeEngine(RuleBasedStateMachine):
 
     @contextmanager
     def _noting(self, *of: str) -> Iterator[None]:
-        """Remember what the library says before the sync that now begins, by its number."""
+        """Record the contents of the library before the next sync, by the number of that sync."""
         before = {name: says(self.engine.shelf(name)) for name in of}
         yield
         for name in of:
@@ -413,14 +413,14 @@ class WholeEngine(RuleBasedStateMachine):
                 self.believed[name].before.setdefault(last.id, before[name])
 
     def _after_part(self, name: str) -> None:
-        """A sync that did not look at everything, or was not done: the next whole one is to be exact again."""
+        """Record a partial or unfinished sync; exact checks resume with the next complete sync."""
         believed, disk = self.believed[name], self.engine.disks[name]
         believed.steady, believed.listed = False, disk.which
         believed.waiting |= disk.stormy
         believed.undone = {key: Undone(undone.words, None) for key, undone in believed.undone.items()}
 
     def _after_whole(self, name: str, *, deep: bool) -> None:
-        """What must hold after a sync that looked at everything; `deep` ones read what was undone as well."""
+        """Check the library after a complete sync; a `deep` sync also reads undone items."""
         believed, disk = self.believed[name], self.engine.disks[name]
         if believed.calm and not disk.stormy:
             believed.waiting.clear()
@@ -428,7 +428,7 @@ class WholeEngine(RuleBasedStateMachine):
         believed.calm = False
         files, shelf = disk.files(), self.engine.shelf(name)
         entries = {entry.item: entry.reason for entry in self.engine.ledger.quarantine.list(name)}
-        # Of what was at work in each of several processes that were killed nobody can say that it was not to blame.
+        # When several processes are killed, each item that they were processing counts as a possible cause.
         believed.waiting |= {place for place, reason in entries.items() if reason is Reason.PROCESS_KILLED}
         for place, seen in files.items():
             self._check_place(believed, place, seen, shelf, entries, deep=deep)
@@ -467,7 +467,7 @@ class WholeEngine(RuleBasedStateMachine):
         if seen.why or place in believed.waiting:
             given_up = fingerprint(believed.given_up.get(place, "")) == seen.version
             if place not in believed.waiting and undone is None:
-                # A deep listing tells a content from that of an older document.
+                # A deep listing distinguishes the content from that of an older document.
                 maybe_again = given_up and (deep or place in believed.roamed)
                 allowed = {None, seen.why} if maybe_again else {None if given_up else seen.why}
                 assert entries.get(place) in allowed, f"{place} stands otherwise in quarantine than it should"
@@ -480,7 +480,9 @@ class WholeEngine(RuleBasedStateMachine):
             believed.undone.pop(key, None)
 
     def _is_unseen(self, believed: Believed, place: str, seen: Print, said: Words | None, *, deep: bool) -> bool:
-        """Whether the library may rightly have what it has of a file though that says something else, or may not be read."""
+        """Return whether the library may still hold the older words of a file, though the file has changed or is
+        unreadable.
+        """
         for old, was in believed.prints.items():
             was_elsewhere = old != place or place in believed.roamed
             if was_elsewhere and was.who == seen.who and (was.why, was.words) != (seen.why, seen.words):
@@ -490,7 +492,7 @@ class WholeEngine(RuleBasedStateMachine):
         return seen.who in believed.unseen and said == believed.unseen[seen.who]
 
     def _was_undone(self, believed: Believed, place: str, seen: Print) -> Undone | None:
-        """What an undo left here, if it may still stand: the file is none that was not there then."""
+        """Return the undone change that may still apply here: the file existed at the time of the undo."""
         by_file, here = believed.undone.get(seen.who), believed.undone.get(place)
         if here is not None and here.seen is not None and here.seen.version != seen.version:
             here = None
@@ -530,7 +532,7 @@ def numbers_of(shelf: Shelf) -> set[int]:
 
 
 def found_at(shelves: dict[str, Shelf]) -> dict[str, set[tuple[str, str]]]:
-    """Where each word is, by word."""
+    """Return the paths of each word."""
     found: dict[str, set[tuple[str, str]]] = {}
     for name, shelf in shelves.items():
         for place, (_, words) in shelf.items():
@@ -540,7 +542,7 @@ def found_at(shelves: dict[str, Shelf]) -> dict[str, set[tuple[str, str]]]:
 
 
 def check_numbers(believed: Believed, files: dict[str, Print], shelf: Shelf) -> None:
-    """A document keeps its number where it is certain which file became which; nothing is said of the rest."""
+    """Check that a document keeps its number where the identity of its file is unambiguous."""
     was = {seen.who: place for place, seen in believed.prints.items()}
     now = {seen.who: place for place, seen in files.items()}
     for place, seen in files.items():
@@ -562,7 +564,7 @@ def run_machine(folder: Path, examples: int, steps: int) -> None:
 
     Ledger.open(f"sqlite:///{OnTemplate.template}").close()
     with pytest.MonkeyPatch.context() as patch:
-        # Else the few files here would all be told before the first checkpoint.
+        # The default would report the few files of this test before the first checkpoint.
         patch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 2)
         patch.setattr(diff, "_UNCHANGED_PER_CHECKPOINT", 2)
         run_state_machine_as_test(
@@ -578,5 +580,5 @@ def run_machine(folder: Path, examples: int, steps: int) -> None:
 
 
 @pytest.mark.full
-def test_any_order_of_mishaps_leaves_a_library_that_is_what_the_sources_are(tmp_path: Path) -> None:
+def test_library_matches_its_sources_after_any_sequence_of_events(tmp_path: Path) -> None:
     run_machine(tmp_path, 12, 25)

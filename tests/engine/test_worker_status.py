@@ -1,4 +1,4 @@
-"""What the worker says of its places, as others read it."""
+"""The run slots that the worker publishes to other processes."""
 
 from __future__ import annotations
 

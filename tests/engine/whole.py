@@ -1,4 +1,4 @@
-"""The whole engine as a run drives it, without a server: real files, a real ledger, a clock that the test moves."""
+"""The whole engine driven without a server: real files, a real ledger, a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ R = TypeVar("R")
 
 
 class Disturbance(Enum):
-    """What becomes of a listing in whose middle something happened."""
+    """The outcome of a listing that is disturbed midway."""
 
     GOES_ON = auto()
     BREAKS_OFF = auto()
@@ -52,7 +52,7 @@ class Disturbance(Enum):
 
 
 Shelf = dict[str, tuple[int, Words]]
-"""What the library has of a source: by place, the document's number and what it says."""
+"""The library contents of a source: the document number and words of each path."""
 
 
 _SHELF = """
@@ -67,7 +67,7 @@ _MISSING = """
 
 
 class InProcess(ParserPool):
-    """Runs tasks where it is called; that parsers may die is shown elsewhere."""
+    """Runs tasks in the calling process; killed parsers are tested elsewhere."""
 
     def run(
         self,
@@ -86,7 +86,7 @@ class InProcess(ParserPool):
 
 
 class Engine:
-    """One home with a ledger, and the sources in it, which are folders. `empty` is a ledger to begin with."""
+    """A home with a ledger and its source folders. `empty` is the ledger template."""
 
     def __init__(self, folder: Path, empty: Path) -> None:
         self.home = Home(folder / "home").make()
@@ -119,14 +119,14 @@ class Engine:
         return self.ledger.sources.get(name)
 
     def shelf(self, name: str) -> Shelf:
-        """What the library has of a source."""
+        """Return the library contents of a source."""
         with self.ledger._store.read() as reading:
             rows = reading.connection.exec_driver_sql(_SHELF, (name,)).all()
         assert len({place for place, *_ in rows}) == len(rows)
         return {place: (number, words_of(text)) for place, number, text in rows}
 
     def missing(self, name: str) -> set[str]:
-        """The places of items whose deletion is held."""
+        """Return the paths of items whose deletion is held."""
         with self.ledger._store.read() as reading:
             return {place for (place,) in reading.connection.exec_driver_sql(_MISSING, (name,))}
 
@@ -141,7 +141,7 @@ class Engine:
     def sync(
         self, name: str, *, deep: bool = False, told: frozenset[str] | None = None, plan: Plan | None = None
     ) -> dict[str, int]:
-        """One sync from its listing to its last item; `told`: only that is looked at, as a watcher asks for."""
+        """Run one sync from listing to last item. `told` restricts it to these paths, as the watcher does."""
         with self.syncing(name) as sync:
             sync.discovery.changed = told
             if plan is not None:
@@ -154,7 +154,7 @@ class Engine:
             return finish(sync)
 
     def sync_disturbed(self, name: str, at: int, end: Disturbance, happen: Callable[[], object] = lambda: None) -> bool:
-        """A sync in the middle of whose listing, after so many changes, something happens; whether it came to that."""
+        """Sync, and disturb the listing after `at` changes; return whether the listing reached that point."""
         with self.syncing(name) as sync:
             listed, happened = sync._bench.connector.changes, False
 
@@ -182,7 +182,7 @@ class Engine:
             return happened
 
     def sync_together(self) -> None:
-        """Both sources at once, batch by batch in turn."""
+        """Sync both sources at once, alternating between their batches."""
         with ExitStack() as stack:
             syncs = [stack.enter_context(self.syncing(name)) for name in self.disks]
             for sync in syncs:
@@ -200,7 +200,7 @@ class Engine:
                 finish(sync)
 
     def sync_killed(self, name: str, at: int) -> bool:
-        """A sync in a process of its own that is killed before this commit of the ledger; whether it came to that."""
+        """Sync in a child process that is killed before commit number `at`; return whether it was killed."""
         self.close()
         child = os.fork()
         if child == 0:
@@ -225,7 +225,7 @@ class Engine:
     def repair(self, name: str, proven: Proven) -> int:
         return repair(self.ledger, self.source(name), proven, "anna")
 
-    # What operators do
+    # Operator actions
 
     def revoke(self, name: str) -> PurgeProof:
         return revoke(self.home, self.ledger, self.source(name), ALL, "anna", lambda _items: None)
@@ -239,7 +239,7 @@ class Engine:
         return file
 
     def restore(self, file: Path) -> None:
-        """As the command does."""
+        """Restore the ledger as `catchment restore` does."""
         self.close()
         for ending in ("", "-wal", "-shm"):
             self.home.cache.with_name(self.home.cache.name + ending).unlink(missing_ok=True)
@@ -247,13 +247,13 @@ class Engine:
         self._open()
 
     def tidy(self, age: timedelta) -> None:
-        """What is done once a day."""
+        """Run the daily clean-up."""
         self.ledger.intake.purge(age)
         self.ledger.undo.purge(age, 1_000_000)
 
 
 def finish(sync: SourceSync) -> dict[str, int]:
-    """Work to the end as a run does: batches, then what is in trouble, each alone."""
+    """Process all batches, then each failing item alone."""
     while (token := sync.claim(250)) is not None:
         sync.process(token)
     for job in sync.jobs_to_process_alone(100):

@@ -1,4 +1,4 @@
-"""Ledgers for tests, each fresh: on SQLite in every run, on PostgreSQL in `make test-all` or `make soak`."""
+"""Fresh ledgers for each test: always on SQLite; on PostgreSQL in `make test-all` and `make soak`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ledger with nothing in it, to be copied."""
+    """An empty ledger to copy."""
     file = tmp_path_factory.mktemp("template") / "ledger.db"
     Ledger.open(f"sqlite:///{file}").close()
     return file
@@ -38,7 +38,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """A private PostgreSQL server on a socket of its own, with one ledger; its URL."""
+    """A private PostgreSQL server on its own socket, with one ledger; yields its URL."""
     if not _BINARIES.is_dir():
         pytest.skip("PostgreSQL 15 is not installed")
     user = "postgres" if os.geteuid() == 0 else None
@@ -83,7 +83,7 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_ledger(postgres: str) -> Iterator[Ledger]:
-    """One ledger for all tests on PostgreSQL: its connections and its compiled statements serve them all."""
+    """One ledger for all tests on PostgreSQL, so that connections and compiled statements are shared."""
     ledger = Ledger.open(postgres)
     yield ledger
     ledger.close()
@@ -91,7 +91,7 @@ def postgres_ledger(postgres: str) -> Iterator[Ledger]:
 
 @pytest.fixture
 def empty_postgres(postgres_ledger: Ledger, postgres: str) -> str:
-    """The address of the PostgreSQL ledger, as it was made; the guard of the history is put aside for that."""
+    """Empty the PostgreSQL ledger and return its URL. The history guard is disabled while the tables are emptied."""
     kept = {"revision", "chain", "counters"}
     of_search = ("chunk_index", "document_index", "chunk_pairs", "document_pairs")
     tables = ", ".join([*(name for name in metadata.tables if name not in kept), *of_search])
@@ -111,7 +111,7 @@ def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test of `world` on both databases; where the ledger's code does not differ, on PostgreSQL in soaks only."""
+    """Run each test that uses `world` on both databases; database-independent code runs on PostgreSQL only in soaks."""
     if "world" in metafunc.fixturenames:
         differs = metafunc.definition.get_closest_marker("databases") is not None
         marks = pytest.mark.postgres if differs else pytest.mark.soak
@@ -120,7 +120,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest, clock: Clock) -> Iterator[World]:
-    """A source and an open sync, on either database; every invariant must hold at the end."""
+    """A source and an open sync, on either database. All invariants are checked at the end."""
     if request.param == "sqlite":
         made = request.getfixturevalue("sqlite_world")
         yield made

@@ -1,4 +1,4 @@
-"""Messages of mail on their way into a ledger, told by their envelopes."""
+"""Mail messages, described by their envelopes, and their delivery to a ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.ledger.world import World, delivered, note
 
 
 def document(message: Envelope) -> Document:
-    """A message that has this envelope."""
+    """Return a message with this envelope."""
     others = sorted(message.people - {message.sender})
     said = {
         "message-id": message.identifier,
@@ -27,7 +27,7 @@ def document(message: Envelope) -> Document:
 
 
 def arrive(world: World, messages: Sequence[Envelope]) -> None:
-    """Take messages into the library, in one batch."""
+    """Deliver messages to the library in one batch."""
     world.see(*(note(message.key) for message in messages))
     by_key = {message.key: message for message in messages}
     batch = world.claim(len(messages))

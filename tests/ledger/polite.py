@@ -1,4 +1,4 @@
-"""A process of its own that makes transfers in several threads and writes down when each began and ended."""
+"""A process that makes transfers in several threads and records when each started and finished."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catchment.runtime import process
 
 
 def main(url: str, log: Path, threads: int, transfers: int, seconds: float) -> None:
-    """Make transfers of so many `seconds` in each thread, at a host that takes one at once and at one that takes two."""
+    """Make transfers in each thread for `seconds`, with a host that allows one at a time and a host that allows two."""
     ledger = Ledger.open(url)
     paces = [Metered(ledger.pacing, _limits(at_once), "mail", process.identity()) for at_once in (1, 2)]
     with log.open("a", buffering=1, encoding="ascii") as file:

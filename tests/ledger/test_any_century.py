@@ -1,4 +1,4 @@
-"""Moments of any century: the clock of a machine beyond 2038, and files, notes and mail that say any year."""
+"""Timestamps in any century: a system clock beyond 2038, and files, notes and mail with any year."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def clock() -> Clock:
-    """Beyond what 31 and 32 bits of seconds hold."""
+    """A clock beyond the range of 31-bit and 32-bit seconds."""
     clock = Clock()
     clock.now = datetime(2107, 1, 1, 12, tzinfo=UTC).timestamp()
     return clock
 
 
-def test_jobs_wait_fail_and_end_in_any_century(world: World) -> None:
+def test_jobs_wait_fail_and_finish_in_any_century(world: World) -> None:
     begun = world.clock.moment
     world.see(*notes(3))
     batch = world.claim(lease=timedelta(minutes=5))
@@ -53,7 +53,7 @@ def test_jobs_wait_fail_and_end_in_any_century(world: World) -> None:
     assert sync.began == begun
 
 
-def test_what_is_kept_for_a_while_is_let_go_of_in_any_century(world: World) -> None:
+def test_retention_periods_expire_in_any_century(world: World) -> None:
     world.ingest(*notes(3))
     world.lose("n/0.md")
     world.settle()
@@ -68,7 +68,7 @@ def test_what_is_kept_for_a_while_is_let_go_of_in_any_century(world: World) -> N
     assert world.ledger.consents.all("notes")[0].state is ConsentState.EXPIRED
 
 
-def test_hosts_and_rules_are_obeyed_in_any_century(world: World) -> None:
+def test_host_limits_and_rules_apply_in_any_century(world: World) -> None:
     limits, me = HostLimits("example.org"), process.identity()
     world.ledger.pacing.report(
         limits, Report(rates=[RateReport(retry_after=60, limit=10, remaining=0, resets_in=3_600)])
@@ -84,7 +84,7 @@ def test_hosts_and_rules_are_obeyed_in_any_century(world: World) -> None:
     assert world.ledger.check() == []
 
 
-def test_a_file_and_a_document_may_say_any_year(world: World) -> None:
+def test_files_and_documents_can_have_any_year(world: World) -> None:
     moments = [datetime(year, 1, 2, 3, 4, 5, tzinfo=UTC) for year in (1, 1601, 1969, 2040, 9999)]
     world.see(*(note(f"of {moment.year}.md", modified=moment, size=2**40) for moment in moments))
     batch = world.claim()
@@ -97,7 +97,7 @@ def test_a_file_and_a_document_may_say_any_year(world: World) -> None:
         assert (shown.content.created, shown.content.modified) == (moment, moment)
 
 
-def test_every_column_of_a_moment_has_64_bits() -> None:
+def test_every_timestamp_column_has_64_bits() -> None:
     moments = {"at", "due", "not_before", "until", "since", "opened", "hour", "created", "modified", "sent", "ahead"}
     for table in metadata.tables.values():
         for column in table.columns:

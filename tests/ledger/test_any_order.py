@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, the ledger does what a small model says, and every invariant holds after each step."""
+"""The ledger matches a simple model after any sequence of events, and every invariant holds after each step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST = 3
 
 @dataclass
 class Job:
-    """What the model knows of a job."""
+    """The model of a job."""
 
     item: str
     version: str
@@ -50,7 +50,7 @@ class Job:
 
 @dataclass
 class Thing:
-    """What the model knows of an item."""
+    """The model of an item."""
 
     version: str
     job: int
@@ -82,7 +82,7 @@ class Model(RuleBasedStateMachine):
             self.world.ledger.close()
             shutil.rmtree(self.folder)
 
-    # What a connector does
+    # Connector actions
 
     @rule(name=st.sampled_from(NAMES), version=st.sampled_from(["v1", "v2"]))
     def enqueue(self, name: str, version: str) -> None:
@@ -113,7 +113,7 @@ class Model(RuleBasedStateMachine):
             if self.jobs[thing.job].state in ("pending", "running", "retrying", "quarantined"):
                 self.jobs[thing.job].state = "cancelled"
 
-    # What a worker does
+    # Worker actions
 
     def _ready(self) -> list[int]:
         waiting = ("pending", "retrying")
@@ -187,7 +187,7 @@ class Model(RuleBasedStateMachine):
         for number in mine:
             self.jobs[number].lease_until = self.clock.now + LEASE.total_seconds()
 
-    # What time, accidents and operators do
+    # Time, failures and operator actions
 
     @rule(seconds=st.sampled_from([30, 61, 301]))
     def wait(self, seconds: int) -> None:
@@ -226,7 +226,7 @@ class Model(RuleBasedStateMachine):
         for job in quarantined:
             job.state, job.ready_at = "pending", self.clock.now
 
-    # What must hold after each step
+    # Invariants after each step
 
     @invariant()
     def the_model_is_right(self) -> None:
@@ -257,7 +257,7 @@ class Model(RuleBasedStateMachine):
         assert len(findings) == ended
 
 
-def test_any_order_of_events_keeps_every_promise(sqlite_template: Path) -> None:
+def test_any_order_of_events_preserves_every_guarantee(sqlite_template: Path) -> None:
     class OnTemplate(Model):
         template = sqlite_template
 

@@ -1,4 +1,4 @@
-"""Whatever a sync did, undoing it gives the library before it, and undoing that the library after it."""
+"""Undoing any sync restores the previous library; undoing the undo restores the later one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Deed = tuple[str, str, str]
 
 
 class Folder:
-    """What is at the source: by name, who the file is (it survives a move) and what it says."""
+    """The source files by name: the identity, which survives a move, and the text."""
 
     def __init__(self) -> None:
         self.files: dict[str, tuple[str, str]] = {}
@@ -46,16 +46,16 @@ class Folder:
 
 
 def sync(world: World, folder: Folder) -> int:
-    """List the folder as a connector does, and bring the library up to date; the number of the sync."""
+    """List the folder as a connector does and update the library; return the number of the sync."""
     known = world.ledger.intake.known(world.source.id).within("")
     gone = [Tombstone(name) for name in known if name not in folder.files]
-    # What a file is, and what it says: another text is another identity, as with real files.
+    # Identity and contents: as with real files, new text means a new identity.
     seen = [note(n, text, f"{who} {text}") for n, (who, text) in folder.files.items()]
     new = [Upsert(item) for item in seen if item.locator not in known or known[item.locator].version != item.version]
     moved = [Upsert(i) for i in seen if i.locator in known and known[i.locator].identity != i.identity]
     world.record(*gone, *new, *(m for m in moved if m not in new))
     batch = world.claim()
-    # Each says its own letter, so that two files may well say the same.
+    # The alphabet is small, so that two files can share contents.
     world.ledger.queue.deliver(batch.token, [world.done(job, job.item.version) for job in batch.jobs])
     world.settle()
     ended = world.sync.id
@@ -73,7 +73,7 @@ def undo(world: World, number: int) -> int:
 
 
 def library(world: World) -> dict[str, tuple[str, str]]:
-    """What each place says, and under which title."""
+    """Return the text and title of each path."""
     shown = [world.ledger.library.document(named.document) for named in world.ledger.library.names(world.source.id)]
     return {one.item: (one.title, one.content.text) for one in shown}
 
@@ -83,7 +83,7 @@ def library(world: World) -> dict[str, tuple[str, str]]:
 @example(before=[[("write", "a", "x"), ("write", "b", "y")]], last=[("move", "a", "c"), ("move", "b", "a")])
 @example(before=[[("write", "a", "x")], [("delete", "a", "")]], last=[("write", "b", "x"), ("write", "a", "x")])
 @example(before=[[("write", "a", "x")], [("delete", "a", ""), ("write", "c", "x")]], last=[("write", "a", "x")])
-def test_any_sync_is_undone_and_done_again(sqlite_template: Path, before: list[list[Deed]], last: list[Deed]) -> None:
+def test_any_sync_can_be_undone_and_redone(sqlite_template: Path, before: list[list[Deed]], last: list[Deed]) -> None:
     with tempfile.TemporaryDirectory() as name:
         file = shutil.copy2(sqlite_template, Path(name) / "ledger.db")
         clock = Clock()

@@ -1,4 +1,4 @@
-"""Backups: written beside the work, proved, and brought back after anything that can happen to the ledger."""
+"""Backups are taken during work, verified, and restorable after any damage to the ledger."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def found_in(file: Path, words: str = "says") -> int:
         ledger.close()
 
 
-def test_a_backup_beside_a_running_sync_holds_what_was_committed(sqlite_world: World, tmp_path: Path) -> None:
+def test_backup_during_a_sync_holds_the_committed_data(sqlite_world: World, tmp_path: Path) -> None:
     world, copy = sqlite_world, tmp_path / "kept" / "copy.db"
     world.ingest(*notes(30))
     world.see(*notes(10, start=30))
@@ -52,7 +52,7 @@ def test_a_backup_beside_a_running_sync_holds_what_was_committed(sqlite_world: W
         world.ledger.back_up(copy, FILES)
 
 
-def test_a_backup_that_cannot_be_finished_leaves_no_file(sqlite_world: World, tmp_path: Path) -> None:
+def test_unfinished_backup_leaves_no_file(sqlite_world: World, tmp_path: Path) -> None:
     sqlite_world.ingest(*notes(30))
     sqlite_world.ledger.close()
     file = file_of(sqlite_world)
@@ -63,12 +63,12 @@ def test_a_backup_that_cannot_be_finished_leaves_no_file(sqlite_world: World, tm
     assert list(tmp_path.glob("*copy*")) == []
 
 
-def test_two_backups_to_one_name_leave_the_one_that_was_whole_first(sqlite_world: World, tmp_path: Path) -> None:
+def test_two_backups_to_one_name_keep_the_first_completed(sqlite_world: World, tmp_path: Path) -> None:
     sqlite_world.ingest(*notes(3))
     target = tmp_path / "copy.db"
 
     class Meanwhile(dict[str, bytes]):
-        """Files that are read when another backup has just taken the name."""
+        """Files whose first read happens just after another backup took the name."""
 
         def items(self) -> Any:
             other = Thread(target=sqlite_world.ledger.back_up, args=(target, {"first": b"1"}))
@@ -96,7 +96,7 @@ def _as_it_is(_file: Path) -> None:
 
 
 @pytest.mark.parametrize("accident", [_damaged, _gone, _as_it_is])
-def test_a_backup_is_brought_back_whatever_became_of_the_ledger(
+def test_backup_is_restored_after_any_damage_to_the_ledger(
     sqlite_world: World, tmp_path: Path, accident: Callable[[Path], None]
 ) -> None:
     world, file = sqlite_world, file_of(sqlite_world)
@@ -120,7 +120,7 @@ def test_a_backup_is_brought_back_whatever_became_of_the_ledger(
     assert [path.name for path in file.parent.iterdir() if "restoring" in path.name] == []
 
 
-def test_the_log_of_a_damaged_ledger_is_never_taken_for_the_restored_one_s(sqlite_world: World, tmp_path: Path) -> None:
+def test_log_of_a_damaged_ledger_is_not_applied_to_the_restored_one(sqlite_world: World, tmp_path: Path) -> None:
     world, file = sqlite_world, file_of(sqlite_world)
     world.ingest(*notes(5))
     world.ledger.back_up(tmp_path / "copy.db", {})
@@ -136,7 +136,7 @@ def test_the_log_of_a_damaged_ledger_is_never_taken_for_the_restored_one_s(sqlit
 
 @pytest.mark.parametrize("accident", [_damaged, _as_it_is])
 @pytest.mark.parametrize("step", ["rename", "hardlink_to", "replace"])
-def test_a_restore_that_is_killed_is_done_by_the_next(
+def test_killed_restore_is_completed_by_the_next(
     sqlite_world: World, tmp_path: Path, accident: Callable[[Path], None], step: str
 ) -> None:
     world, file = sqlite_world, file_of(sqlite_world)
@@ -162,7 +162,7 @@ def test_a_restore_that_is_killed_is_done_by_the_next(
     assert found_in(file) == 5
 
 
-def test_a_ledger_that_another_process_uses_is_not_replaced(sqlite_world: World, tmp_path: Path) -> None:
+def test_restore_refuses_a_ledger_in_use(sqlite_world: World, tmp_path: Path) -> None:
     sqlite_world.ledger.back_up(tmp_path / "copy.db", {})
     sqlite_world.ingest(*notes(3))
     with pytest.raises(TryAgain, match="another process"):
@@ -171,7 +171,7 @@ def test_a_ledger_that_another_process_uses_is_not_replaced(sqlite_world: World,
     assert len(sqlite_world.found("says")) == 3
 
 
-def test_what_is_no_backup_changes_nothing(sqlite_world: World, tmp_path: Path) -> None:
+def test_invalid_backup_leaves_the_ledger_unchanged(sqlite_world: World, tmp_path: Path) -> None:
     file, other = file_of(sqlite_world), tmp_path / "other.db"
     sqlite_world.ingest(*notes(3))
     sqlite_world.ledger.back_up(tmp_path / "copy.db", {})
@@ -197,9 +197,7 @@ def test_what_is_no_backup_changes_nothing(sqlite_world: World, tmp_path: Path) 
     assert list(file.parent.glob("replaced-*")) == []
 
 
-def test_a_copy_that_was_kept_before_a_migration_can_be_brought_back(
-    sqlite_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copy_made_before_a_migration_can_be_restored(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     file = file_of(sqlite_world)
     sqlite_world.ingest(*notes(3))
     sqlite_world.ledger.close()
@@ -215,14 +213,14 @@ def test_a_copy_that_was_kept_before_a_migration_can_be_brought_back(
 
 
 @pytest.mark.postgres
-def test_a_ledger_on_postgresql_says_how_it_is_backed_up(empty_postgres: str, tmp_path: Path) -> None:
+def test_backup_of_a_postgresql_ledger_is_refused_with_a_remedy(empty_postgres: str, tmp_path: Path) -> None:
     ledger = Ledger.open(empty_postgres)
     with pytest.raises(Refused, match="pg_dump"):
         ledger.back_up(tmp_path / "copy.db", {})
     ledger.close()
 
 
-def test_a_vacuum_waits_for_no_sync_and_keeps_what_is_there(world: World) -> None:
+def test_vacuum_refuses_during_a_sync_and_keeps_all_data(world: World) -> None:
     world.ingest(*notes(20), note("kept.md"))
     with pytest.raises(TryAgain, match="sync is running"):
         world.ledger.vacuum(lambda owner: True)
@@ -231,7 +229,7 @@ def test_a_vacuum_waits_for_no_sync_and_keeps_what_is_there(world: World) -> Non
     assert world.ledger.check(deep=True) == []
 
 
-def test_a_vacuum_gives_back_what_a_removed_source_took(sqlite_world: World) -> None:
+def test_vacuum_frees_the_space_of_a_removed_source(sqlite_world: World) -> None:
     for n in range(20):
         sqlite_world.ingest(note(f"{n}.md"), text=f"{n} " * 10_000)
     sqlite_world.ledger.sources.remove("notes", "anna", "moved")
@@ -241,7 +239,7 @@ def test_a_vacuum_gives_back_what_a_removed_source_took(sqlite_world: World) -> 
 
 @pytest.mark.parametrize("accident", [_damaged, _gone])
 @pytest.mark.parametrize("ending", ["-wal", "-journal"])
-def test_what_a_ledger_had_yet_to_do_or_to_undo_is_not_done_to_the_restored_one(
+def test_pending_log_and_journal_are_not_applied_to_the_restored_ledger(
     sqlite_world: World, tmp_path: Path, accident: Callable[[Path], None], ending: str
 ) -> None:
     world, file = sqlite_world, file_of(sqlite_world)

@@ -1,4 +1,4 @@
-"""The checker finds what must never be; each breach is made by hand, behind the ledger's back."""
+"""The checker finds violated invariants; each test violates one directly in the database."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BREACHES = {
 
 
 @pytest.mark.parametrize("breach", BREACHES, ids=lambda breach: breach[:60])
-def test_every_breach_is_named_with_its_first_row(sqlite_world: World, breach: str) -> None:
+def test_every_violation_is_reported_with_its_first_row(sqlite_world: World, breach: str) -> None:
     world = sqlite_world
     world.ingest(note("a.md"), note("b.md"))
     world.see(note("c.md"), note("d.md"), note("e.md"))
@@ -90,7 +90,7 @@ UNSEEN = {
 
 
 @pytest.mark.parametrize("breach", UNSEEN, ids=lambda breach: breach[:60])
-def test_the_deep_check_finds_what_the_pages_do_not_tell(sqlite_world: World, breach: str) -> None:
+def test_deep_check_finds_damage_that_page_checks_miss(sqlite_world: World, breach: str) -> None:
     sqlite_world.ingest(*notes(3), text=" ".join(f"word{n}" for n in range(2_000)))
     assert sqlite_world.ledger.check(deep=True) == []
     with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
@@ -100,7 +100,7 @@ def test_the_deep_check_finds_what_the_pages_do_not_tell(sqlite_world: World, br
 
 
 @pytest.mark.parametrize("missing", [1, 100, 8_191])
-def test_a_file_that_lacks_the_end_of_its_last_page_is_damaged(sqlite_world: World, missing: int) -> None:
+def test_file_with_a_truncated_last_page_is_damaged(sqlite_world: World, missing: int) -> None:
     sqlite_world.ingest(*notes(3))
     sqlite_world.ledger.close()
     file = Path(sqlite_world.url.removeprefix("sqlite:///"))
@@ -111,7 +111,7 @@ def test_a_file_that_lacks_the_end_of_its_last_page_is_damaged(sqlite_world: Wor
 
 
 @pytest.mark.parametrize("words", [2, 20_000])
-def test_a_page_that_a_full_disk_cut_is_taken_from_the_log(sqlite_world: World, words: int) -> None:
+def test_page_truncated_by_a_full_disk_is_read_from_the_log(sqlite_world: World, words: int) -> None:
     sqlite_world.ingest(*notes(3), text="long " * words)
     with Path(sqlite_world.url.removeprefix("sqlite:///")).open("ab") as file:
         file.write(b"half of a page")
@@ -132,9 +132,7 @@ def test_a_text_of_megabytes_is_compared_in_one_pass(sqlite_world: World, monkey
 
 
 @pytest.mark.parametrize(("text", "other"), [("水文学", "words"), ("words", "水文学")])
-def test_the_deep_check_finds_letters_that_are_not_indexed_and_those_that_are_not_there(
-    sqlite_world: World, text: str, other: str
-) -> None:
+def test_deep_check_finds_missing_and_stale_bigrams(sqlite_world: World, text: str, other: str) -> None:
     sqlite_world.ingest(note("a.md"), note("水.md"), text=text)
     with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
         connection.execute("UPDATE contents SET text = ?", (other,))
@@ -146,7 +144,7 @@ def test_the_deep_check_finds_letters_that_are_not_indexed_and_those_that_are_no
 
 @pytest.mark.parametrize("old", JobState)
 @pytest.mark.parametrize("new", JobState)
-def test_a_job_follows_the_arrows_and_nothing_else(sqlite_world: World, old: JobState, new: JobState) -> None:
+def test_job_follows_only_the_documented_transitions(sqlite_world: World, old: JobState, new: JobState) -> None:
     with sqlite_world.ledger._store.write() as writing:
         if new in ARROWS[old]:
             assert list(move(writing, jobs.c.id == 1, {old}, new, actor="test")) == []

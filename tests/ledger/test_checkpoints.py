@@ -1,4 +1,4 @@
-"""The write-ahead log of a ledger is emptied beside the work: it stays short, and nothing that was committed is lost."""
+"""The write-ahead log of a ledger is checkpointed during work: it stays short, and committed data is kept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store(file: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def somebody_else(file: Path, store: Store) -> Iterator[sqlite3.Connection]:
-    """As long as this connection is open, closing the store does not empty the log by itself."""
+    """A second connection. While it is open, closing the store does not checkpoint the log automatically."""
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("SELECT * FROM kept").fetchall()
         yield connection
@@ -51,14 +51,14 @@ def _log_bytes(file: Path) -> int:
     return file.with_name(f"{file.name}-wal").stat().st_size
 
 
-def test_long_log_starts_anew_while_work_continues(store: Store, file: Path, somebody_else: sqlite3.Connection) -> None:
+def test_long_log_is_reset_while_work_continues(store: Store, file: Path, somebody_else: sqlite3.Connection) -> None:
     _commit(store, 150)
     assert _log_bytes(file) < 64 * _MEGABYTE
     assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (150 * 64,)
 
 
 def test_log_stays_bounded_while_readers_overlap(store: Store, file: Path) -> None:
-    """Two connections take turns, so that at each moment one of them reads."""
+    """Two connections alternate, so that one of them is reading at any time."""
     ended = threading.Event()
 
     def read(begin: threading.Event, other: threading.Event) -> None:
@@ -85,7 +85,7 @@ def test_log_stays_bounded_while_readers_overlap(store: Store, file: Path) -> No
             reader.join()
 
 
-def test_reader_of_an_old_moment_only_delays_the_new_start(
+def test_reader_of_an_old_snapshot_only_delays_the_log_reset(
     store: Store, file: Path, somebody_else: sqlite3.Connection
 ) -> None:
     somebody_else.execute("BEGIN")
@@ -100,7 +100,7 @@ def test_reader_of_an_old_moment_only_delays_the_new_start(
     assert somebody_else.execute("SELECT count(*) FROM kept").fetchone() == (200 * 64,)
 
 
-def test_failed_checkpoint_is_no_failure_of_the_commit(tmp_path: Path) -> None:
+def test_failed_checkpoint_does_not_fail_the_commit(tmp_path: Path) -> None:
     (tmp_path / "no folder").touch()
     checkpoints = Checkpoints(tmp_path / "no folder" / "ledger.db")
     for _ in range(100):

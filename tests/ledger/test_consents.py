@@ -1,4 +1,4 @@
-"""Consent, and purging what came from where it was withdrawn: on both databases, through kills, and down to the bytes."""
+"""Consent, and the purge after its withdrawal: on both databases, after kills, and down to the bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def everything(_locator: str) -> bool:
 
 
 def purge(world: World, source: Source, which: Callable[[str], bool] = everything) -> int:
-    """Purge a source from its first item to the note that it is done; how many items."""
+    """Purge a source completely and record it; return the number of items."""
     whole = which is everything
     scopes = set(states(world, source.name))
     world.ledger.consents.withdraw(source.id, scopes, ANNA)
@@ -47,12 +47,11 @@ def purge(world: World, source: Source, which: Callable[[str], bool] = everythin
 
 @pytest.fixture
 def mail(world: World) -> Source:
-    """See `with_mail`."""
     return with_mail(world)
 
 
 def with_mail(world: World) -> Source:
-    """A second source, of mail, with one message of its own and one that `notes` has too."""
+    """A second source, of mail, with one unique message and one that `notes` has too."""
     source = world.ledger.sources.put("mail", "imap", Priority.NORMAL)
     world.ledger.consents.give(source.id, {"messages", "attachments"}, ANNA, None)
     fill(world, source, {"INBOX/1": "The zebrafinch sings in Winnipeg every single morning", "INBOX/2": "Shared words"})
@@ -70,7 +69,7 @@ def fill(world: World, source: Source, texts: dict[str, str], version: str = "v1
     world.ledger.syncs.end(sync.id, "completed", {})
 
 
-def test_a_consent_holds_from_when_it_is_given_until_it_ends(world: World) -> None:
+def test_consent_is_valid_from_grant_to_expiry(world: World) -> None:
     consents, number = world.ledger.consents, world.source.id
     assert (consents.valid(number), consents.all()) == (frozenset(), [])
     consents.ask(number, {"messages"})
@@ -86,7 +85,7 @@ def test_a_consent_holds_from_when_it_is_given_until_it_ends(world: World) -> No
     assert states(world) == {"attachments": "asked", "messages": "given"}
 
 
-def test_only_what_a_source_is_set_to_read_decides_about_it(world: World) -> None:
+def test_only_the_configured_scopes_of_a_source_need_consent(world: World) -> None:
     consents, number = world.ledger.consents, world.source.id
     consents.give(number, {"messages", "attachments"}, ANNA, None)
     consents.withdraw(number, {"attachments"}, ANNA)
@@ -99,7 +98,7 @@ def test_only_what_a_source_is_set_to_read_decides_about_it(world: World) -> Non
     assert states(world) == {"attachments": "withdrawn", "messages": "given"}
 
 
-def test_what_is_withdrawn_is_purged_before_it_can_be_given_again(world: World) -> None:
+def test_withdrawn_consent_cannot_be_renewed_before_the_purge(world: World) -> None:
     consents, number = world.ledger.consents, world.source.id
     consents.give(number, {"messages", "attachments"}, ANNA, None)
     consents.withdraw(number, {"attachments"}, ANNA)
@@ -113,7 +112,7 @@ def test_what_is_withdrawn_is_purged_before_it_can_be_given_again(world: World) 
     assert consents.valid(number) == {"attachments", "messages"}
 
 
-def test_what_was_agreed_to_and_taken_back_stays_in_the_history(world: World, mail: Source) -> None:
+def test_consent_and_withdrawal_stay_in_the_history(world: World, mail: Source) -> None:
     purge(world, mail)
     with world.ledger._store.read() as reading:
         rows = reading.connection.exec_driver_sql(
@@ -124,7 +123,7 @@ def test_what_was_agreed_to_and_taken_back_stays_in_the_history(world: World, ma
     assert [tuple(row) for row in rows] == [*given, *withdrawn, *purged]
 
 
-def test_a_new_consent_lists_the_source_anew_and_a_longer_one_does_not(world: World, mail: Source) -> None:
+def test_new_consent_relists_the_source_but_an_extension_does_not(world: World, mail: Source) -> None:
     consents, marks = world.ledger.consents, lambda: world.ledger.intake.known(mail.id).marks()
     consents.give(mail.id, {"messages"}, ANNA, world.clock.moment + timedelta(days=1))
     assert marks() == {"INBOX": "seen"}
@@ -133,13 +132,13 @@ def test_a_new_consent_lists_the_source_anew_and_a_longer_one_does_not(world: Wo
     assert marks() == {}
 
 
-def test_whoever_adds_a_removed_source_again_is_asked_again(world: World, mail: Source) -> None:
+def test_readded_source_needs_new_consent(world: World, mail: Source) -> None:
     world.ledger.sources.remove("mail", ANNA, "")
     world.ledger.sources.put("mail", "imap", Priority.NORMAL)
     assert world.ledger.consents.all("mail") == []
 
 
-def test_purging_leaves_nothing_but_what_another_source_has_too(world: World, mail: Source) -> None:
+def test_purge_keeps_only_content_shared_with_another_source(world: World, mail: Source) -> None:
     world.ledger.consents.give(world.source.id, {"content"}, ANNA, None)
     left = world.ledger.purging.left(mail.id, everything, whole=True)
     assert (left["items"], left["jobs"], left["documents"], left["marks"], left["contents"]) == (2, 2, 2, 1, 0)
@@ -168,7 +167,7 @@ def test_every_kind_of_row_of_a_source_is_counted_and_purged(world: World, mail:
     assert [row.error for row in world.ledger.syncs.recent(mail.id)] == [None, None]
 
 
-def test_the_history_tells_that_something_moved_and_not_from_where_any_more(world: World, mail: Source) -> None:
+def test_purged_history_records_moves_without_paths(world: World, mail: Source) -> None:
     sync = world.begin(mail)
     world.ledger.intake.record(sync.id, [Upsert(note("Winnipeg/1", identity="one"))], {})
     item = world.ledger.intake.find("Winnipeg/1")[0].id
@@ -199,7 +198,7 @@ def test_one_scope_of_a_source_is_purged_alone(world: World, mail: Source) -> No
     assert states(world, "mail") == {"attachments": "withdrawn", "messages": "given"}
 
 
-def test_passages_to_look_for_are_those_that_nobody_else_has(world: World, mail: Source) -> None:
+def test_probe_passages_are_unique_to_the_purged_source(world: World, mail: Source) -> None:
     fill(world, mail, {"INBOX/3": "short"})
     [passage] = world.ledger.purging.passages(mail.id, everything)
     assert "zebrafinch" in passage and len(passage) >= 24
@@ -209,7 +208,7 @@ def test_passages_to_look_for_are_those_that_nobody_else_has(world: World, mail:
     assert world.ledger.purging.passages(mail.id, everything) == []
 
 
-def test_long_texts_go_a_few_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_are_purged_in_small_batches(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_states, "_TEXT_AT_ONCE", 40)
     world.ingest(*notes(6))
     world.ingest(note("long.md"), text="long " * 30)
@@ -219,7 +218,7 @@ def test_long_texts_go_a_few_at_a_time(world: World, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("statement", [3, 20, 40, 60])
-def test_a_purge_that_is_killed_is_finished_by_the_next(
+def test_killed_purge_is_finished_by_the_next(
     sqlite_world: World, statement: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = sqlite_world
@@ -246,18 +245,18 @@ def test_a_purge_that_is_killed_is_finished_by_the_next(
     assert world.ledger.check(deep=True) == []
 
 
-def test_the_bytes_of_what_was_purged_are_gone_from_the_file_and_its_log(sqlite_world: World) -> None:
+def test_purged_bytes_are_absent_from_the_file_and_its_log(sqlite_world: World) -> None:
     world, chance, mail = sqlite_world, random.Random(7), with_mail(sqlite_world)
     words = ["".join(chance.choices("abcdefghij", k=7)) for _ in range(500)]
 
     def page(tag: str, number: int) -> str:
         return f"{tag}text{number} " + " ".join(chance.choices(words, k=chance.randint(50, 1_500)))
 
-    # Debian's SQLite writes zeros over what is deleted (nearly all of it); others do not.
+    # Debian's SQLite overwrites almost all deleted data with zeros; other builds do not.
     engine = world.ledger._store.engine
     engine.dispose()
     event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA secure_delete = OFF"))
-    # Edits leave stale bytes behind in pages that are long used for something else.
+    # Edits leave stale bytes in pages that have been reused since.
     for version in ("v1", "v2", "v3"):
         for start in range(0, 120, 40):
             chosen = chance.sample(range(start, start + 40), 30)
@@ -271,7 +270,7 @@ def test_the_bytes_of_what_was_purged_are_gone_from_the_file_and_its_log(sqlite_
     assert world.ledger.check(deep=True) == []
 
 
-def test_whoever_reads_keeps_the_log_from_being_emptied_and_it_is_said(
+def test_open_reader_that_prevents_emptying_the_log_is_reported(
     sqlite_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catchment.ledger.db.vacuum._LOG_SECONDS", 0.2)
@@ -287,7 +286,7 @@ def test_whoever_reads_keeps_the_log_from_being_emptied_and_it_is_said(
     assert world.ledger.check() == []
 
 
-def test_the_database_lets_go_of_what_was_purged(world: World, mail: Source) -> None:
+def test_database_releases_the_purged_data(world: World, mail: Source) -> None:
     purge(world, mail)
     world.ledger.purging.erase()
     world.ledger.purging.erase()

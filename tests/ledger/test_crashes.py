@@ -1,4 +1,4 @@
-"""Several processes at once, and processes that are killed in the middle."""
+"""Concurrent processes, and processes killed during a transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.databases
 
 
 def in_child(work: Callable[[], None]) -> Callable[[], int]:
-    """Run `work` in a forked process; the answer waits for its end and tells the signal that killed it, or its exit code."""
+    """Run `work` in a forked process. The returned function waits for it and returns the fatal signal or the exit code."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -37,7 +37,7 @@ def in_child(work: Callable[[], None]) -> Callable[[], int]:
     return wait
 
 
-def test_two_processes_that_claim_at_once_never_share_a_job(world: World, tmp_path: Path) -> None:
+def test_concurrent_claims_of_two_processes_never_share_a_job(world: World, tmp_path: Path) -> None:
     world.see(*notes(210))
     world.ledger.close()
 
@@ -69,7 +69,7 @@ def test_threads_share_a_ledger(world: World) -> None:
 
 
 def _kill_at(ledger: Ledger, statement: int) -> None:
-    """Kill this process, without a word, before it executes so many more statements."""
+    """Kill this process with SIGKILL before it executes that many further statements."""
     left = iter(range(statement, -1, -1))
 
     @event.listens_for(ledger._store.engine, "before_cursor_execute")
@@ -85,7 +85,7 @@ def _deliver_and_die(world: World, batch: Batch, statement: int) -> None:
 
 
 @pytest.mark.full
-def test_a_process_that_is_killed_anywhere_in_a_delivery_leaves_all_or_nothing(sqlite_world: World) -> None:
+def test_process_killed_during_a_delivery_leaves_it_atomic(sqlite_world: World) -> None:
     world = sqlite_world
     world.ingest(*notes(3))
     world.see(*(note(f"n/{n}.md", "v2", f"n{n}") for n in range(3)))
@@ -107,7 +107,7 @@ def test_a_process_that_is_killed_anywhere_in_a_delivery_leaves_all_or_nothing(s
 
 
 @pytest.mark.full
-def test_a_removal_that_is_killed_anywhere_forgets_nothing_unnoticed_and_is_finished_by_the_next(
+def test_killed_removal_is_consistent_and_finished_by_the_next(
     sqlite_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = sqlite_world
@@ -136,7 +136,7 @@ def test_a_removal_that_is_killed_anywhere_forgets_nothing_unnoticed_and_is_fini
 
 
 @pytest.mark.parametrize("statement", [1, 2, 3, 4])
-def test_a_process_that_is_killed_while_it_claims_has_claimed_nothing(sqlite_world: World, statement: int) -> None:
+def test_process_killed_during_a_claim_holds_no_job(sqlite_world: World, statement: int) -> None:
     world = sqlite_world
     world.see(*notes(3))
     world.ledger.close()

@@ -1,4 +1,4 @@
-"""The guard against mass deletion: what looks like an unmounted disk deletes nothing."""
+"""The mass-deletion guard: a listing that resembles an unmounted disk deletes no documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def next_sync(world: World) -> None:
 
 
 @pytest.mark.databases
-def test_an_emptied_folder_deletes_nothing(world: World) -> None:
+def test_emptied_folder_deletes_no_documents(world: World) -> None:
     world.ingest(*notes(11))
     world.lose(*(item.locator for item in notes(11)))
     assert world.settle() == Settled(0, 11)
@@ -36,7 +36,7 @@ def test_few_deletions_are_applied_and_many_are_held(world: World, total: int, g
     assert world.settle() == Settled(deleted, gone - deleted)
 
 
-def test_small_deletions_are_held_with_the_large_one_until_it_is_decided(world: World) -> None:
+def test_small_deletions_are_held_along_with_a_large_one(world: World) -> None:
     world.see(*notes(50))
     world.lose(*(item.locator for item in notes(20)))
     world.settle()
@@ -46,7 +46,7 @@ def test_small_deletions_are_held_with_the_large_one_until_it_is_decided(world: 
     assert [hold.count for hold in world.ledger.intake.holds(world.source.id)] == [21]
 
 
-def test_what_is_held_stays_held_however_much_comes_afterwards(world: World) -> None:
+def test_held_deletions_stay_held_despite_later_additions(world: World) -> None:
     world.see(*notes(50))
     world.lose(*(item.locator for item in notes(20)))
     world.settle()
@@ -59,7 +59,7 @@ def test_what_is_held_stays_held_however_much_comes_afterwards(world: World) -> 
     assert world.settle() == Settled(9, 0)
 
 
-def test_another_root_deletes_not_even_one(world: World) -> None:
+def test_changed_root_holds_even_a_single_deletion(world: World) -> None:
     sources = world.ledger.sources
     assert sources.root_changed(world.source.id, "disk 1") is False
     world.ingest(*notes(3))
@@ -70,7 +70,7 @@ def test_another_root_deletes_not_even_one(world: World) -> None:
     assert sources.root_changed(world.source.id, "disk 1") is False
 
 
-def test_a_disk_that_is_mounted_again_ends_the_hold_and_costs_nothing(world: World) -> None:
+def test_remounted_disk_ends_the_hold_without_new_jobs(world: World) -> None:
     world.ingest(*notes(20))
     world.lose(*(item.locator for item in notes(20)))
     world.settle()
@@ -81,7 +81,7 @@ def test_a_disk_that_is_mounted_again_ends_the_hold_and_costs_nothing(world: Wor
     assert world.claim().jobs == ()
 
 
-def test_another_root_with_everything_in_it_is_accepted(world: World) -> None:
+def test_changed_root_with_all_items_is_accepted(world: World) -> None:
     sources = world.ledger.sources
     sources.root_changed(world.source.id, "disk 1")
     world.ingest(*notes(3))
@@ -91,7 +91,7 @@ def test_another_root_with_everything_in_it_is_accepted(world: World) -> None:
     assert sources.get("notes").root == "disk 2"
 
 
-def test_a_held_deletion_is_applied_when_an_operator_says_so(world: World) -> None:
+def test_held_deletion_is_applied_on_approval(world: World) -> None:
     sources = world.ledger.sources
     sources.root_changed(world.source.id, "disk 1")
     world.ingest(*notes(20))
@@ -106,7 +106,7 @@ def test_a_held_deletion_is_applied_when_an_operator_says_so(world: World) -> No
     assert (last.event, last.actor, last.reason) == ("deleted", "anna", "moved house")
 
 
-def test_others_write_while_many_are_deleted_and_what_a_kill_left_is_deleted_later(
+def test_large_deletion_yields_to_writers_and_resumes_after_a_kill(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.ingest(*notes(20))
@@ -115,7 +115,7 @@ def test_others_write_while_many_are_deleted_and_what_a_kill_left_is_deleted_lat
     monkeypatch.setattr(deletion_guard, "_DELETED_AT_ONCE", 4)
 
     def is_killed(store: Store) -> None:
-        # Whoever waits comes to write now: 15 is back.
+        # A waiting writer runs now: item 15 is restored.
         world.see(note("n/15.md", identity="n15"))
         raise KeyboardInterrupt
 
@@ -131,7 +131,7 @@ def test_others_write_while_many_are_deleted_and_what_a_kill_left_is_deleted_lat
     assert world.ledger.intake.holds() == []
 
 
-def test_a_held_deletion_that_is_dropped_is_decided_afresh_by_the_next_listing(world: World) -> None:
+def test_dropped_hold_is_reevaluated_by_the_next_listing(world: World) -> None:
     world.ingest(*notes(20))
     world.see(note("unfinished.md"))
     world.lose("unfinished.md", *(item.locator for item in notes(20)))
@@ -145,7 +145,9 @@ def test_a_held_deletion_that_is_dropped_is_decided_afresh_by_the_next_listing(w
     assert world.settle() == Settled(0, 0)
 
 
-def test_dropping_many_goes_in_parts_and_what_was_killed_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropping_a_large_hold_is_batched_and_resumes_after_a_kill(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.ingest(*notes(20))
     world.lose(*(item.locator for item in notes(20)))
     world.settle()
@@ -160,7 +162,7 @@ def test_dropping_many_goes_in_parts_and_what_was_killed_goes_on(world: World, m
     assert {known.version for known in world.ledger.intake.known(world.source.id).within("n").values()} == {""}
 
 
-def test_where_nothing_is_held_there_is_nothing_to_decide(world: World) -> None:
+def test_decision_without_held_deletions_is_refused(world: World) -> None:
     with pytest.raises(NotFound, match="deletions list"):
         world.ledger.intake.apply_hold(world.source.id, "anna", "because")
     with pytest.raises(NotFound, match="deletions list"):
@@ -177,7 +179,7 @@ def test_the_quarantine_entry_of_a_deleted_item_closes(world: World) -> None:
     assert world.ledger.quarantine.list() == []
 
 
-def test_a_purge_of_many_lets_others_write_in_between(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_purge_yields_to_other_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion_guard, "_FORGOTTEN_AT_ONCE", 4)
     world.ingest(*notes(10))
     world.lose(*(item.locator for item in notes(10)))

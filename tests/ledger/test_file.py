@@ -25,7 +25,7 @@ def address(file: Path) -> str:
     return f"sqlite:///{file}"
 
 
-def test_a_new_ledger_is_private_and_has_its_guards(tmp_path: Path) -> None:
+def test_new_ledger_is_private_and_has_its_triggers(tmp_path: Path) -> None:
     file = tmp_path / "new folder" / "ledger.db"
     ledger = Ledger.open(address(file))
     with ledger._store.read() as reading:
@@ -41,7 +41,7 @@ def test_a_new_ledger_is_private_and_has_its_guards(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_ledger_that_was_just_made_needs_no_log(tmp_path: Path) -> None:
+def test_newly_created_ledger_needs_no_log(tmp_path: Path) -> None:
     ledger = Ledger.open(address(tmp_path / "ledger.db"))
     alone = tmp_path / "alone"
     alone.mkdir()
@@ -50,7 +50,7 @@ def test_a_ledger_that_was_just_made_needs_no_log(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_looking_at_a_ledger_never_makes_one(tmp_path: Path) -> None:
+def test_inspecting_a_ledger_never_creates_one(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="none yet"):
         Ledger.inspect(address(tmp_path / "ledger.db"))
     (tmp_path / "ledger.db").touch()
@@ -59,7 +59,7 @@ def test_looking_at_a_ledger_never_makes_one(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.stat().st_size] == []
 
 
-def test_what_was_committed_is_there_after_opening_again(sqlite_world: World) -> None:
+def test_committed_data_survives_reopening(sqlite_world: World) -> None:
     sqlite_world.ingest(*notes(3))
     sqlite_world.reopen()
     looked = Ledger.inspect(sqlite_world.url)
@@ -67,13 +67,13 @@ def test_what_was_committed_is_there_after_opening_again(sqlite_world: World) ->
     looked.close()
 
 
-def test_what_is_in_the_log_can_be_read_where_there_is_room_for_nothing(sqlite_world: World, tmp_path: Path) -> None:
+def test_log_is_readable_on_a_full_disk(sqlite_world: World, tmp_path: Path) -> None:
     sqlite_world.ingest(*notes(3))
     file, left = Path(sqlite_world.url.removeprefix("sqlite:///")), tmp_path / "left.db"
     for ending in ("", "-wal"):
         shutil.copy(f"{file}{ending}", f"{left}{ending}")
     assert Path(f"{left}-wal").stat().st_size
-    # As on a full disk: what SQLite knows of the log cannot be kept beside it.
+    # Simulate a full disk: SQLite cannot create the shared-memory file of the log.
     Path(f"{left}-shm").symlink_to(tmp_path / "no" / "room")
     with pytest.raises(LedgerUnavailable):
         Ledger.inspect(address(left))
@@ -112,7 +112,7 @@ def test_a_driver_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: py
         Ledger.open(f"postgresql://postgres@/x?host={tmp_path}")
 
 
-def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+def test_uncreatable_folder_is_reported_as_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LedgerUnavailable, match=r"ledger\.db: cannot be created"):
         Ledger.open(address(tmp_path / "file" / "ledger.db"))
@@ -135,7 +135,7 @@ def _half(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [_rubbish, _holes, _cut, _half])
-def test_a_damaged_file_is_reported_and_left_as_it_is(sqlite_world: World, damage: object) -> None:
+def test_damaged_file_is_reported_and_unchanged(sqlite_world: World, damage: object) -> None:
     sqlite_world.ingest(*notes(20))
     sqlite_world.ledger.close()
     file = Path(sqlite_world.url.removeprefix("sqlite:///"))
@@ -147,7 +147,7 @@ def test_a_damaged_file_is_reported_and_left_as_it_is(sqlite_world: World, damag
     sqlite_world.ledger.close()
 
 
-def test_a_large_file_that_was_cut_short_is_reported(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_large_file_is_reported(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catchment.ledger.admin.opening._CHECKED_WHOLE", 0)
     sqlite_world.ingest(*notes(20))
     sqlite_world.ledger.close()
@@ -157,7 +157,7 @@ def test_a_large_file_that_was_cut_short_is_reported(sqlite_world: World, monkey
         Ledger.open(sqlite_world.url)
 
 
-def test_a_full_disk_loses_nothing_and_says_so(sqlite_world: World) -> None:
+def test_full_disk_is_reported_without_data_loss(sqlite_world: World) -> None:
     sqlite_world.ingest(*notes(3))
     sqlite_world.see(*notes(50, start=3))
     batch = sqlite_world.claim()
@@ -172,7 +172,7 @@ def test_a_full_disk_loses_nothing_and_says_so(sqlite_world: World) -> None:
     assert len(sqlite_world.deliver(batch).succeeded) == 50
 
 
-def test_a_connection_that_still_reads_an_earlier_moment_keeps_nobody_from_writing(sqlite_world: World) -> None:
+def test_connection_reading_an_old_snapshot_does_not_block_writers(sqlite_world: World) -> None:
     store = sqlite_world.ledger._store
     with store.read() as reading:
         begun = reading.connection.exec_driver_sql("SELECT name FROM sqlite_master")
@@ -183,7 +183,7 @@ def test_a_connection_that_still_reads_an_earlier_moment_keeps_nobody_from_writi
         assert writing.ids("token") == range(10, 11)
 
 
-def test_a_locked_ledger_says_so(sqlite_world: World) -> None:
+def test_locked_ledger_is_reported(sqlite_world: World) -> None:
     with sqlite_world.ledger._store.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA busy_timeout = 20")
     with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as other:
@@ -194,7 +194,7 @@ def test_a_locked_ledger_says_so(sqlite_world: World) -> None:
 
 
 def _schema(url: str) -> dict[str, object]:
-    """Everything the database says of its structure, without the order in which constraints were written."""
+    """Return the database schema, independent of the order in which constraints were written."""
     engine = create_engine(url)
     if engine.dialect.name == "sqlite":
         with engine.connect() as connection:
@@ -220,7 +220,7 @@ def _schema(url: str) -> dict[str, object]:
     return found
 
 
-def test_the_migrations_lead_to_the_same_tables_as_a_new_ledger(sqlite_url: str, tmp_path: Path, clock: Clock) -> None:
+def test_migrations_yield_the_schema_of_a_new_ledger(sqlite_url: str, tmp_path: Path, clock: Clock) -> None:
     file = tmp_path / "migrated.db"
     file.touch()
     store = Store(address(file), clock)
@@ -234,7 +234,7 @@ def test_the_migrations_lead_to_the_same_tables_as_a_new_ledger(sqlite_url: str,
 
 
 @pytest.mark.postgres
-def test_the_migrations_lead_to_the_same_tables_on_postgresql(empty_postgres: str, clock: Clock) -> None:
+def test_migrations_yield_the_schema_of_a_new_ledger_on_postgresql(empty_postgres: str, clock: Clock) -> None:
     made = _schema(empty_postgres)
     store = Store(empty_postgres, clock)
     with store.write() as writing:
@@ -269,6 +269,6 @@ def test_an_older_ledger_is_led_forward_after_a_backup(sqlite_world: World, monk
     saved.close()
 
 
-def test_what_the_database_refuses_for_another_reason_is_an_error_of_the_ledger(sqlite_world: World) -> None:
+def test_other_database_errors_are_ledger_errors(sqlite_world: World) -> None:
     with pytest.raises(LedgerError, match="SQLITE_CONSTRAINT"):
         sqlite_world.ledger.intake.record(sqlite_world.sync.id, [Upsert(note("a.md", None))], {})  # type: ignore[arg-type]

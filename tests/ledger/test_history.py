@@ -1,4 +1,4 @@
-"""The history cannot be changed, and shows it when somebody did."""
+"""The history is append-only, and tampering is detected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_forged_history_is_found(sqlite_world: World, forgery: str, finding: s
     assert finding in sqlite_world.ledger.check()
 
 
-def test_the_history_of_an_item_tells_who_did_what_in_which_sync(world: World) -> None:
+def test_item_history_records_actor_action_and_sync(world: World) -> None:
     world.ingest(note("a.md"))
     events = world.ledger.history.of_item(1)
     assert [(e.event, e.actor, e.reason) for e in events] == [

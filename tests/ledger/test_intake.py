@@ -1,4 +1,4 @@
-"""What a connector says becomes items and jobs."""
+"""Changes reported by a connector become items and jobs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_going_back_to_an_earlier_version_is_a_change_like_any_other(world: Worl
     assert world.found("says v1") == ["a.md"]
 
 
-def test_what_was_recorded_before_a_checkpoint_is_kept_with_its_marks(world: World) -> None:
+def test_changes_before_a_checkpoint_are_kept_with_its_cursors(world: World) -> None:
     world.record(Upsert(note("a.md")), inbox="7", sent="3")
     world.record(inbox="8", sent=None)
     world.reopen()
@@ -55,14 +55,14 @@ def test_what_was_recorded_before_a_checkpoint_is_kept_with_its_marks(world: Wor
 
 
 @pytest.mark.databases
-def test_nothing_of_a_recording_that_fails_is_kept(world: World) -> None:
+def test_failed_recording_is_rolled_back(world: World) -> None:
     with pytest.raises(NotFound):
         world.ledger.intake.record(999, [Upsert(note("a.md"))], {"inbox": "7"})
     assert world.ledger.intake.known(world.source.id).marks() == {}
     assert world.ledger.intake.find("a.md") == []
 
 
-def test_a_connector_is_told_what_is_known_of_its_source(world: World) -> None:
+def test_connector_receives_the_known_items_of_its_source(world: World) -> None:
     other = world.ledger.sources.put("other", "local_files", Priority.LOW)
     world.ledger.intake.record(world.begin(other).id, [Upsert(note("x/other.md"))], {"x": "1"})
     world.ingest(note("x/a.md", identity="i1"))
@@ -102,7 +102,7 @@ def test_a_move_is_recognized_when_the_tombstone_came_first(world: World) -> Non
     assert world.see(note("b.md", identity="i1")).moved == 1
 
 
-def test_a_moved_title_of_its_own_stays(world: World) -> None:
+def test_moved_document_keeps_an_explicit_title(world: World) -> None:
     world.see(note("a.md", identity="i1"))
     batch = world.claim()
     world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, "words", title="My plan")])
@@ -110,7 +110,7 @@ def test_a_moved_title_of_its_own_stays(world: World) -> None:
     assert world.ledger.library.show("b.md").title == "My plan"
 
 
-def test_a_moved_item_that_was_not_finished_is_done_at_its_new_place(world: World) -> None:
+def test_unfinished_moved_item_is_processed_at_its_new_path(world: World) -> None:
     world.see(note("a.md", identity="i1"))
     old = world.claim()
     assert world.record(Tombstone("a.md"), Upsert(note("b.md", identity="i1"))).enqueued == 1
@@ -128,14 +128,14 @@ def test_a_moved_item_that_was_not_finished_is_done_at_its_new_place(world: Worl
         ("INBOX;UIDVALIDITY=1;UID=16", "Archive.2026;UIDVALIDITY=1;UID=2", False),
     ],
 )
-def test_a_moved_file_is_read_again_if_its_name_says_another_type(
+def test_moved_file_is_reread_if_its_name_implies_another_type(
     world: World, old: str, new: str, is_read_again: bool
 ) -> None:
     world.ingest(note(old, identity="i1"))
     assert world.record(Tombstone(old), Upsert(note(new, identity="i1"))).enqueued == is_read_again
 
 
-def test_a_file_that_was_moved_and_edited_is_read_again_and_keeps_its_document(world: World) -> None:
+def test_moved_and_edited_file_is_reread_and_keeps_its_document(world: World) -> None:
     world.ingest(note("a.md", "v1", "i1", size=10, modified=world.clock.moment))
     document = world.ledger.library.show("a.md").document
     later = world.clock.moment + timedelta(seconds=1)
@@ -147,19 +147,19 @@ def test_a_file_that_was_moved_and_edited_is_read_again_and_keeps_its_document(w
 
 
 @pytest.mark.parametrize("reason", [SkipReason.EXCLUDED, SkipReason.UNSUPPORTED])
-def test_a_skipped_file_that_gets_another_name_may_be_wanted(world: World, reason: SkipReason) -> None:
+def test_renamed_skipped_file_can_become_included(world: World, reason: SkipReason) -> None:
     world.record(Skip(note("drafts/a.bin", identity="i1"), reason))
     assert world.record(Tombstone("drafts/a.bin"), Upsert(note("a.md", identity="i1"))).enqueued == 1
 
 
-def test_a_second_file_with_the_same_identity_is_no_move(world: World) -> None:
+def test_second_file_with_the_same_identity_is_not_a_move(world: World) -> None:
     world.ingest(note("a.md", identity="i1"))
     assert world.see(note("link.md", identity="i1")) == IntakeCounts(new=1, enqueued=1)
     assert world.lose("a.md").missing == 1
     assert world.settle().deleted == 1
 
 
-def test_an_item_that_is_said_to_have_come_from_elsewhere_is_the_same_whatever_its_content(world: World) -> None:
+def test_reported_move_keeps_the_item_despite_changed_content(world: World) -> None:
     world.ingest(note("old/a.md", "v1", "i1"), text="first words")
     came = Upsert(note("new/b.md", "v2", "i2"), came_from="old/a.md")
     assert world.record(Tombstone("old/a.md"), came) == IntakeCounts(moved=1, missing=1, enqueued=1)
@@ -169,20 +169,20 @@ def test_an_item_that_is_said_to_have_come_from_elsewhere_is_the_same_whatever_i
     assert world.item_events("new/b.md").count("moved") == 1
 
 
-def test_where_an_item_came_from_is_heeded_when_its_listing_was_cut_in_between(world: World) -> None:
+def test_reported_move_is_applied_across_an_interrupted_listing(world: World) -> None:
     world.ingest(note("a.md", "v1", "i1"))
     world.lose("a.md")
     world.reopen()
     assert world.record(Upsert(note("b.md", "v1", "i1"), came_from="a.md")) == IntakeCounts(moved=1)
 
 
-def test_an_item_cannot_have_come_from_where_another_still_is(world: World) -> None:
+def test_reported_move_from_an_occupied_path_is_ignored(world: World) -> None:
     world.ingest(note("a.md", "v1", "i1"))
     assert world.record(Upsert(note("b.md", "v2", "i2"), came_from="a.md")) == IntakeCounts(new=1, enqueued=1)
     assert world.record(Upsert(note("c.md", "v3", "i3"), came_from="nowhere.md")) == IntakeCounts(new=1, enqueued=1)
 
 
-def test_two_items_of_one_content_follow_what_is_said_of_each(world: World) -> None:
+def test_two_items_with_one_content_follow_their_reported_moves(world: World) -> None:
     world.ingest(note("a.md", "v", "same"), note("b.md", "v", "same"))
     changes = [Tombstone("a.md"), Tombstone("b.md")]
     changes += [Upsert(note(f"new/{n}.md", "v", "same"), came_from=f"{n}.md") for n in "ba"]
@@ -217,7 +217,7 @@ def test_a_chain_of_renames_keeps_every_document(world: World) -> None:
     assert world.settle().deleted == 0
 
 
-def test_a_backup_that_an_editor_leaves_is_a_new_item(world: World) -> None:
+def test_editor_backup_file_is_a_new_item(world: World) -> None:
     world.ingest(note("a.md", identity="i1"))
     document = world.ledger.library.show("a.md").document
     counts = world.see(note("a.md", "v2", "i2"), note("a.md~", "v1", "i1"))
@@ -225,14 +225,14 @@ def test_a_backup_that_an_editor_leaves_is_a_new_item(world: World) -> None:
     assert world.ledger.library.show("a.md").document == document
 
 
-def test_a_file_that_is_moved_over_another_is_a_new_version_of_that_one(world: World) -> None:
+def test_file_moved_over_another_is_a_new_version_of_it(world: World) -> None:
     world.ingest(note("a.md", identity="i1"), note("b.md", identity="i2"))
     counts = world.record(Tombstone("a.md"), Upsert(note("b.md", "v2", "i1")))
     assert counts == IntakeCounts(missing=1, changed=1, enqueued=1)
     assert world.settle().deleted == 1
 
 
-def test_a_deleted_item_leaves_the_library_and_comes_back_as_itself(world: World) -> None:
+def test_deleted_item_leaves_the_library_and_can_return(world: World) -> None:
     world.ingest(note("a.md"), note("b.md"))
     before = world.ledger.library.show("a.md")
     world.lose("a.md")
@@ -246,7 +246,7 @@ def test_a_deleted_item_leaves_the_library_and_comes_back_as_itself(world: World
     assert world.found("a") == ["a.md"]
 
 
-def test_a_deleted_item_that_comes_back_changed_keeps_its_document(world: World) -> None:
+def test_deleted_item_that_returns_changed_keeps_its_document(world: World) -> None:
     world.ingest(note("a.md"))
     before = world.ledger.library.show("a.md").document
     world.lose("a.md")
@@ -255,7 +255,7 @@ def test_a_deleted_item_that_comes_back_changed_keeps_its_document(world: World)
     assert world.ledger.library.show("a.md").document == before
 
 
-def test_work_on_an_item_that_is_gone_stops_and_starts_again_when_it_is_back(world: World) -> None:
+def test_job_of_a_deleted_item_is_cancelled_and_restarted_on_return(world: World) -> None:
     world.see(note("a.md"))
     batch = world.claim()
     world.lose("a.md")
@@ -274,12 +274,12 @@ def test_a_skipped_item_is_recorded_with_its_reason_and_loses_its_document(world
     assert world.found("says") == []
 
 
-def test_an_item_that_is_wanted_again_is_done_although_it_did_not_change(world: World) -> None:
+def test_reincluded_item_is_processed_although_unchanged(world: World) -> None:
     world.record(Skip(note("a.md"), SkipReason.EXCLUDED))
     assert world.see(note("a.md")).enqueued == 1
 
 
-def test_an_item_whose_listing_failed_waits_in_quarantine_or_is_tried_again(world: World) -> None:
+def test_item_with_a_listing_failure_is_quarantined_or_retried(world: World) -> None:
     denied = Failure(note("secret.md"), AccessDenied("Permission denied; allow reading it"))
     failed = Failure(note("slow.md"), FetchFailed("It did not answer"))
     assert world.record(denied, failed) == IntakeCounts(new=2, failed=2)
@@ -291,7 +291,7 @@ def test_an_item_whose_listing_failed_waits_in_quarantine_or_is_tried_again(worl
     assert locators(world.claim(fresh=False)) == ["slow.md"]
 
 
-def test_an_item_whose_listing_failed_and_that_changes_leaves_quarantine(world: World) -> None:
+def test_changed_item_with_a_listing_failure_leaves_quarantine(world: World) -> None:
     world.record(Failure(note("a.md", "v1"), AccessDenied("Permission denied")))
     world.see(note("a.md", "v2"))
     assert world.ledger.quarantine.list() == []
@@ -299,7 +299,7 @@ def test_an_item_whose_listing_failed_and_that_changes_leaves_quarantine(world: 
 
 
 @pytest.mark.databases
-def test_a_removed_source_leaves_nothing_to_find_and_starts_afresh_when_it_is_back(world: World) -> None:
+def test_removed_source_leaves_no_hits_and_starts_empty_when_readded(world: World) -> None:
     world.ingest(*notes(3))
     world.see(note("later.md"))
     world.record(m="1")
@@ -315,14 +315,14 @@ def test_a_removed_source_leaves_nothing_to_find_and_starts_afresh_when_it_is_ba
     assert world.see(*notes(3)) == IntakeCounts(new=3, enqueued=3)
 
 
-def test_a_sync_of_a_source_that_was_removed_meanwhile_records_nothing(world: World) -> None:
+def test_sync_of_a_removed_source_records_no_changes(world: World) -> None:
     world.ledger.sources.remove("notes", "anna", "not wanted")
     with pytest.raises(Refused, match="add it again"):
         world.see(note("a.md"))
 
 
 @pytest.mark.databases
-def test_an_item_is_found_by_locator_by_its_end_and_by_its_name(world: World) -> None:
+def test_item_is_found_by_locator_suffix_and_name(world: World) -> None:
     world.see(note("p/Plan.md"), note("q/Plan.md"), note("100%_sure.md"))
     assert [row.locator for row in world.ledger.intake.find("q/Plan.md")] == ["q/Plan.md"]
     assert {row.locator for row in world.ledger.intake.find("Plan.md")} == {"p/Plan.md", "q/Plan.md"}
@@ -332,7 +332,7 @@ def test_an_item_is_found_by_locator_by_its_end_and_by_its_name(world: World) ->
 
 
 @pytest.mark.databases
-def test_a_tombstone_is_forgotten_after_thirty_days_with_all_that_it_kept(world: World) -> None:
+def test_tombstone_and_its_data_expire_after_thirty_days(world: World) -> None:
     world.ingest(note("a.md"), note("b.md"))
     world.lose("a.md")
     world.settle()
@@ -354,7 +354,7 @@ def test_a_failure_of_the_newer_version_leaves_the_last_good_document(world: Wor
     assert world.ledger.quarantine.list()[0].document == world.ledger.library.show("a.md").document
 
 
-def test_a_lost_file_that_shows_up_elsewhere_while_another_takes_its_old_place(world: World) -> None:
+def test_missing_file_reappears_elsewhere_while_its_path_is_reused(world: World) -> None:
     world.ingest(note("a.md", identity="i1"))
     document = world.ledger.library.show("a.md").document
     world.lose("a.md")

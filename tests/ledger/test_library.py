@@ -1,4 +1,4 @@
-"""Documents, shared contents, links, and finding things by words."""
+"""Documents, shared contents, links, and search by words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def put(world: World, locator: str, text: str, **more: object) -> None:
     world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, text, **{"title": title, **more})])  # type: ignore[arg-type]
 
 
-def test_what_was_delivered_is_shown_as_it_was(world: World) -> None:
+def test_delivered_document_is_shown_unchanged(world: World) -> None:
     zone = timezone(timedelta(hours=2))
     document = Document(
         "Héllo 🌊 world",
@@ -58,7 +58,7 @@ def test_what_was_delivered_is_shown_as_it_was(world: World) -> None:
     assert world.ledger.library.document(shown.document) == shown
 
 
-def test_a_document_is_shown_by_id_locator_end_of_locator_and_title(world: World) -> None:
+def test_document_is_shown_by_id_locator_suffix_and_title(world: World) -> None:
     put(world, "deep/er/Plan.md", "words", title="The plan")
     library = world.ledger.library
     number = library.show("deep/er/Plan.md").document
@@ -71,9 +71,7 @@ def test_a_document_is_shown_by_id_locator_end_of_locator_and_title(world: World
 
 @pytest.mark.parametrize("name", ["Café.md", "Été/Йод.md", "한국.md", "がく/x.md"])
 @pytest.mark.parametrize("on_disk", ["NFC", "NFD"])
-def test_a_name_is_found_however_its_accents_are_written(
-    world: World, name: str, on_disk: Literal["NFC", "NFD"]
-) -> None:
+def test_name_is_found_in_any_unicode_form(world: World, name: str, on_disk: Literal["NFC", "NFD"]) -> None:
     locator = unicodedata.normalize(on_disk, name)
     put(world, locator, "words", title="Ñame")
     put(world, "other.md", "more words")
@@ -86,7 +84,7 @@ def test_a_name_is_found_however_its_accents_are_written(
         assert world.found(unicodedata.normalize(form, name.partition(".")[0].partition("/")[0])) == [locator]
 
 
-def test_the_spelling_that_was_typed_wins(world: World) -> None:
+def test_exact_spelling_ranks_first(world: World) -> None:
     forms = [unicodedata.normalize(form, "sub/Café.md") for form in ("NFC", "NFD")]
     names = [*forms, "sub/café.md", "deeper/sub/Café.md"]
     for name in names:
@@ -98,7 +96,7 @@ def test_the_spelling_that_was_typed_wins(world: World) -> None:
     assert {item.locator for item in world.ledger.intake.find("CAFÉ")} == set(names)
 
 
-def test_the_signs_of_a_pattern_are_letters_in_a_name(world: World) -> None:
+def test_pattern_characters_in_a_name_are_literal(world: World) -> None:
     put(world, "a_b.md", "one")
     put(world, "acb.md", "two")
     assert world.ledger.library.show("a_b").item == "a_b.md"
@@ -107,7 +105,7 @@ def test_the_signs_of_a_pattern_are_letters_in_a_name(world: World) -> None:
             world.ledger.library.show(name)
 
 
-def test_the_same_content_from_two_sources_is_kept_once_and_found_once(world: World) -> None:
+def test_content_of_two_sources_is_stored_once_and_found_once(world: World) -> None:
     other = world.ledger.sources.put("mail", "local_files", Priority.HIGH)
     world.ingest(note("a.md"), text=RIVER)
     sync = world.begin(other)
@@ -134,7 +132,7 @@ def test_two_items_with_one_content_in_one_batch_share_it(world: World) -> None:
     assert len(world.ledger.library.search("river")) == 1
 
 
-def test_a_content_that_nobody_has_any_more_is_gone_with_its_words(world: World) -> None:
+def test_unreferenced_content_is_removed_with_its_words(world: World) -> None:
     put(world, "a.md", "ancient words", links=[Link(LinkKind.WIKILINK, "x")])
     put(world, "a.md", "modern words")
     assert world.found("ancient") == []
@@ -196,7 +194,7 @@ def test_every_word_of_a_long_query_counts(world: World) -> None:
     assert "[word1] [word2]" in world.ledger.library.search(" ".join(words))[0].snippet
 
 
-def test_of_several_copies_the_one_that_is_called_so_is_shown(world: World) -> None:
+def test_copy_with_the_matching_name_is_shown(world: World) -> None:
     for name in ("Invoice.md", "Café March.md", "other.md"):
         put(world, name, "the same words")
     search = world.ledger.library.search
@@ -204,7 +202,7 @@ def test_of_several_copies_the_one_that_is_called_so_is_shown(world: World) -> N
     assert shown == [("Café March.md", 3), ("Café March.md", 3), ("other.md", 3), ("Invoice.md", 3)]
 
 
-def test_of_a_very_long_phrase_the_whole_words_at_its_beginning_count(world: World) -> None:
+def test_very_long_phrase_matches_by_its_leading_whole_words(world: World) -> None:
     phrase = " ".join(f"{n}th" for n in range(400))
     put(world, "a.md", f"Before {phrase} after")
     put(world, "b.md", "x" * 1_500)
@@ -217,7 +215,7 @@ def test_of_a_very_long_phrase_the_whole_words_at_its_beginning_count(world: Wor
     assert world.found("y" * 1_500) == []
 
 
-def test_words_may_stand_in_the_title_an_alias_and_two_passages(world: World) -> None:
+def test_query_words_can_span_title_alias_and_two_chunks(world: World) -> None:
     text = "About bees.\n\nAbout honey."
     world.see(note("Garden/Hives.md"))
     batch = world.claim()
@@ -230,7 +228,7 @@ def test_words_may_stand_in_the_title_an_alias_and_two_passages(world: World) ->
     assert world.ledger.library.search("honey hives")[0].snippet == "About [honey]."
 
 
-def test_what_the_properties_say_is_found_however_deep_it_stands(world: World) -> None:
+def test_property_values_are_found_at_any_depth(world: World) -> None:
     properties = {"aliases": ["Apiary"], "author": {"name": "Maja\x00"}, "kinds": ["wax", ["mead", 7]], "topic": "蜂蜜"}
     world.see(note("a.md"), note("b.md"))
     batch = world.claim()
@@ -247,7 +245,7 @@ def test_what_the_properties_say_is_found_however_deep_it_stands(world: World) -
     assert world.ledger.check(deep=True) == []
 
 
-def test_a_content_keeps_its_names_when_another_item_brings_it(world: World) -> None:
+def test_content_keeps_its_names_when_another_item_shares_it(world: World) -> None:
     put(world, "a.md", "words", entities=[Entity(EntityKind.ALIAS, "Apiary")])
     world.see(note("b.md"), note("c.md"))
     batch = world.claim()
@@ -257,7 +255,7 @@ def test_a_content_keeps_its_names_when_another_item_brings_it(world: World) -> 
     assert [named.aliases for named in world.ledger.library.names(world.source.id)] == [("Apiary",)] * 3
 
 
-def test_properties_without_end_are_indexed_as_far_as_a_database_can(world: World) -> None:
+def test_very_large_properties_are_indexed_up_to_the_database_limit(world: World) -> None:
     world.see(note("a.md"))
     batch = world.claim()
     words = " ".join(f"word{n}" for n in range(200_000))
@@ -286,7 +284,7 @@ def test_a_title_weighs_more_than_a_property(world: World) -> None:
 
 
 @pytest.mark.parametrize("words", ["水文学", "文学", "の川", "แม่น้ำ", "서울"])
-def test_scripts_without_spaces_are_found_by_any_part(world: World, words: str) -> None:
+def test_text_in_scripts_without_spaces_is_found_by_any_substring(world: World, words: str) -> None:
     put(world, "a.md", "これは水文学の川です。 แม่น้ำใหญ่ 서울에서")
     assert world.found(words) == ["a.md"]
     assert f"[{words}]" in world.ledger.library.search(words)[0].snippet
@@ -310,13 +308,13 @@ def test_scripts_without_spaces_are_found_by_any_part(world: World, words: str) 
         ("-火星 川", True),
     ],
 )
-def test_letters_are_found_as_they_stand(world: World, words: str, is_there: bool) -> None:
+def test_bigrams_match_in_order(world: World, words: str, is_there: bool) -> None:
     put(world, "a.md", "水文学。の川 GPT模型。新 แม่น้ำ 人々")
     put(world, "b.md", "western words, “quoted” – and a wave 🌊")
     assert world.found(words) == ["a.md"] * is_there
 
 
-def test_letters_are_forgotten_with_their_text(world: World) -> None:
+def test_bigrams_are_removed_with_their_text(world: World) -> None:
     put(world, "水.md", "水文学", entities=[Entity(EntityKind.ALIAS, "河川")])
     put(world, "水.md", "words")
     assert world.found("文学") == world.found("河川") == []
@@ -329,7 +327,7 @@ def test_letters_are_forgotten_with_their_text(world: World) -> None:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text("水文学의がabé 。", max_size=12), words=st.text("水文学의がabé。", min_size=1, max_size=4))
-def test_letters_are_found_where_they_are_and_nowhere_else(sqlite_world: World, text: str, words: str) -> None:
+def test_bigrams_match_only_texts_that_contain_them(sqlite_world: World, text: str, words: str) -> None:
     assume(any(letter in "水文学의が" for letter in words))
     name = f"{content(words + text)}.md"
     sqlite_world.see(Item(name, "", content(text)))
@@ -339,7 +337,7 @@ def test_letters_are_found_where_they_are_and_nowhere_else(sqlite_world: World, 
     assert (name in found) is (words in text)
 
 
-def test_a_search_for_letters_reads_only_texts_that_have_them(sqlite_world: World) -> None:
+def test_bigram_search_reads_only_matching_texts(sqlite_world: World) -> None:
     engine, said = sqlite_world.ledger._store.engine, []
     put(sqlite_world, "a.md", "水文学")
 
@@ -355,19 +353,19 @@ def test_a_search_for_letters_reads_only_texts_that_have_them(sqlite_world: Worl
             assert not plan & {"SCAN chunks", "SCAN contents", "SCAN documents"}, statement
 
 
-def test_the_title_in_a_script_without_spaces_is_found_too(world: World) -> None:
+def test_title_in_a_script_without_spaces_is_found(world: World) -> None:
     put(world, "水文学.md", "words")
     assert world.found("水文") == ["水文学.md"]
 
 
-def test_a_long_text_is_shown_around_the_find(world: World) -> None:
+def test_snippet_of_a_long_text_surrounds_the_match(world: World) -> None:
     put(world, "a.md", "word " * 400 + "needle" + " word" * 400)
     snippet = world.ledger.library.search("needle")[0].snippet
     assert "word [needle] word" in snippet
     assert snippet.startswith("… ") and snippet.endswith(" …") and len(snippet) < 260
 
 
-def test_links_are_found_by_where_they_stand_and_by_what_they_name(world: World) -> None:
+def test_links_are_found_by_source_document_and_by_target(world: World) -> None:
     there = Link(LinkKind.WIKILINK, "Projects/Plan", "Costs", "the plan", 3, 9)
     other = Link(LinkKind.MARKDOWN, "pics/Map.PNG")
     put(world, "a.md", "one", links=[there, other])
@@ -382,7 +380,7 @@ def test_links_are_found_by_where_they_stand_and_by_what_they_name(world: World)
     assert ("a.md", there) in library.show("Projects/Plan.md").mentions
 
 
-def test_documents_tell_their_names(world: World) -> None:
+def test_documents_list_their_names(world: World) -> None:
     put(world, "b.md", "two", entities=[Entity(EntityKind.ALIAS, "Bee"), Entity(EntityKind.ALIAS, "Bea")])
     put(world, "a.md", "one")
     assert world.ledger.library.names(world.source.id) == [
@@ -391,7 +389,7 @@ def test_documents_tell_their_names(world: World) -> None:
     ]
 
 
-def test_what_no_database_can_keep_is_replaced_letter_by_letter(world: World) -> None:
+def test_unstorable_characters_are_replaced_individually(world: World) -> None:
     odd = "before\x00\ud800after"
     entity = Entity(EntityKind.ALIAS, "nu\x00l", "\ud800")
     put(
@@ -414,7 +412,7 @@ def test_what_no_database_can_keep_is_replaced_letter_by_letter(world: World) ->
 
 
 def test_a_link_of_any_length_is_kept(world: World) -> None:
-    """A picture that is written into a note is a link as long as the picture; PostgreSQL indexes 2704 bytes."""
+    """An image embedded in a note makes a link as long as the image. PostgreSQL indexes at most 2704 bytes."""
     picture = Link(LinkKind.EMBED, "data:image/png;base64," + "".join(content(str(n)) for n in range(200)))
     put(world, "a.md", "a map", links=[picture])
     assert world.ledger.library.show("a.md").links == (picture,)
@@ -422,7 +420,7 @@ def test_a_link_of_any_length_is_kept(world: World) -> None:
 
 
 def test_a_title_of_any_length_is_kept_and_found_by_its_beginning(world: World) -> None:
-    """PostgreSQL indexes a megabyte of words at once."""
+    """PostgreSQL indexes at most one megabyte of words."""
     title = " ".join(f"word{number}" for number in range(150_000))
     put(world, "a.md", "a map", title=title)
     assert world.found("word7") == ["a.md"]
@@ -438,7 +436,7 @@ def test_an_empty_document_is_a_document(world: World) -> None:
     assert world.ledger.library.search("empty")[0].snippet == ""
 
 
-def test_a_search_in_a_source_that_is_not_there_says_so(world: World) -> None:
+def test_search_in_an_unknown_source_is_refused(world: World) -> None:
     with pytest.raises(NotFound, match="did you mean notes"):
         world.ledger.library.search("x", source="note")
 
@@ -453,7 +451,7 @@ def test_no_query_and_no_text_breaks_the_search(sqlite_world: World, words: str,
         assert hit.places and len(hit.snippet) < 300
 
 
-def test_an_item_that_comes_back_under_another_name_takes_over_the_document(world: World) -> None:
+def test_item_that_returns_under_another_name_keeps_its_document(world: World) -> None:
     world.ingest(note("old.md"), text="the same words")
     (before,) = world.ledger.library.search("words")
     world.begin()
@@ -468,7 +466,7 @@ def test_an_item_that_comes_back_under_another_name_takes_over_the_document(worl
     assert "moved" in world.item_events("new.md")
 
 
-def test_empty_content_tells_nothing_about_where_it_came_from(world: World) -> None:
+def test_empty_content_does_not_identify_a_move(world: World) -> None:
     world.ingest(note("old.md"), text="")
     world.begin()
     world.lose("old.md")
@@ -480,7 +478,7 @@ def test_empty_content_tells_nothing_about_where_it_came_from(world: World) -> N
 
 
 @pytest.mark.timeout(30)
-def test_a_very_long_text_is_forgotten_without_reading_it_for_each_passage(sqlite_world: World) -> None:
+def test_very_long_text_is_deleted_without_a_read_per_chunk(sqlite_world: World) -> None:
     size, passage = 16_000_000, 2_000
     text = "words of a log\n" * (size // 15)
     chunks = tuple(Chunk(start, start + passage, "") for start in range(0, len(text) - passage, passage))

@@ -1,4 +1,4 @@
-"""Messages of mail in the library: what they say before what they quote, their conversation, and what they carry."""
+"""Mail in the library: own text before quotations, conversations, and attachments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ upper one are rotten where they meet the sill. Somebody should look at the hinge
 
 
 def eml(number: int, text: str, *answers: int, subject: str = "Re: works", attached: Sequence[str] = ()) -> bytes:
-    """Message `number`, an answer to these others."""
+    """Return message `number`, a reply to the given messages."""
     head = [
         f"From: Person {number} <p{number}@example.org>",
         "To: all@example.org",
@@ -36,7 +36,7 @@ def eml(number: int, text: str, *answers: int, subject: str = "Re: works", attac
 
 
 def arrive(world: World, *messages: tuple[str, bytes]) -> None:
-    """Take messages (locator, bytes) into the library, as they are read and cut into passages."""
+    """Parse these messages (locator, bytes), split them into chunks and deliver them to the library."""
     said = {locator: mail(data) for locator, data in messages}
     world.see(*(note(locator) for locator, _ in messages))
     batch = world.claim()
@@ -53,7 +53,7 @@ def quoted(text: str) -> str:
 
 
 @pytest.mark.databases
-def test_who_says_it_comes_before_the_ten_who_quote_it(world: World) -> None:
+def test_author_ranks_before_ten_messages_that_quote_it(world: World) -> None:
     more = "\n\nBesides, the minutes of the last meeting are with the treasurer, and the rota for the summer is not done yet."
     answers = [(f"m{n}", eml(n, f"Answer {n}.\n\n{quoted(SLUICE)}", 1)) for n in range(2, 12)]
     arrive(world, *answers, ("m1", eml(1, SLUICE + more, subject="works")))
@@ -61,7 +61,7 @@ def test_who_says_it_comes_before_the_ten_who_quote_it(world: World) -> None:
     assert (found[0], len(found)) == ("m1", 11)
 
 
-def test_a_search_tells_the_conversation_and_can_be_kept_to_the_best_of_each(world: World) -> None:
+def test_search_reports_conversations_and_can_group_by_them(world: World) -> None:
     arrive(world, ("a", eml(1, "A pump", subject="pump")), ("b", eml(2, "The pump, the pump", 1)))
     arrive(world, ("c", eml(30, "Another pump", subject="other")))
     world.ingest(note("pump.md"), text="A pump in a note")
@@ -72,7 +72,7 @@ def test_a_search_tells_the_conversation_and_can_be_kept_to_the_best_of_each(wor
     assert len(world.ledger.library.find(parse("pump"), by_thread=True, limit=2).hits) == 2
 
 
-def test_a_message_is_shown_in_its_conversation_whoever_keeps_the_others(world: World) -> None:
+def test_message_is_shown_in_its_conversation_across_sources(world: World) -> None:
     arrive(world, ("c", eml(3, "three", 1)), ("a", eml(1, "one", subject="works")), ("b", eml(2, "two", 1)))
     arrive(world, ("copies/b", eml(2, "two, as the list sent it", 1)))
     shown = world.ledger.library.show("b")
@@ -91,16 +91,14 @@ def test_a_message_is_shown_in_its_conversation_whoever_keeps_the_others(world: 
     assert world.ledger.library.show("plain.md").thread == ()
 
 
-def test_of_a_very_long_conversation_the_part_around_a_message_is_shown(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_very_long_conversation_is_shown_around_the_message(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catchment.ledger.library.messages._MOST", 5)
     arrive(world, *((f"m{n}", eml(n, f"words {n}", 1)) for n in range(1, 20)))
     assert [one.item for one in world.ledger.library.show("m10").thread] == ["m8", "m9", "m10", "m11", "m12"]
     assert [one.item for one in world.ledger.library.show("m19").thread][-1] == "m19"
 
 
-def test_a_message_names_the_documents_of_its_files_and_they_name_it(world: World) -> None:
+def test_message_and_its_attachments_refer_to_each_other(world: World) -> None:
     arrive(world, ("INBOX/7", eml(7, "See the files.", attached=["plan.txt", "lost.bin"])))
     other = world.ledger.sources.put("other", "imap", Priority.NORMAL)
     elsewhere = world.begin(other)
@@ -114,7 +112,7 @@ def test_a_message_names_the_documents_of_its_files_and_they_name_it(world: Worl
     assert (file.carrier, message.carrier) == (message.document, None)
 
 
-def test_messages_that_are_changed_in_a_batch_are_threaded_by_what_they_say_now(world: World) -> None:
+def test_messages_changed_in_a_batch_are_rethreaded_by_new_headers(world: World) -> None:
     arrive(world, ("a", eml(1, "one", subject="works")), ("b", eml(2, "two", 1)))
     world.see(note("b", "v2"))
     batch = world.claim()

@@ -1,4 +1,4 @@
-"""Buckets, places, breakers and rules as they are kept and shared: real ledgers, real processes, a clock to move."""
+"""Buckets, host slots, breakers and rules as stored and shared: real ledgers, real processes, an adjustable clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ME = process.identity()
 
 
 class Uptime:
-    """A clock that nobody sets: seconds since a boot."""
+    """A monotonic clock: seconds since a boot."""
 
     def __init__(self) -> None:
         self.boot, self.seconds = "first", 1_000.0
@@ -60,14 +60,14 @@ def take(pacing: Pacing, number: int = 1, limits: HostLimits = LIMITS, *, intake
 
 
 def drained(pacing: Pacing, limits: HostLimits = LIMITS) -> int:
-    """Take one after the other until there is nothing left; how many there were."""
+    """Take tokens until none are left; return their number."""
     number = 0
     while take(pacing, limits=limits).charge is not None:
         number += 1
     return number
 
 
-def test_a_bucket_is_shared_and_outlives_its_processes(world: World, uptime: Uptime) -> None:
+def test_bucket_is_shared_and_survives_its_processes(world: World, uptime: Uptime) -> None:
     assert drained(Pacing(world.ledger._store, MonotonicClock(uptime))) == 50
     if world.url.startswith("sqlite"):
         world.reopen()
@@ -78,7 +78,7 @@ def test_a_bucket_is_shared_and_outlives_its_processes(world: World, uptime: Upt
     assert drained(again, HostLimits("example.org", "bob")) == 50
 
 
-def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) -> None:
+def test_killed_process_returns_no_tokens(sqlite_url: str, tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\n"
         "from catchment.runtime import process\n"
@@ -90,7 +90,7 @@ def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) 
     )
     assert subprocess.run([sys.executable, "-c", code, sqlite_url], cwd=ROOT, check=False).returncode == -9
     with closing(Ledger.open(sqlite_url, monotonic=lambda: ClockReading("after", 0))) as ledger:
-        # The machine has booted since, as far as this ledger knows: the time of the kill is where it goes on.
+        # For this ledger the machine has rebooted since, so the clock continues from the time of the kill.
         [bucket] = ledger.pacing.buckets()
         assert bucket.left == 50
         [place] = ledger.pacing.places()
@@ -99,7 +99,7 @@ def test_a_killed_process_gives_back_no_tokens(sqlite_url: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("jump", [3_600, -3_600])
-def test_setting_the_clock_gives_no_tokens_and_locks_nothing(pacing: Pacing, clock: Clock, jump: int) -> None:
+def test_setting_the_clock_neither_refills_nor_blocks_buckets(pacing: Pacing, clock: Clock, jump: int) -> None:
     drained(pacing)
     pacing.report(LIMITS, Report(rates=[RateReport(retry_after=60)]))
     clock.now += jump
@@ -110,7 +110,7 @@ def test_setting_the_clock_gives_no_tokens_and_locks_nothing(pacing: Pacing, clo
 
 
 @pytest.mark.parametrize("jump", [3_600, -3_600])
-def test_time_goes_on_over_a_reboot_even_when_the_clock_was_set_before(
+def test_time_continues_across_a_reboot_after_a_clock_change(
     world: World, pacing: Pacing, uptime: Uptime, clock: Clock, jump: int
 ) -> None:
     pacing.report(LIMITS, Report(rates=[RateReport(retry_after=300)]))
@@ -122,7 +122,7 @@ def test_time_goes_on_over_a_reboot_even_when_the_clock_was_set_before(
     assert take(after).wait == pytest.approx(200, abs=2)
 
 
-def test_after_a_reboot_at_least_the_time_since_it_has_passed(
+def test_elapsed_time_after_a_reboot_is_at_least_the_uptime(
     world: World, pacing: Pacing, uptime: Uptime, clock: Clock
 ) -> None:
     pacing.report(LIMITS, Report(rates=[RateReport(retry_after=300)]))
@@ -144,7 +144,7 @@ def test_one_budget_serves_all_sources_of_a_login_up_to_nine_tenths(pacing: Paci
     assert take(pacing, 1, limits).wait == pytest.approx(60, abs=0.01)
 
 
-def test_trouble_slows_intake_and_not_what_drains_the_queue(pacing: Pacing, uptime: Uptime) -> None:
+def test_failures_slow_intake_but_not_draining(pacing: Pacing, uptime: Uptime) -> None:
     take(pacing)
     pacing.report(LIMITS, Report(answers=9, throttled=1))
     uptime.seconds += 5
@@ -155,24 +155,26 @@ def test_trouble_slows_intake_and_not_what_drains_the_queue(pacing: Pacing, upti
     assert pacing.buckets()[0].tokens == 47
 
 
-def test_a_full_queue_slows_intake_and_an_empty_one_lets_it_run(pacing: Pacing, uptime: Uptime) -> None:
+def test_full_queue_slows_intake_and_empty_queue_does_not(pacing: Pacing, uptime: Uptime) -> None:
     seen = []
     for fill in (0.9, 0.5, 0.1):
         uptime.seconds += 5
         pacing.take(Ask(LIMITS, "notes", ME, 1, True), Report(answers=1), lambda fill=fill: fill)
         seen.append(pacing.buckets()[0].multiplier)
-        # A bucket that is new is looked at when it is five seconds old.
+        # A new bucket is examined after five seconds.
     assert seen == [1.0, 1.0, 1.2]
     uptime.seconds += 5
     pacing.take(Ask(LIMITS, "notes", ME, 1, True), Report(answers=1), lambda: 0.9)
     assert pacing.buckets()[0].multiplier == 0.6
 
 
-# Places
+# Host slots
 
 
 def overlap(logs: list[Path], ends: dict[Path, int], host: str) -> int:
-    """How many transfers with a host went on at once at most. One that a kill cut short ended with its process."""
+    """Return the maximum number of concurrent transfers with a host. A transfer cut short by a kill ends with its
+    process.
+    """
     steps: list[tuple[int, int]] = []
     for log in logs:
         lines = [line.split() for line in log.read_text().splitlines() if line.endswith(f" {host}")]
@@ -187,12 +189,14 @@ def overlap(logs: list[Path], ends: dict[Path, int], host: str) -> int:
     return most
 
 
-def test_twenty_jobs_in_four_processes_never_exceed_a_cap_though_one_is_killed(sqlite_url: str, tmp_path: Path) -> None:
-    """One host takes one transfer at once, another two; each job makes three at either."""
+def test_concurrency_cap_holds_across_processes_despite_a_kill(sqlite_url: str, tmp_path: Path) -> None:
+    """Twenty jobs in four processes. One host allows one transfer at a time, the other two; each job makes three with
+    either.
+    """
     logs = [tmp_path / f"{number}.log" for number in range(4)]
     started = []
     for number, log in enumerate(logs):
-        # The first keeps its place until it is killed.
+        # The first process keeps its slot until it is killed.
         seconds = "30" if number == 0 else "0.01"
         command = [sys.executable, "-m", "tests.ledger.polite", sqlite_url, str(log), "5", "3", seconds]
         started.append(subprocess.Popen(command, cwd=ROOT))
@@ -211,7 +215,7 @@ def test_twenty_jobs_in_four_processes_never_exceed_a_cap_though_one_is_killed(s
         assert [one for one in ledger.pacing.places() if process.alive(one.owner)] == []
 
 
-def test_places_go_to_who_asked_first_and_never_past_one_that_waits(pacing: Pacing) -> None:
+def test_slots_are_granted_in_request_order(pacing: Pacing) -> None:
     two, one = HostLimits("example.org", at_once=2), HostLimits("example.org", at_once=1)
     first, has_first = pacing.ask(two, "notes", ME)
     second, has_second = pacing.ask(one, "notes", ME)
@@ -235,7 +239,7 @@ def pace(world: World, pacing: Pacing) -> Iterator[Metered]:
     assert pacing.places() == []
 
 
-def test_each_transfer_takes_its_tokens_and_leaves_no_place(pacing: Pacing, pace: Metered) -> None:
+def test_transfer_takes_its_tokens_and_releases_its_slot(pacing: Pacing, pace: Metered) -> None:
     for cost in (1, 3):
         with pace.transfer(cost):
             assert len(pacing.places()) == 1
@@ -244,7 +248,7 @@ def test_each_transfer_takes_its_tokens_and_leaves_no_place(pacing: Pacing, pace
     assert not [thread for thread in threading.enumerate() if thread.name == "pace"]
 
 
-def test_a_transfer_that_cost_the_host_nothing_is_refunded(pacing: Pacing, pace: Metered) -> None:
+def test_transfer_without_cost_to_the_host_is_refunded(pacing: Pacing, pace: Metered) -> None:
     for _ in range(200):
         with pace.transfer() as transfer:
             transfer.refund()
@@ -252,9 +256,7 @@ def test_a_transfer_that_cost_the_host_nothing_is_refunded(pacing: Pacing, pace:
     assert (pacing.buckets()[0].tokens, pace.requests) == (50, 0)
 
 
-def test_a_thread_that_finds_new_work_pays_more_beside_one_that_drains(
-    pacing: Pacing, pace: Metered, uptime: Uptime
-) -> None:
+def test_discovery_thread_pays_more_than_a_draining_thread(pacing: Pacing, pace: Metered, uptime: Uptime) -> None:
     pacing.report(LIMITS, Report(throttled=1))
     uptime.seconds += 5
 
@@ -272,7 +274,7 @@ def test_a_thread_that_finds_new_work_pays_more_beside_one_that_drains(
     assert (pacing.buckets()[0].tokens, pace.requests) == (50 - 2 - 1, 2)
 
 
-def test_what_the_host_says_stops_every_process_at_once(pacing: Pacing, pace: Metered) -> None:
+def test_wait_request_of_a_host_stops_every_process_at_once(pacing: Pacing, pace: Metered) -> None:
     other = Metered(pacing, LIMITS, "mail", ME)
     with closing(other):
         with pytest.raises(RateLimited), pace.transfer():
@@ -285,7 +287,7 @@ def test_what_the_host_says_stops_every_process_at_once(pacing: Pacing, pace: Me
     assert pacing.breakers() == []
 
 
-def test_a_wait_of_seconds_is_waited_and_a_longer_one_is_not(pacing: Pacing, uptime: Uptime) -> None:
+def test_short_wait_is_slept_and_a_longer_one_is_refused(pacing: Pacing, uptime: Uptime) -> None:
     waited: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -346,7 +348,7 @@ def test_a_refused_login_stops_its_source_alone_until_it_is_resumed(
     assert pacing.breakers() == []
 
 
-def test_the_trouble_of_one_item_says_nothing_of_the_host(pacing: Pacing, pace: Metered) -> None:
+def test_failure_of_one_item_does_not_count_against_the_host(pacing: Pacing, pace: Metered) -> None:
     for _ in range(6):
         with pytest.raises(KeyError), pace.transfer():
             raise KeyError
@@ -374,7 +376,7 @@ def test_a_pause_or_a_window_of_any_scope_blocks_a_source(throttles: Throttles, 
     assert throttles.blocked("notes") is None
 
 
-def test_rules_are_told_in_the_history_and_a_wrong_one_changes_nothing(world: World, throttles: Throttles) -> None:
+def test_rules_are_in_the_history_and_an_invalid_rule_is_refused(world: World, throttles: Throttles) -> None:
     throttles.put("source:notes", Rule(per_hour=5), "ada", "too much")
     throttles.put("source:notes", Rule(per_hour=5), "ada", "again")
     throttles.put("source:notes", Rule(per_hour=5, paused=True), "ada", "")
@@ -391,14 +393,14 @@ def test_rules_are_told_in_the_history_and_a_wrong_one_changes_nothing(world: Wo
     assert throttles.all() == []
 
 
-def test_a_rule_bounds_the_rate_and_the_places_of_a_host(throttles: Throttles, pacing: Pacing) -> None:
+def test_rule_limits_the_rate_and_the_slots_of_a_host(throttles: Throttles, pacing: Pacing) -> None:
     fast = HostLimits("example.org", profile=RateProfile.MAXIMUM, at_once=3)
     throttles.put("kind:obsidian", Rule(profile=RateProfile.CONSERVATIVE, at_once=1), "operator", "")
     assert drained(pacing, fast) == 50
     assert [pacing.ask(fast, "notes", ME)[1] for _ in range(2)] == [True, False]
 
 
-def test_quotas_bound_what_is_begun_and_what_is_at_work(world: World, throttles: Throttles, uptime: Uptime) -> None:
+def test_quotas_limit_started_and_running_jobs(world: World, throttles: Throttles, uptime: Uptime) -> None:
     queue = Queue(world.ledger._store, MonotonicClock(uptime))
     world.see(*notes(20))
     throttles.put("all", Rule(per_hour=8), "operator", "")

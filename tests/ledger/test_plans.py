@@ -1,4 +1,4 @@
-"""The work on an item must not grow with the ledger: no statement of a sync may read through a table that grows."""
+"""The cost per item is independent of the ledger's size: sync statements never scan a growing table."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ GROWING = (
 
 @pytest.fixture
 def world(sqlite_url: str, clock: Clock) -> Iterator[World]:
-    """A source and an open sync; however long the test takes, no time passes that its clock does not show."""
+    """A source and an open sync. Time passes only on the test's clock."""
     ledger = Ledger.open(sqlite_url, clock=clock, monotonic=lambda: ClockReading("boot", int(clock() * 1_000_000)))
     with closing(ledger):
         yield World(sqlite_url, clock, ledger)
 
 
 @contextmanager
-def heard(world: World) -> Iterator[dict[str, Any]]:
-    """The statements that are said within the block, with parameters of each."""
+def recorded(world: World) -> Iterator[dict[str, Any]]:
+    """Record the statements executed in the block, each with a set of its parameters."""
     engine = world.ledger._store.engine
     said: dict[str, Any] = {}
 
@@ -52,8 +52,8 @@ def heard(world: World) -> Iterator[dict[str, Any]]:
     event.remove(engine, "before_cursor_execute", _keep)
 
 
-def ways(world: World, said: dict[str, Any]) -> Iterator[tuple[str, set[str]]]:
-    """How SQLite goes about each statement."""
+def query_plans(world: World, said: dict[str, Any]) -> Iterator[tuple[str, set[str]]]:
+    """Yield SQLite's query plan for each statement."""
     with world.ledger._store.engine.connect() as connection:
         for statement, parameters in said.items():
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
@@ -61,19 +61,19 @@ def ways(world: World, said: dict[str, Any]) -> Iterator[tuple[str, set[str]]]:
 
 
 def test_no_statement_of_a_sync_reads_a_whole_table(world: World) -> None:
-    with heard(world) as said:
-        much_happens(world)
+    with recorded(world) as said:
+        exercise_sync(world)
     assert "moved" in world.item_events("m.md") and "moved" in world.item_events("copy.md")
-    for statement, way in ways(world, said):
+    for statement, way in query_plans(world, said):
         assert not way & {f"SCAN {table.name}" for table in GROWING}, statement
 
 
-def test_what_is_asked_of_one_thing_reads_neither_a_whole_table_nor_a_whole_source(world: World) -> None:
-    much_happens(world)
+def test_query_for_one_record_scans_neither_a_table_nor_a_source(world: World) -> None:
+    exercise_sync(world)
     ledger, job = world.ledger, world.ledger.queue.jobs()[0].id
     ended = world.sync.id
     ledger.syncs.end(ended, "completed", {})
-    with heard(world) as said:
+    with recorded(world) as said:
         assert ledger.history.of_job(job)
         ledger.queue.job(job)
         ledger.queue.left(world.source.id)
@@ -81,14 +81,14 @@ def test_what_is_asked_of_one_thing_reads_neither_a_whole_table_nor_a_whole_sour
         undone = ledger.undo.undo(ended, "anna", "", lambda _: False)
         assert undone.actions
     through = {"SCAN jobs", *(f"SCAN {table.name}" for table in GROWING)}
-    for statement, way in ways(world, said):
+    for statement, way in query_plans(world, said):
         assert not way & through, statement
         for table in ("documents", "items"):
             assert not [one for one in way if one.startswith(f"SEARCH {table} ") and one.endswith("(source_id=?)")], way
 
 
-def much_happens(world: World) -> None:
-    """One of each thing that a sync does."""
+def exercise_sync(world: World) -> None:
+    """Perform each operation of a sync once."""
     world.ingest(*notes(3), note("old.md"))
     world.lose("n/0.md", "old.md")
     world.see(note("n/1.md", "v2"), note("m.md", identity="n0"), note("copy.md"))

@@ -1,4 +1,4 @@
-"""What the ledger tells of itself for a proof, and how it is mended, on either database."""
+"""The status that the ledger reports for a proof, and its repair, on either database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def standings(world: World) -> dict[str, ItemStatus]:
     return {item.locator: item.status for item in world.ledger.proof.items(world.source.id)}
 
 
-def test_every_item_has_a_standing(world: World) -> None:
+def test_every_item_has_a_status(world: World) -> None:
     world.ingest(*notes(3), note("twice.md"))
     world.see(note("bad.md"), note("later.md"))
     batch = world.claim(1)
@@ -46,7 +46,7 @@ def test_every_item_has_a_standing(world: World) -> None:
 
 @pytest.fixture
 def harmed(world: World) -> Iterator[World]:
-    """A ledger in which nothing can be found any more; sound again at the end."""
+    """A ledger with an empty search index; consistent again at the end."""
     world.ingest(*notes(3), note("tea.md"), text="四月の湧水")
     world.ingest(note("plain.md"))
     if world.url.startswith("sqlite"):
@@ -58,7 +58,7 @@ def harmed(world: World) -> Iterator[World]:
     assert world.ledger.check(deep=True) == []
 
 
-def test_an_index_that_lacks_all_is_told_and_made_anew(harmed: World) -> None:
+def test_empty_index_is_reported_and_rebuilt(harmed: World) -> None:
     proof = harmed.ledger.proof
     assert proof.index(harmed.source.id) == [
         "2 passages are not in the index",
@@ -70,7 +70,7 @@ def test_an_index_that_lacks_all_is_told_and_made_anew(harmed: World) -> None:
     assert len(harmed.found("湧水")) == 1, "in the index of word parts, too"
 
 
-def test_what_is_to_be_read_again_is_read_as_if_it_were_not_known(world: World) -> None:
+def test_items_marked_for_rereading_are_treated_as_unknown(world: World) -> None:
     world.ingest(note("a.md"), note("b.md"), text="The same words")
     [kept] = next(iter(world.ledger.proof.contents(world.source.id)))
     assert (kept.document.text, len(kept.chunks)) == ("The same words", 1)
@@ -84,7 +84,7 @@ def test_what_is_to_be_read_again_is_read_as_if_it_were_not_known(world: World) 
     assert lengths == {3, len("The same words")}, "the other item's is as it was until it is read again, too"
 
 
-def test_a_digest_knows_places_and_contents_and_no_order() -> None:
+def test_digest_covers_paths_and_contents_but_not_order() -> None:
     rows = [("a", "1"), ("b", "2"), ("c", None)]
     assert digest(rows) == digest(rows[::-1]) != digest([("a", "2"), ("b", "1")])
     assert digest([("c", None)]) == ""

@@ -1,4 +1,4 @@
-"""What could not be read, and what an operator does about it."""
+"""Quarantined items and operator actions on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRACE = 'Traceback:\n  File "/x/y/{}.py", line {}, in read\n    …\nParseError'
 
 
 def fail(world: World, *locators: str, failure: object = PARSE_ERROR) -> list[int]:
-    """These items fail for good."""
+    """Fail these items permanently."""
     world.see(*map(note, locators))
     batch = world.claim()
     for job in batch.jobs:
@@ -25,7 +25,7 @@ def fail(world: World, *locators: str, failure: object = PARSE_ERROR) -> list[in
 
 
 @pytest.mark.databases
-def test_an_entry_tells_what_failed_how_often_and_since_when(world: World) -> None:
+def test_entry_records_failure_count_and_first_time(world: World) -> None:
     world.see(note("bad.pdf", "v7"))
     began = world.clock.moment
     batch = world.claim()
@@ -92,7 +92,7 @@ def test_notes_stay_with_an_entry_through_another_failure(world: World) -> None:
     assert ("noted", "ben") in [(e.event, e.actor) for e in world.ledger.history.of_job(job)]
 
 
-def test_a_discarded_item_is_given_up_until_it_changes(world: World) -> None:
+def test_discarded_item_is_ignored_until_it_changes(world: World) -> None:
     (job,) = fail(world, "a.pdf")
     world.ledger.quarantine.discard(job, "anna", "it is junk")
     assert world.ledger.quarantine.list() == []
@@ -112,7 +112,7 @@ def test_old_entries_are_purged(world: World) -> None:
     assert world.state(old) == "cancelled"
 
 
-def test_what_is_not_in_quarantine_is_said_not_to_be(world: World) -> None:
+def test_unknown_quarantine_entry_is_reported(world: World) -> None:
     world.ingest(note("a.md"))
     quarantine = world.ledger.quarantine
     for call in (
@@ -125,7 +125,7 @@ def test_what_is_not_in_quarantine_is_said_not_to_be(world: World) -> None:
             call()
 
 
-def test_quarantine_goes_back_to_the_queue_only_by_an_operator(world: World) -> None:
+def test_quarantined_items_are_requeued_only_by_an_operator(world: World) -> None:
     (job,) = fail(world, "a.pdf")
     world.see(note("a.pdf"))
     world.ledger.queue.recover(None, lambda _: False, 1)
@@ -133,7 +133,7 @@ def test_quarantine_goes_back_to_the_queue_only_by_an_operator(world: World) -> 
     assert world.state(job) == "quarantined"
 
 
-def test_all_the_files_that_one_bad_parser_lost_are_retried_at_once(world: World) -> None:
+def test_all_failures_of_one_parser_are_retried_together(world: World) -> None:
     fail(world, *(item.locator for item in notes(30)))
     assert len(world.ledger.quarantine.list()) == 30
     assert world.ledger.quarantine.retry(None, "anna", "new parser") == 30
@@ -150,7 +150,7 @@ def test_the_sources_of_a_cluster_are_named(world: World) -> None:
     assert world.ledger.quarantine.clusters()[0].sources == ("mail", "notes")
 
 
-def test_entries_are_released_once_when_what_mattered_to_them_changed(world: World) -> None:
+def test_entries_are_released_once_after_a_relevant_change(world: World) -> None:
     def begin(**now: str) -> int:
         world.ledger.syncs.end(world.sync.id, "completed", {})
         world.sync = world.ledger.syncs.begin(
@@ -173,7 +173,7 @@ def test_entries_are_released_once_when_what_mattered_to_them_changed(world: Wor
     assert begin(program="3", settings="b", login="z") == 0
 
 
-def test_what_is_missed_at_the_source_is_not_retried_before_it_is_back(world: World) -> None:
+def test_missing_item_is_not_retried_before_its_return(world: World) -> None:
     world.see(*notes(20))
     batch = world.claim()
     job = batch.jobs[0].id
@@ -188,7 +188,7 @@ def test_what_is_missed_at_the_source_is_not_retried_before_it_is_back(world: Wo
     assert world.ledger.quarantine.retry([job], "anna") == 1
 
 
-def test_the_entry_of_an_item_whose_document_went_on_to_another_closes(world: World) -> None:
+def test_entry_closes_when_its_document_moves_to_another_item(world: World) -> None:
     world.ingest(note("a.md"), text="the same")
     world.see(note("a.md", "v2"))
     batch = world.claim()
@@ -199,7 +199,7 @@ def test_the_entry_of_an_item_whose_document_went_on_to_another_closes(world: Wo
     assert world.ledger.quarantine.retry(None, "anna") == 0
 
 
-def test_what_was_given_up_because_its_disk_was_away_is_read_when_it_is_back(world: World) -> None:
+def test_item_discarded_during_a_disk_absence_is_read_on_return(world: World) -> None:
     vanished = FailureInfo(Reason.INVALID_STATE, FailureClass.TRANSIENT, "Vanished", "It went away", retry_helps=True)
     world.see(*notes(20))
     batch = world.claim()

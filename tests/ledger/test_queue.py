@@ -1,4 +1,4 @@
-"""Claims, leases, and every way in which a claim ends."""
+"""Claims, leases, and every outcome of a claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, delivered, jobs_of, 
 pytestmark = pytest.mark.databases
 
 
-def test_jobs_come_out_in_the_order_they_went_in(world: World) -> None:
+def test_jobs_are_claimed_in_insertion_order(world: World) -> None:
     for name in ("c.md", "a.md", "b.md"):
         world.see(note(name))
         world.clock.forward(seconds=1)
@@ -23,7 +23,7 @@ def test_jobs_come_out_in_the_order_they_went_in(world: World) -> None:
     assert world.claim(2).jobs == ()
 
 
-def test_a_waiting_job_of_low_priority_is_overtaken_for_an_hour_and_no_longer(world: World) -> None:
+def test_low_priority_job_is_overtaken_for_at_most_an_hour(world: World) -> None:
     world.ledger.sources.put("notes", "obsidian", Priority.LOW)
     world.see(note("low.md"))
     world.ledger.sources.put("notes", "obsidian", Priority.HIGH)
@@ -41,14 +41,14 @@ def test_a_claim_takes_only_its_own_source(world: World) -> None:
     assert world.claim().jobs == ()
 
 
-def test_a_claim_takes_no_more_once_it_has_enough_to_read_and_always_takes_one(world: World) -> None:
+def test_claim_is_bounded_by_bytes_but_takes_at_least_one_job(world: World) -> None:
     world.see(*(note(name, size=size) for name, size in (("a", 60), ("b", 60), ("c", None), ("d", 500), ("e", 1))))
     assert locators(world.claim(most_bytes=100)) == ["a", "b"]
     assert locators(world.claim(most_bytes=100)) == ["c", "d"]
     assert locators(world.claim(most_bytes=100, fresh=True)) == ["e"]
 
 
-def test_a_claim_can_ask_for_fresh_jobs_or_for_failed_ones_or_for_certain_jobs(world: World) -> None:
+def test_claim_can_select_fresh_failed_or_specific_jobs(world: World) -> None:
     world.see(*notes(4))
     batch = world.claim(2)
     for job in batch.jobs:
@@ -62,7 +62,7 @@ def test_a_claim_can_ask_for_fresh_jobs_or_for_failed_ones_or_for_certain_jobs(w
     assert len(world.claim().jobs) == 1
 
 
-def test_jobs_that_no_run_survives_leave_the_crowd_and_are_worked_on_one_by_one(world: World) -> None:
+def test_jobs_that_kill_runs_are_isolated_and_processed_individually(world: World) -> None:
     world.see(*notes(3))
     for _ in range(2):
         world.claim(owner="dead", attempts=2)
@@ -95,7 +95,7 @@ def test_a_late_acknowledgement_with_an_old_token_changes_nothing(world: World) 
     assert world.deliver(new, "again").stale == jobs_of(new)
 
 
-def test_a_failed_job_leaves_its_batch_and_is_ready_again_when_its_time_comes(world: World) -> None:
+def test_failed_job_leaves_its_batch_and_is_ready_after_its_backoff(world: World) -> None:
     world.see(*notes(3))
     batch = world.claim()
     failed = batch.jobs[1].id
@@ -112,7 +112,7 @@ def test_a_failed_job_leaves_its_batch_and_is_ready_again_when_its_time_comes(wo
     assert world.deliver(again).succeeded == [failed]
 
 
-def test_a_released_batch_waits_again_and_its_attempt_stays_counted(world: World) -> None:
+def test_released_batch_is_requeued_with_its_attempt_counted(world: World) -> None:
     world.see(*notes(2))
     batch = world.claim()
     assert world.ledger.queue.release(batch.token) == 2
@@ -120,7 +120,7 @@ def test_a_released_batch_waits_again_and_its_attempt_stays_counted(world: World
     assert [job.attempt for job in world.claim().jobs] == [2, 2]
 
 
-def test_jobs_of_a_dead_worker_wait_again_until_their_attempts_are_used_up(world: World) -> None:
+def test_jobs_of_a_dead_worker_are_requeued_until_out_of_attempts(world: World) -> None:
     world.see(*notes(2))
     world.claim(1, owner="dead")
     kept = world.claim(1, owner="alive")
@@ -136,7 +136,7 @@ def test_jobs_of_a_dead_worker_wait_again_until_their_attempts_are_used_up(world
     assert world.deliver(kept).succeeded == jobs_of(kept)
 
 
-def test_a_lease_that_was_not_renewed_ends(world: World) -> None:
+def test_unrenewed_lease_expires(world: World) -> None:
     world.see(*notes(2))
     renewed, hung = world.claim(1), world.claim(1)
     world.clock.forward(minutes=4)
@@ -147,7 +147,7 @@ def test_a_lease_that_was_not_renewed_ends(world: World) -> None:
     assert world.state(renewed.jobs[0].id) == "running"
 
 
-def test_a_lease_that_has_ended_is_named_by_the_check(world: World) -> None:
+def test_expired_lease_is_reported_by_the_check(world: World) -> None:
     world.see(note("a.md"))
     world.claim()
     world.clock.forward(minutes=6)
@@ -165,7 +165,7 @@ def test_a_cancelled_job_stays_cancelled_until_the_item_changes(world: World) ->
     assert world.see(note("a.md", "v2")).enqueued == 1
 
 
-def test_a_job_that_is_not_there_is_said_to_be_not_there(world: World) -> None:
+def test_unknown_job_is_reported(world: World) -> None:
     with pytest.raises(NotFound, match="job 7: not found"):
         world.ledger.queue.job(7)
     with pytest.raises(NotFound, match="job 7: not found"):
@@ -184,7 +184,7 @@ def test_a_job_that_succeeded_never_changes(world: World) -> None:
     assert (after.state, after.finished, after.current) == (before.state, before.finished, False)
 
 
-def test_an_item_that_is_unchanged_after_all_keeps_its_document(world: World) -> None:
+def test_item_that_proves_unchanged_keeps_its_document(world: World) -> None:
     world.ingest(note("a.md"))
     before = world.ledger.library.show("a.md")
     world.see(note("a.md", "v2"))
@@ -195,7 +195,7 @@ def test_an_item_that_is_unchanged_after_all_keeps_its_document(world: World) ->
     assert world.ledger.library.show("a.md") == before
 
 
-def test_an_item_that_turns_out_unsupported_loses_its_document(world: World) -> None:
+def test_item_that_proves_unsupported_loses_its_document(world: World) -> None:
     world.ingest(note("a.md"))
     world.see(note("a.md", "v2"))
     batch = world.claim()
@@ -204,7 +204,7 @@ def test_an_item_that_turns_out_unsupported_loses_its_document(world: World) -> 
     assert world.see(note("a.md", "v2")).unchanged == 1
 
 
-def test_a_deletion_and_a_return_in_another_version_with_the_same_content_bring_the_document_back(world: World) -> None:
+def test_item_restored_with_the_same_content_regains_its_document(world: World) -> None:
     world.ingest(note("a.md"), text="the same words")
     before = world.ledger.library.show("a.md").document
     world.lose("a.md")
@@ -244,7 +244,7 @@ def test_jobs_are_listed_newest_first_by_source_state_and_age(world: World) -> N
     assert job.lease_until == since + timedelta(minutes=5)
 
 
-def test_every_step_of_a_job_is_in_its_history(world: World) -> None:
+def test_every_transition_of_a_job_is_in_its_history(world: World) -> None:
     world.see(note("a.md"))
     batch = world.claim()
     world.ledger.queue.fail(batch.token, 1, TIMEOUT, retry_at=world.clock.moment)
@@ -266,7 +266,7 @@ def test_every_step_of_a_job_is_in_its_history(world: World) -> None:
     assert (events[5].actor, events[5].reason, events[5].at) == ("anna", "new parser", world.clock.moment)
 
 
-def test_a_batch_whose_content_was_purged_meanwhile_goes_back_to_the_queue(world: World) -> None:
+def test_batch_whose_content_was_purged_returns_to_the_queue(world: World) -> None:
     world.see(note("a.md"))
     batch = world.claim()
     gone = delivered(batch.jobs[0].id, "words")

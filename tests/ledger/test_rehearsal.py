@@ -1,4 +1,6 @@
-"""Rehearsals: a scratch ledger knows a source as the real one does, on either database, and the real one learns nothing."""
+"""Dry runs: a scratch ledger has the same view of a source as the real ledger, which stays unchanged, on either
+database.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from catchment.model import Skip, SkipReason, Tombstone, Upsert
 from tests.ledger.world import World, note, notes
 
 
-def test_a_listing_is_told_item_by_item_and_the_real_ledger_stays_as_it_was(world: World, tmp_path: Path) -> None:
+def test_dry_run_reports_each_item_and_leaves_the_ledger_unchanged(world: World, tmp_path: Path) -> None:
     world.ingest(*notes(4), note("back.md"))
     world.record(big := Skip(note("big.bin", "v1+too_large"), SkipReason.TOO_LARGE), folder="digest")
     world.lose("back.md")

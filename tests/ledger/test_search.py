@@ -1,4 +1,4 @@
-"""Search on a real ledger: word forms, corrections, filters, and how many there are."""
+"""Search on a real ledger: word forms, corrections, filters and totals."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def test_a_word_that_occurs_is_not_corrected(sqlite_world: World) -> None:
 
 
 @pytest.mark.parametrize("query", ["cat", "x1", "-girdr bridge", "girdr*", '"girdr"'])
-def test_what_is_left_as_it_is(sqlite_world: World, query: str) -> None:
+def test_queries_that_are_not_corrected(sqlite_world: World, query: str) -> None:
     put(sqlite_world, "a.md", "A girder, a cap and y1")
     assert ask(sqlite_world, query).hits == []
 
 
-def test_documents_with_some_of_the_words_stand_in(world: World) -> None:
+def test_partial_matches_are_returned_as_a_fallback(world: World) -> None:
     put(world, "a.md", "rust and paint")
     put(world, "b.md", "rust")
     results = ask(world, "rust paint varnish")
@@ -129,14 +129,14 @@ def test_filters_narrow_the_hits(world: World) -> None:
             assert found(world, words + query) == expected, query
 
 
-def test_of_copies_the_one_that_passes_is_shown(world: World) -> None:
+def test_copy_that_passes_the_filter_is_shown(world: World) -> None:
     put(world, "old/a.md", "the same")
     put(world, "new/b.md", "the same")
     (hit,) = ask(world, "same path:new").hits
     assert (hit.item, len(hit.places)) == ("new/b.md", 2)
 
 
-def test_pages_follow_one_another_and_the_total_stays(world: World) -> None:
+def test_pages_are_consecutive_with_a_constant_total(world: World) -> None:
     for n in range(5):
         put(world, f"{n}.md", f"rust {n}")
     pages = [ask(world, "rust", limit=2, offset=offset) for offset in (0, 2, 4, 6)]

@@ -1,4 +1,4 @@
-"""A clock that is set while jobs wait and are worked on: nothing waits longer for it, and nothing is taken from the living."""
+"""Clock changes while jobs wait or run: no job waits longer, and live workers keep their leases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catchment.ledger import Ledger
 from tests.ledger.world import TIMEOUT, World, locators, note, notes
 
 
-def test_a_clock_that_is_set_back_keeps_no_job_waiting(world: World) -> None:
+def test_clock_set_back_delays_no_job(world: World) -> None:
     world.see(*notes(3))
     batch = world.claim(1)
     world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=world.clock.moment + timedelta(seconds=60))
@@ -26,7 +26,7 @@ def test_a_clock_that_is_set_back_keeps_no_job_waiting(world: World) -> None:
     assert len(world.claim(fresh=False).jobs) == 1
 
 
-def test_every_process_follows_a_clock_that_was_set_once(sqlite_world: World) -> None:
+def test_every_process_adopts_a_clock_change(sqlite_world: World) -> None:
     world = sqlite_world
     world.see(*notes(2))
     with closing(Ledger.open(world.url, clock=world.clock, monotonic=world.clock.steady)) as another:
@@ -41,7 +41,7 @@ def test_every_process_follows_a_clock_that_was_set_once(sqlite_world: World) ->
         assert next_at is not None and abs(next_at - retry_at) < timedelta(seconds=2)
 
 
-def test_what_is_claimed_keeps_its_lease_and_no_more_when_the_clock_is_set_back(world: World) -> None:
+def test_clock_set_back_does_not_extend_leases(world: World) -> None:
     world.see(note("held.md"))
     world.claim(lease=timedelta(minutes=5))
     world.clock.set(hours=-2)
@@ -52,7 +52,7 @@ def test_what_is_claimed_keeps_its_lease_and_no_more_when_the_clock_is_set_back(
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_clock_change_of_a_rolled_back_transaction_is_followed_later(sqlite_world: World, is_new: bool) -> None:
+def test_clock_change_in_a_rolled_back_transaction_is_adopted_later(sqlite_world: World, is_new: bool) -> None:
     world = sqlite_world
     world.see(*notes(2))
     if not is_new:

@@ -12,7 +12,7 @@ from tests.ledger.world import World, killed_when_giving_way, note, notes
 pytestmark = pytest.mark.databases
 
 
-def test_a_source_is_made_once_and_changed_afterwards(world: World) -> None:
+def test_source_is_created_once_and_updated_afterwards(world: World) -> None:
     sources = world.ledger.sources
     again = sources.put("notes", "obsidian", Priority.HIGH)
     assert (again.id, again.priority, again.state) == (world.source.id, Priority.HIGH, "active")
@@ -22,7 +22,7 @@ def test_a_source_is_made_once_and_changed_afterwards(world: World) -> None:
         sources.put("notes", "imap", Priority.HIGH)
 
 
-def test_a_wrong_name_is_answered_with_names_that_are_close(world: World) -> None:
+def test_unknown_name_is_reported_with_similar_names(world: World) -> None:
     with pytest.raises(NotFound, match="did you mean notes"):
         world.ledger.sources.get("nots")
     with pytest.raises(NotFound, match="sources list"):
@@ -41,7 +41,7 @@ def test_a_pause_and_a_hold_last_until_they_are_released(world: World) -> None:
     assert (sources.get("notes").state, sources.get("notes").state_reason) == ("active", None)
 
 
-def test_failed_syncs_are_counted_until_one_does_not_fail(world: World) -> None:
+def test_failed_syncs_are_counted_until_a_success(world: World) -> None:
     for outcome, failures in (("failed", 1), ("quarantined", 2), ("cancelled", 2), ("completed", 0), ("failed", 1)):
         world.ledger.syncs.end(world.sync.id, outcome, {"new": 1}, "it broke")  # type: ignore[arg-type]
         assert world.ledger.sources.get("notes").failures == failures
@@ -55,7 +55,7 @@ def test_a_source_has_one_open_sync(world: World) -> None:
         world.ledger.syncs.begin(world.source.id, run=None, owner="other", code_version="1", alive=lambda _: True)
 
 
-def test_a_sync_whose_process_died_is_closed_and_its_jobs_wait_again(world: World) -> None:
+def test_sync_of_a_dead_process_is_closed_and_its_jobs_requeued(world: World) -> None:
     world.see(note("a.md"))
     world.claim()
     world.clock.forward(minutes=1)
@@ -66,7 +66,7 @@ def test_a_sync_whose_process_died_is_closed_and_its_jobs_wait_again(world: Worl
     assert world.claim().jobs[0].attempt == 2
 
 
-def test_a_sync_tells_how_it_went(world: World) -> None:
+def test_sync_records_its_outcome(world: World) -> None:
     assert world.ledger.syncs.last(world.source.id) == world.ledger.syncs.recent()[0]
     world.ledger.syncs.end(world.sync.id, "failed", {"new": 3}, "The folder is gone")
     last = world.ledger.syncs.last(world.source.id)
@@ -79,9 +79,7 @@ def test_a_sync_tells_how_it_went(world: World) -> None:
     assert world.ledger.syncs.recent(limit=0) == []
 
 
-def test_a_removal_ends_jobs_in_parts_and_reads_all_again_where_it_is_broken_off_and_resumed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_removal_is_batched_and_can_be_reverted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.ingest(note("read.md"))
     world.see(*notes(5))
     world.claim(1)

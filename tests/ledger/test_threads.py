@@ -1,4 +1,4 @@
-"""Threads in the library: the same as if all messages were looked at together, in whatever order they come and go."""
+"""Mail threads in the library equal those computed from all messages at once, in any order of arrival and removal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.databases
 
 
 def leave(world: World, keys: Iterable[str]) -> None:
-    """Let messages be deleted at their source, and forgotten."""
+    """Delete messages at their source and expire their tombstones."""
     world.ledger.intake.record(world.sync.id, [Tombstone(key) for key in keys], {})
     if world.settle().held:
         world.ledger.intake.apply_hold(world.source.id, "operator", "")
@@ -28,7 +28,7 @@ def leave(world: World, keys: Iterable[str]) -> None:
 
 
 def found(world: World) -> dict[str, int]:
-    """The thread of each message, by its key."""
+    """Return the thread of each message by key."""
     statement = """SELECT items.locator, mails.thread FROM mails JOIN documents ON documents.content_id = mails.content_id
         JOIN items ON items.id = documents.item_id"""
     with world.ledger._store.read() as reading:
@@ -36,7 +36,7 @@ def found(world: World) -> dict[str, int]:
 
 
 def together(threads: dict[str, int] | dict[str, str]) -> set[frozenset[str]]:
-    """The sets of messages that are in one thread."""
+    """Return the sets of messages that share a thread."""
     sets: dict[object, set[str]] = {}
     for key, thread in threads.items():
         sets.setdefault(thread, set()).add(key)
@@ -60,7 +60,7 @@ def test_at_least_95_in_100_messages_are_kept_in_their_conversation(world: World
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_threads_are_those_of_all_messages_that_are_there_whoever_came_and_went(sqlite_world: World, seed: int) -> None:
+def test_threads_match_a_full_computation_after_any_changes(sqlite_world: World, seed: int) -> None:
     world, chance = sqlite_world, random.Random(seed)
     there: dict[str, Envelope] = {}
     messages = corpus(seed + 10, 40).envelopes
@@ -81,9 +81,7 @@ def _message(key: str, *references: str, minute: int, subject: str | None = None
     return Envelope(key, f"{key}@example.org", references, subject or f"about {key}", sent, "ada@example.org", people)
 
 
-def test_a_thread_that_is_too_long_to_be_looked_at_still_grows_and_is_joined(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_thread_above_the_size_limit_still_grows_and_merges(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "_MOST", 5)
     for name in ("one", "two"):
         for n in range(12):
@@ -96,14 +94,14 @@ def test_a_thread_that_is_too_long_to_be_looked_at_still_grows_and_is_joined(
     assert set(found(world).values()) == {1}, "what was joined as a whole stays so"
 
 
-def test_a_reply_without_references_joins_no_threads_that_were_apart(world: World) -> None:
+def test_reply_without_references_merges_no_separate_threads(world: World) -> None:
     arrive(world, [_message("a", minute=1, subject="Invoice"), _message("b", minute=2, subject="Bill")])
     arrive(world, [_message("c", "b@example.org", minute=3, subject="Re: Invoice")])
     arrive(world, [_message("d", minute=4_000, subject="Re: Invoice")])
     assert together(found(world)) == {frozenset("a"), frozenset("bcd")}
 
 
-def test_an_identifier_names_its_message_again_when_the_other_that_had_it_is_gone(world: World) -> None:
+def test_duplicate_message_id_is_unique_again_after_a_removal(world: World) -> None:
     bearers = [_message(key, minute=n, subject=key)._replace(identifier="1@localhost") for n, key in enumerate("ab")]
     arrive(world, [*bearers, _message("c", "1@localhost", minute=9, subject="Re: another matter")])
     assert len(together(found(world))) == 3

@@ -1,4 +1,4 @@
-"""Undoing a sync: what it added, changed, deleted and moved is as it was, and the next sync is not confused by it."""
+"""Undoing a sync reverts its additions, changes, deletions and moves without confusing the next sync."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOREVER = 10**12
 
 
 def next_sync(world: World, outcome: str = "completed") -> int:
-    """End the sync and begin another; the number of the one that ended."""
+    """End the sync and start another; return the number of the ended sync."""
     ended = world.sync.id
     world.ledger.syncs.end(ended, outcome, {})  # type: ignore[arg-type]
     world.sync = world.begin()
@@ -36,13 +36,13 @@ def undo(world: World, sync_id: int) -> Undone:
 
 
 def library(world: World) -> dict[str, str]:
-    """What each place in the library says."""
+    """Return the text of each path in the library."""
     names = world.ledger.library.names(world.source.id)
     return {named.locator: world.ledger.library.document(named.document).content.text for named in names}
 
 
-def much_happened(world: World) -> tuple[int, dict[str, str]]:
-    """A sync that added, changed, deleted and moved; its number, and the library before it."""
+def mixed_sync(world: World) -> tuple[int, dict[str, str]]:
+    """Run a sync that adds, changes, deletes and moves; return its number and the library before it."""
     world.ingest(*notes(6))
     next_sync(world)
     before = library(world)
@@ -55,8 +55,8 @@ def much_happened(world: World) -> tuple[int, dict[str, str]]:
 
 
 @pytest.mark.databases
-def test_an_undo_brings_back_what_a_sync_added_changed_deleted_and_moved(world: World) -> None:
-    sync_id, before = much_happened(world)
+def test_undo_reverts_additions_changes_deletions_and_moves(world: World) -> None:
+    sync_id, before = mixed_sync(world)
     assert world.ledger.undo.preview(sync_id).actions == {
         "moved.md": UndoAction.TAKE_OUT,
         "n/0.md": UndoAction.BRING_BACK,
@@ -73,8 +73,8 @@ def test_an_undo_brings_back_what_a_sync_added_changed_deleted_and_moved(world: 
     assert world.ledger.check(deep=True) == []
 
 
-def test_an_undo_is_undone_by_its_own_number(world: World) -> None:
-    sync_id, before = much_happened(world)
+def test_undo_is_undone_by_its_number(world: World) -> None:
+    sync_id, before = mixed_sync(world)
     after = library(world)
     number = undo(world, sync_id).number
     assert number is not None
@@ -86,8 +86,8 @@ def test_an_undo_is_undone_by_its_own_number(world: World) -> None:
     assert library(world) == before
 
 
-def test_the_next_syncs_leave_what_was_undone_until_it_changes_at_the_source(world: World) -> None:
-    sync_id, before = much_happened(world)
+def test_undone_items_are_skipped_until_changed_at_the_source(world: World) -> None:
+    sync_id, before = mixed_sync(world)
     undo(world, sync_id)
     known = world.ledger.intake.known(world.source.id)
     there = {**known.within(""), **known.within("n")}
@@ -105,8 +105,8 @@ def test_the_next_syncs_leave_what_was_undone_until_it_changes_at_the_source(wor
     }
 
 
-def test_a_document_that_was_brought_back_goes_when_its_file_comes_and_goes_again(world: World) -> None:
-    sync_id, _ = much_happened(world)
+def test_restored_document_is_deleted_when_its_file_is_deleted_again(world: World) -> None:
+    sync_id, _ = mixed_sync(world)
     undo(world, sync_id)
     world.see(note("n/0.md", identity="n0"))
     assert world.claim().jobs == (), "it is as it was"
@@ -115,8 +115,8 @@ def test_a_document_that_was_brought_back_goes_when_its_file_comes_and_goes_agai
     assert "n/0.md" not in library(world)
 
 
-def test_what_a_later_sync_changed_again_is_left_and_told(world: World) -> None:
-    sync_id, before = much_happened(world)
+def test_items_changed_by_a_later_sync_are_kept_and_reported(world: World) -> None:
+    sync_id, before = mixed_sync(world)
     world.ingest(note("n/2.md", "v3", "n2"))
     next_sync(world)
     done = undo(world, sync_id)
@@ -124,8 +124,8 @@ def test_what_a_later_sync_changed_again_is_left_and_told(world: World) -> None:
     assert library(world) == {**before, "n/2.md": "What 2 says in v3"}
 
 
-def test_what_later_syncs_changed_is_undone_when_those_are_undone_first(world: World) -> None:
-    sync_id, before = much_happened(world)
+def test_later_changes_must_be_undone_first(world: World) -> None:
+    sync_id, before = mixed_sync(world)
     between = library(world)
     world.lose("n/2.md", "new.md")
     world.ingest(note("n/0.md", "v3", "n0"), note("n/3.md", "v3", "n3"), text="of the later sync")
@@ -143,14 +143,14 @@ def test_what_later_syncs_changed_is_undone_when_those_are_undone_first(world: W
     assert world.ledger.check(deep=True) == []
 
 
-def test_an_undo_that_is_asked_for_again_says_that_all_is_as_it_was(world: World) -> None:
-    sync_id, before = much_happened(world)
+def test_repeated_undo_reports_no_changes(world: World) -> None:
+    sync_id, before = mixed_sync(world)
     undo(world, sync_id)
     assert undo(world, sync_id) == Undone("notes", sync_id, None, {})
     assert library(world) == before
 
 
-def test_an_addition_is_taken_out_though_its_file_was_touched_since(world: World) -> None:
+def test_addition_is_removed_although_its_file_was_touched_since(world: World) -> None:
     world.ingest(note("a.md"))
     first = next_sync(world)
     world.see(note("a.md", "touched"))
@@ -184,7 +184,7 @@ def test_a_move_by_copy_and_delete_is_undone(world: World) -> None:
     assert library(world) == {"old.md": "The same words"}
 
 
-def test_a_sync_that_yielded_is_undone_with_the_one_that_went_on(world: World) -> None:
+def test_yielded_sync_is_undone_with_its_continuation(world: World) -> None:
     world.ingest(*notes(2))
     next_sync(world, "yielded")
     world.ingest(*notes(2, start=2))
@@ -192,7 +192,7 @@ def test_a_sync_that_yielded_is_undone_with_the_one_that_went_on(world: World) -
     assert library(world) == {}
 
 
-def test_text_that_came_back_to_what_it_said_is_kept_once(world: World) -> None:
+def test_reverted_text_is_stored_once(world: World) -> None:
     world.ingest(note("a.md"), text="first")
     next_sync(world)
     world.ingest(note("a.md", "v2"), text="second")
@@ -205,7 +205,7 @@ def test_text_that_came_back_to_what_it_said_is_kept_once(world: World) -> None:
     assert world.ledger.undo.preview(second).actions == {}, "it is what it was before"
 
 
-def test_no_undo_while_a_sync_runs_and_none_of_nothing(world: World) -> None:
+def test_undo_is_refused_during_a_sync_or_without_changes(world: World) -> None:
     world.ingest(*notes(2))
     first = next_sync(world)
     with pytest.raises(TryAgain, match="is running"):
@@ -217,10 +217,8 @@ def test_no_undo_while_a_sync_runs_and_none_of_nothing(world: World) -> None:
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
 @pytest.mark.databases
-def test_an_undo_goes_in_parts_and_one_that_was_killed_goes_on_with_the_rest(
-    world: World, monkeypatch: pytest.MonkeyPatch, parts: int
-) -> None:
-    sync_id, before = much_happened(world)
+def test_undo_is_batched_and_resumes_after_a_kill(world: World, monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+    sync_id, before = mixed_sync(world)
     after = library(world)
     world.ledger.syncs.end(world.sync.id, "completed", {})
     monkeypatch.setattr("catchment.ledger.items.undo._ROWS_AT_ONCE", 2)
@@ -242,8 +240,8 @@ def test_an_undo_goes_in_parts_and_one_that_was_killed_goes_on_with_the_rest(
     assert world.ledger.check(deep=True) == []
 
 
-def test_what_is_let_go_of_in_the_middle_of_an_undo_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    sync_id, _ = much_happened(world)
+def test_undo_data_that_expires_during_an_undo_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync_id, _ = mixed_sync(world)
     world.ledger.syncs.end(world.sync.id, "completed", {})
     world.clock.forward(days=31)
     monkeypatch.setattr("catchment.ledger.items.undo._ROWS_AT_ONCE", 2)
@@ -261,8 +259,8 @@ def test_what_is_let_go_of_in_the_middle_of_an_undo_is_told(world: World, monkey
     assert world.ledger.check(deep=True) == []
 
 
-def test_what_is_kept_for_undoing_is_bounded_in_time(world: World) -> None:
-    sync_id, _ = much_happened(world)
+def test_undo_data_is_bounded_in_time(world: World) -> None:
+    sync_id, _ = mixed_sync(world)
     world.clock.forward(days=29)
     assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 0
     world.clock.forward(days=2)
@@ -274,7 +272,7 @@ def test_what_is_kept_for_undoing_is_bounded_in_time(world: World) -> None:
 
 
 @pytest.mark.databases
-def test_what_is_kept_for_undoing_is_bounded_in_size_and_a_sync_is_kept_whole(world: World) -> None:
+def test_undo_data_is_bounded_in_size_by_whole_syncs(world: World) -> None:
     world.ingest(*notes(3))
     first = next_sync(world)
     for version in ("v2", "v3"):
@@ -289,10 +287,10 @@ def test_what_is_kept_for_undoing_is_bounded_in_size_and_a_sync_is_kept_whole(wo
     assert world.ledger.check(deep=True) == []
 
 
-def test_what_is_kept_goes_in_parts_and_a_sync_of_which_some_is_gone_is_not_undone(
+def test_undo_data_expires_in_batches_and_partial_data_blocks_undo(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sync_id, _ = much_happened(world)
+    sync_id, _ = mixed_sync(world)
     assert world.ledger.undo.preview(sync_id).count(UndoAction.LEFT) == 0
     world.clock.forward(days=31)
     monkeypatch.setattr("catchment.ledger.items.undo._ROWS_AT_ONCE", 2)
@@ -312,12 +310,12 @@ def test_what_is_kept_goes_in_parts_and_a_sync_of_which_some_is_gone_is_not_undo
 
 
 def kept(world: World) -> set[int]:
-    """The syncs of which anything is kept."""
+    """Return the syncs that have undo data."""
     with world.ledger._store.read() as reading:
         return set(reading.connection.exec_driver_sql("SELECT sync_id FROM formers").scalars())
 
 
-def test_a_sync_that_goes_on_is_kept_whole_however_much_it_has_changed(world: World) -> None:
+def test_undo_data_of_a_running_sync_is_kept_at_any_size(world: World) -> None:
     world.ingest(*notes(3))
     next_sync(world)
     world.ingest(note("n/0.md", "v2", "n0"), note("n/1.md", "v2", "n1"))
@@ -327,8 +325,8 @@ def test_a_sync_that_goes_on_is_kept_whole_however_much_it_has_changed(world: Wo
     assert {text[-2:] for text in library(world).values()} == {"v1"}
 
 
-def test_a_source_that_is_removed_leaves_nothing_to_undo(world: World) -> None:
-    sync_id, _ = much_happened(world)
+def test_removed_source_leaves_no_undo_data(world: World) -> None:
+    sync_id, _ = mixed_sync(world)
     world.ledger.sources.remove("notes", "anna", "")
     with pytest.raises(NotFound):
         world.ledger.undo.preview(sync_id)

@@ -1,4 +1,4 @@
-"""A ledger, a clock that the test moves, and short ways to say what a connector and a pipeline would."""
+"""A ledger, a clock that the test moves, and shorthands for the actions of a connector and a pipeline."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NORMALIZER = "1"
 
 
 class Clock:
-    """Seconds since 1970, as the test says: time passes by `forward`, and somebody sets the clock on the wall by `set`."""
+    """Seconds since 1970 under test control: `forward` lets time pass, `set` changes the system clock."""
 
     def __init__(self) -> None:
         self.now = START.timestamp()
@@ -62,11 +62,11 @@ class Clock:
         self.now += timedelta(**by).total_seconds()
 
     def reboot(self) -> None:
-        """The machine is started anew, and nobody can say how long it was off."""
+        """Reboot the machine; the time that it was off is unknown."""
         self.boot, self.up = f"after {self.boot}", 10.0
 
     def steady(self) -> ClockReading:
-        """The clock that nobody can set."""
+        """The monotonic clock."""
         return ClockReading(self.boot, int(self.up * 1_000_000))
 
     @property
@@ -75,12 +75,12 @@ class Clock:
 
 
 def note(locator: str, version: str = "v1", identity: str | None = None, **more: object) -> Item:
-    """A file called `locator`, in its folder."""
+    """Return a file `locator` in its folder."""
     return Item(locator, locator.rpartition("/")[0], version, identity, **more)  # type: ignore[arg-type]
 
 
 def content(text: str) -> str:
-    """The hash of a text."""
+    """Return the hash of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -93,7 +93,7 @@ def delivered(
     entities: Sequence[Entity] = (),
     metadata: Mapping[str, object] | None = None,
 ) -> Delivered:
-    """A job that became a document with this text, in one passage."""
+    """Return a job that became a document with this text in one chunk."""
     chunks = (Chunk(0, len(text), "Heading"),) if text else ()
     return Delivered(
         job_id,
@@ -108,7 +108,9 @@ def delivered(
 
 
 def killed_when_giving_way(monkeypatch: pytest.MonkeyPatch, time: int) -> None:
-    """Have whoever waits write whenever a long work gives way; at this time, counted from 1, it is killed there."""
+    """Let waiting writers write whenever a long operation yields, and kill the operation at yield number `time`, from
+    1.
+    """
     ways = count(1)
 
     def let_others_write(store: Store) -> None:
@@ -126,7 +128,7 @@ TIMEOUT = FailureInfo(Reason.TIMEOUT, FailureClass.TRANSIENT, "TimedOut", "It to
 
 @dataclass
 class World:
-    """One source in one ledger, with a sync that is open."""
+    """One source in one ledger, with an open sync."""
 
     url: str
     clock: Clock
@@ -143,7 +145,7 @@ class World:
         return self.ledger.syncs.begin(chosen.id, run="run-1", owner="worker", code_version="1", alive=lambda _: False)
 
     def reopen(self) -> None:
-        """As after a crash: nothing of the process is left but the file."""
+        """Reopen the ledger as after a crash: only the file survives."""
         self.ledger.close()
         self.ledger = Ledger.open(self.url, clock=self.clock, monotonic=self.clock.steady)
 
@@ -163,7 +165,7 @@ class World:
         return self.ledger.queue.claim(self.source.id, limit, owner=owner, **which)  # type: ignore[arg-type]
 
     def deliver(self, batch: Batch, text: str | None = None) -> Acks:
-        """Deliver every job of a batch; each with a text of its own unless one is given."""
+        """Deliver every job of a batch, each with a unique text unless `text` is given."""
         return self.ledger.queue.deliver(batch.token, [self.done(job, text) for job in batch.jobs])
 
     def done(self, job: ClaimedJob, text: str | None = None) -> Delivered:
@@ -171,12 +173,12 @@ class World:
         return delivered(job.id, text or f"What {name} says in {job.item.version}", title=name)
 
     def ingest(self, *items: Item, text: str | None = None) -> None:
-        """Take these items all the way into the library."""
+        """Bring these items completely into the library."""
         self.see(*items)
         self.deliver(self.claim(10_000), text)
 
     def found(self, words: str) -> list[str]:
-        """Where a search finds something."""
+        """Return the locators of the search hits."""
         return [hit.item for hit in self.ledger.library.search(words)]
 
     def state(self, job_id: int) -> str:
@@ -198,5 +200,5 @@ def locators(batch: Batch) -> list[str]:
 
 
 def notes(count: int, start: int = 0, folder: str = "n") -> Iterable[Item]:
-    """Items n/0.md, n/1.md, …, each with an identity of its own."""
+    """Return items n/0.md, n/1.md, …, each with its own identity."""
     return [note(f"{folder}/{n}.md", identity=f"{folder}{n}") for n in range(start, start + count)]
