@@ -46,7 +46,7 @@ def tries(home: Home) -> int:
         ledger.close()
 
 
-def test_what_a_parser_failed_on_is_tried_again_once_by_another_program(
+def test_parser_failure_is_retried_once_after_a_program_change(
     home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = LocalFilesSettings(root=folder)
@@ -65,7 +65,7 @@ def test_what_a_parser_failed_on_is_tried_again_once_by_another_program(
     ledger.close()
 
 
-def test_a_setting_that_changed_counts_and_a_priority_or_a_login_does_not(home: Home, folder: Path) -> None:
+def test_changed_setting_triggers_retry_but_priority_and_login_do_not(home: Home, folder: Path) -> None:
     sync(home, LocalFilesSettings(root=folder))
     sync(home, LocalFilesSettings(root=folder, priority=Priority.HIGH), login="another")
     assert tries(home) == 1
@@ -74,7 +74,7 @@ def test_a_setting_that_changed_counts_and_a_priority_or_a_login_does_not(home: 
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_every_reason_says_what_has_to_change(reason: Reason) -> None:
+def test_every_reason_declares_its_retry_condition(reason: Reason) -> None:
     assert RELEVANT[reason]
     before = {"program": "1", "settings": "1", "login": "1"}
     for what in before:
@@ -83,7 +83,7 @@ def test_every_reason_says_what_has_to_change(reason: Reason) -> None:
     assert first_change(reason, {}, before) is None, "of what was not known then nothing has changed"
 
 
-def test_a_source_whose_login_failed_goes_on_with_another_login_and_not_with_the_same(home: Home, folder: Path) -> None:
+def test_source_with_a_refused_login_resumes_only_with_another_login(home: Home, folder: Path) -> None:
     settings = LocalFilesSettings(root=folder)
     first = {**fingerprints(settings), "login": "old"}
     with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=first) as opened:
@@ -97,9 +97,7 @@ def test_a_source_whose_login_failed_goes_on_with_another_login_and_not_with_the
     assert sync(home, settings, login="new")["quarantined"] == 1
 
 
-def test_a_secret_is_known_again_and_cannot_be_told_from_its_fingerprint(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_secret_fingerprint_is_stable_and_irreversible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("correct horse battery staple")
     file.chmod(0o600)

@@ -37,13 +37,13 @@ def test_the_disk_warns_below_5_gb_and_fails_when_it_is_full(
     assert (found.verdict, bool(found.remedy)) == (verdict, verdict is not OK)
 
 
-def test_a_home_that_is_not_there_is_a_failure_of_the_disk(tmp_path: Path) -> None:
+def test_missing_home_fails_the_disk_probe(tmp_path: Path) -> None:
     found = status.disk(tmp_path / "unmounted")
     assert found.verdict is FAIL
     assert "create it" in found.remedy and "mount" in found.remedy, "it may be the first time, or the disk"
 
 
-def test_a_ledger_that_is_whole_is_ok_and_a_damaged_one_fails_with_the_remedy(home: Home) -> None:
+def test_intact_ledger_passes_and_damaged_ledger_fails_with_remedy(home: Home) -> None:
     assert status.ledger(home.database_url, None, NOW).verdict is OK
     Ledger.open(home.database_url).close()
     assert status.ledger(home.database_url, None, NOW).said == "OK; integrity check runs daily (none yet)"
@@ -56,7 +56,7 @@ def test_a_ledger_that_is_whole_is_ok_and_a_damaged_one_fails_with_the_remedy(ho
     assert (found.verdict, "backup" in found.remedy) == (FAIL, True)
 
 
-def test_what_a_check_found_is_remembered(home: Home) -> None:
+def test_integrity_check_result_is_remembered(home: Home) -> None:
     assert status.last_check(home) is None
     status.record_check(home, 3)
     found = status.last_check(home)
@@ -68,7 +68,7 @@ def test_what_a_check_found_is_remembered(home: Home) -> None:
 @pytest.mark.parametrize(
     ("running", "answers", "verdict"), [(True, True, OK), (True, False, FAIL), (False, False, FAIL)]
 )
-def test_the_server_is_up_and_answers_or_fails(running: bool, answers: bool, verdict: Verdict) -> None:
+def test_server_without_a_response_fails(running: bool, answers: bool, verdict: Verdict) -> None:
     assert status.server(running, answers).verdict is verdict
 
 
@@ -82,7 +82,7 @@ def test_the_server_is_up_and_answers_or_fails(running: bool, answers: bool, ver
         (SchedulePlan(2, 0, None, ()), WARN, "no run is planned"),
     ],
 )
-def test_a_scheduler_that_does_not_keep_up_is_a_warning(plan: SchedulePlan, verdict: Verdict, said: str) -> None:
+def test_late_scheduler_is_a_warning(plan: SchedulePlan, verdict: Verdict, said: str) -> None:
     found = status.scheduler(plan, NOW)
     assert (found.verdict, said in found.said) == (verdict, True), found
 
@@ -90,18 +90,18 @@ def test_a_scheduler_that_does_not_keep_up_is_a_warning(plan: SchedulePlan, verd
 @pytest.mark.parametrize(
     ("heard", "verdict"), [(None, FAIL), (ago(seconds=91), FAIL), (ago(seconds=89), OK), (ago(seconds=-2), OK)]
 )
-def test_a_worker_that_is_silent_for_90_seconds_fails(heard: datetime | None, verdict: Verdict) -> None:
+def test_worker_without_a_heartbeat_for_90_seconds_fails(heard: datetime | None, verdict: Verdict) -> None:
     assert status.worker(heard, None, NOW).verdict is verdict
 
 
-def test_the_worker_tells_how_many_runs_it_lets_live() -> None:
+def test_worker_reports_its_run_limit() -> None:
     fewer = WorkerStatus("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, waiting=2, runs=("run",))
     said = "online; 1 running, 2 waiting, at most 1 at once (reduced from 4: processor 90%, memory 50% in use)"
     assert status.worker(NOW, fewer, NOW).said == said
 
 
 @pytest.mark.parametrize(("wanted", "alive", "verdict"), [(0, False, OK), (1, True, OK), (2, False, WARN)])
-def test_a_watcher_is_missed_only_where_a_source_wants_one(wanted: int, alive: bool, verdict: Verdict) -> None:
+def test_missing_watcher_matters_only_to_watched_sources(wanted: int, alive: bool, verdict: Verdict) -> None:
     assert status.watcher(wanted, alive).verdict is verdict
 
 
@@ -153,11 +153,11 @@ def standing(**more: object) -> SourceHealth:
         ),
     ],
 )
-def test_a_source_is_judged_by_the_first_thing_that_is_wrong(one: SourceHealth, expected: Finding) -> None:
+def test_source_verdict_is_its_first_problem(one: SourceHealth, expected: Finding) -> None:
     assert status.source(one, NOW) == expected
 
 
-def test_the_worst_finding_is_the_verdict() -> None:
+def test_overall_verdict_is_the_worst_finding() -> None:
     findings = [Finding("one", OK, ""), Finding("two", FAIL, ""), Finding("three", WARN, "")]
     assert [status.worst(findings[:n]) for n in range(4)] == [OK, OK, FAIL, FAIL]
     assert status.worst(findings[::2]) is WARN

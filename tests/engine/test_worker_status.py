@@ -18,7 +18,7 @@ def _places(worker: str) -> WorkerStatus:
     return WorkerStatus(worker, datetime(2026, 1, 1, tzinfo=UTC), limit=1, cap=2, cpu=0.5, memory=0.25, waiting=3)
 
 
-def test_what_the_worker_said_last_is_read_again(home: Home) -> None:
+def test_last_published_slots_are_read(home: Home) -> None:
     _places("before").write(home)
     said = _places(identity())
 
@@ -29,7 +29,7 @@ def test_what_the_worker_said_last_is_read_again(home: Home) -> None:
     assert files == {"worker.json": 0o600}
 
 
-def test_nothing_is_known_where_no_worker_lives(home: Home) -> None:
+def test_slots_are_unknown_without_a_live_worker(home: Home) -> None:
     assert WorkerStatus.read(home) is None
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as worker:
         _places(identity(worker.pid)).write(home)
@@ -38,7 +38,7 @@ def test_nothing_is_known_where_no_worker_lives(home: Home) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"worker": 1, "at": "now"}', '{"at": "2026-01-01T00:00:00+00:00"}'])
-def test_a_file_that_is_damaged_tells_nothing(home: Home, text: str) -> None:
+def test_damaged_slot_file_is_ignored(home: Home, text: str) -> None:
     (home.run / "worker.json").write_text(text)
 
     assert WorkerStatus.read(home) is None
