@@ -99,5 +99,5 @@ def test_a_folder_of_the_persons_own_is_taken_instead(second: Said, newcomer: Pe
 
 def test_a_folder_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     person = Person(tmp_path / "state")
-    person("demo", "--exit", "--home", person.home, "--source", tmp_path / "nothing").refused(2, "is not a folder")
+    person("demo", "--exit", "--home", person.home, "--source", tmp_path / "nothing").refused(2, "not a folder")
     assert not person.home.exists()

@@ -228,9 +228,9 @@ def test_an_older_program_refuses_a_newer_ledger_in_one_line_and_changes_nothing
         assert main(words) == 1, words
         (line,) = capsys.readouterr().err.splitlines()
         assert "9999" in line, words
-        assert "install a newer one" in line, words
+        assert "install a newer version" in line, words
     assert main(["restore", str(file)]) == 1
-    assert "install a newer one" in capsys.readouterr().err
+    assert "install a newer version" in capsys.readouterr().err
     assert file.read_bytes() == data
 
 

@@ -86,7 +86,7 @@ def test_a_moved_and_a_deleted_message_are_followed(person: Person, dovecot: Dov
     (moved,) = person.hits("sluice", "mail")
     assert (moved["document"], moved["item"].partition(";")[0]) == (before, "Archiv/Bäche")
     assert items(person, "mites") == []
-    assert "it is in the library as document" in person("why", moved["item"]).ok().out
+    assert "in the library as document" in person("why", moved["item"]).ok().out
     person("ledger", "check", "--deep").ok()
 
 
@@ -99,7 +99,7 @@ def test_a_new_message_is_in_the_library_without_being_asked_for(person: Person,
 
 def test_a_secret_may_be_kept_in_a_block(person: Person, dovecot: Dovecot) -> None:
     block = [*_adding(dovecot, "blocked"), "--secret", "password=block:mail-password"]
-    person(*block).refused(3, "Secret block mail-password: not found", "in the UI")
+    person(*block).refused(3, "Secret block mail-password: not found", "in the Prefect UI")
     with api(person.running) as client:
         kind = client.get("/block_types/slug/secret").raise_for_status().json()["id"]
         schema = client.post("/block_schemas/filter", json={"block_schemas": {"block_type_id": {"any_": [kind]}}})
@@ -134,7 +134,7 @@ def test_an_account_that_cannot_be_added_says_why(person: Person, dovecot: Dovec
     person(*add, "nobody", "--name", "no").refused(2, "user@host")
     person(*add, "ada@mail.example.org", "--name", "no", "--set", "security=none").refused(2)
     person(*add, "ada@mail.example.org", "--name", "no").refused(2, "--secret password=env:VARIABLE")
-    person(*_adding(dovecot, "no"), "--secret", "password=env:NO_SUCH").refused(3, "NO_SUCH is not set")
+    person(*_adding(dovecot, "no"), "--secret", "password=env:NO_SUCH").refused(3, "NO_SUCH: variable not set")
     person(*_adding(dovecot, "no"), "--set", "host=x", "--secret", "password=env:MAIL_PASSWORD").refused(2, "location")
 
 
