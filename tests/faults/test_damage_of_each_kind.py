@@ -139,7 +139,7 @@ def _each_says_what_helps(commands: list[list[str]], came: list[Came]) -> bool:
             assert code == 1, about
             assert words[0] == "ledger" or len(err.splitlines()) == 1, about
             assert words[0] == "ledger" or _RESTORE in err, about
-            assert err.startswith(("catchment: The ledger's ", "broken: ")), about
+            assert err.startswith(("catchment: ledger: ", "invariant violated: ")), about
     return told
 
 
